@@ -696,7 +696,7 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
             established_at_cps=spec.rate_cps,
-            method=point.emptying(),
+            method=point.describe_flush(),
             full_s=[r.full_s for r in result.repetitions],
             idle_s=[r.idle_s for r in result.repetitions],
             sessions=[r.sessions for r in result.repetitions],

@@ -42,7 +42,7 @@ class PointRunner(Protocol):
     @property
     def loopback(self) -> Measure | None: ...
     @property
-    def emptying(self) -> str: ...
+    def describe_flush(self) -> str: ...
     def watch(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
@@ -92,9 +92,9 @@ class Point:
         """Show a message."""
         self.runner.say(text)
 
-    def emptying(self) -> str:
+    def describe_flush(self) -> str:
         """Return how the device's connection table is emptied."""
-        return self.runner.emptying
+        return self.runner.describe_flush
 
     def vary(self, name: str, change: Vary) -> Point:
         """Return this point with a variant of the traffic; keys of its trials begin with the name."""
@@ -122,6 +122,11 @@ class Point:
     def limit_fps(self) -> float:
         """Rate that medium and tester carry."""
         return min(self.media_fps, self.tester_capacity.rate_fps)
+
+    @property
+    def search_limit_fps(self) -> float:
+        """Highest rate that a search offers."""
+        return min(self.media_fps, self.bound.search_share * self.tester_capacity.rate_fps)
 
     @property
     def limit_reason(self) -> str:

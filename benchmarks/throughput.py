@@ -498,7 +498,7 @@ def search_spec(
 ) -> T:
     """Specify the search, bounded by medium and tester, or by another rate."""
     p = point.procedure
-    upper_fps = upper_fps or point.limit_fps
+    upper_fps = upper_fps or point.search_limit_fps
     return point.specify(
         kind,
         p,

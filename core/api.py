@@ -18,7 +18,7 @@ from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.reporting.write import write
+from v6t.core.reporting.write import FiguresWanted, write
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.events import Listener
 from v6t.core.runs.run_data import load_run
@@ -111,9 +111,14 @@ class Run:
 
         return pd.DataFrame(self.table(name))
 
-    def report(self, *formats: str) -> list[Path]:
-        """Write the report, for example ``run.report("html", "tex")``, and return its files."""
-        return write(self.path, None, formats or ("html",))
+    def report(self, *formats: str, figures: FiguresWanted = "few") -> list[Path]:
+        """Write the report, for example ``run.report("tex", figures="pdf")``, and return its files.
+
+        Args:
+            formats: some of ``html``, ``md``, ``json``, ``junit``, ``csv``, ``openmetrics``, ``tex``.
+            figures: ``none``, ``few`` (at most 40), ``all``, or ``pdf`` (each as a file, too).
+        """
+        return write(self.path, None, formats or ("html",), figures=figures)
 
 
 @dataclass(frozen=True)

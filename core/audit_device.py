@@ -119,7 +119,7 @@ class BoundDevice:
         changed_settings = settings.model_copy(update={"params": {**settings.params, **params}})
         changed = replace(bind(changed_settings), rollback_command=self.bound.rollback_command)
         changed.driver.check_intent(changed.intent)
-        if self.bound.intent != changed.intent and changed.driver.configured_alike(
+        if self.bound.intent != changed.intent and changed.driver.has_equal_commands(
             self.bound.intent, changed.intent
         ):
             raise UsageError(

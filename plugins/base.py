@@ -71,6 +71,16 @@ class PluginParams(StrictModel):
                 problem = f"{name} {getattr(self, name)} lies within {noun} {network}"
                 raise UsageError(problem, "choose one outside", code="address-conflict")
 
+    @classmethod
+    def derive(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the parameters that follow from others among these values."""
+        return {}
+
+    @property
+    def subscribed(self) -> int:
+        """Connections of all subscribers; 0: none were given."""
+        return 0
+
     @property
     def only_background(self) -> bool:
         return self.mixture is not None and self.mixture[1] == 0

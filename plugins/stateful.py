@@ -109,17 +109,30 @@ class ConnectionParams(Mixture):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
+        derived = cls.derive(values)
+        given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in values.items()}
+        if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
+            problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
+            raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
+        if not derived:
+            return values
+        clients = derived["initiator_count"]
+        each = derived["initiator_ports"]["max"] + 1 - LOWEST_PORT
+        return {**derived, **cls.derive_pool(clients, each, values), **values}
+
+    @classmethod
+    def derive(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         names = ("subscribers", "connections_per_subscriber")
         given = [_read_number(values.get(name, 0)) for name in names]
         if not any(given) or not all(isinstance(n, int) for n in given):
-            return values
+            return {}
         if not all(given):
             missing = names[given.index(0)]
             problem = f"{missing} is missing"
             hint = "subscribers and connections_per_subscriber belong together"
             raise UsageError(problem, hint, path=(missing,), code="missing-setting")
         clients, each = given
-        derived: dict[str, Any] = {
+        return {
             "initiator_count": clients,
             "responder_count": 1,
             "initiator_ports": {"min": LOWEST_PORT, "max": LOWEST_PORT - 1 + each},
@@ -127,10 +140,6 @@ class ConnectionParams(Mixture):
             "enumerate_ports": 3,
             "enumerate_ips": 3 if clients > 1 else 0,
         }
-        if twice := sorted(n for n in derived if values.get(n, derived[n]) != derived[n]):
-            problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
-            raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
-        return {**derived, **cls.derive_pool(clients, each, values), **values}
 
     @classmethod
     def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:

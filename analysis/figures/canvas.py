@@ -7,7 +7,9 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ _REFERENCE, _ID = re.compile(r"#([\w.:-]+)"), re.compile(r' id="([^"]*)"')
 _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 
 
+_PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
+
+
 @dataclass(frozen=True)
 class Look:
     """How one line of a figure looks."""
@@ -80,6 +85,16 @@ def drawing(name: str) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def save_pdf(directory: Path) -> Iterator[None]:
+    """Save each figure that is drawn within this as NAME.pdf, too."""
+    token = _PDF_DIRECTORY.set(directory)
+    try:
+        yield
+    finally:
+        _PDF_DIRECTORY.reset(token)
+
+
 def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figure, list[Axes]]:
     """Make a figure with panels side by side; sizes in inches."""
     from matplotlib.figure import Figure
@@ -97,6 +112,9 @@ def svg(figure: Figure, name: str) -> str:
     # `savefig` draws everything twice, the first time to lay it out
     canvas: Any = FigureCanvasSVG(figure)
     canvas.print_svg(out, metadata=nothing)
+    directory = _PDF_DIRECTORY.get()
+    if directory is not None:
+        figure.savefig(directory / f"{name}.pdf", metadata={"Title": name, "CreationDate": None})
     text = out.getvalue()
     text = text[text.index("<svg") :].rstrip()
     used = set(_REFERENCE.findall(text))

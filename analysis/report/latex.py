@@ -1,20 +1,21 @@
-"""The tables of a run for a paper, as LaTeX with booktabs."""
+"""The tables and figures of a run for a paper, as LaTeX with booktabs and graphicx."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
+from v6t.analysis.blocks import Collapsible, Document, Drawing
 from v6t.analysis.marks import footnotes
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.report.render import environment
 from v6t.analysis.report.verdict import title_of
 from v6t.analysis.rundata import RunData
 
-CITATION = (
-    "Tables were measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
-)
+CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
+PLOT = re.compile(r'<svg id="([^"]+)-figure"')
+"""The start of a figure that matplotlib drew; the drawing of the set-up has no such name."""
 SPECIAL = {
     **{c: f"\\{c}" for c in "&%$#_{}"},
     "\\": r"\textbackslash{}",
@@ -34,16 +35,37 @@ def to_latex(data: RunData, known: Presentations) -> str:
         for presentation, records in known.measured(data.records)
         for table in presentation.brief_tables(records)
     ]
-    template = environment(
-        tex=escape_latex, comment=lambda text: " ".join(text.split())
-    ).get_template("tables.tex")
-    return template.render(
-        data=data,
-        version=version("v6t"),
-        sheets=sheets,
-        caption=f"{title_of(data)}, {data.config['tester']['kind']} tester",
-        notes=(*footnotes(data.records), *data.results.get("caveats", ())),
-        conditions=list(_conditions(data)),
+    notes = (*footnotes(data.records), *data.results.get("caveats", ()))
+    return _render("tables.tex", data, sheets=sheets, notes=notes)
+
+
+def figures_to_latex(data: RunData, document: Document) -> str:
+    """Write each plot of a report as a ``figure`` that includes ``figures/NAME.pdf``."""
+    blocks = [block for section in document.sections for block in section.blocks]
+    figures = [(found[1], f.caption) for f in _drawings(blocks) if (found := PLOT.match(f.svg))]
+    return _render("figures.tex", data, figures=figures)
+
+
+def _drawings(blocks: Iterable[object]) -> Iterator[Drawing]:
+    for block in blocks:
+        if isinstance(block, Drawing):
+            yield block
+        elif isinstance(block, Collapsible):
+            yield from _drawings(block.blocks)
+
+
+def _render(template: str, data: RunData, **values: object) -> str:
+    filters = {"tex": escape_latex, "comment": lambda text: " ".join(text.split())}
+    return (
+        environment(**filters)
+        .get_template(template)
+        .render(
+            data=data,
+            version=version("v6t"),
+            caption=f"{title_of(data)}, {data.config['tester']['kind']} tester",
+            conditions=list(_conditions(data)),
+            **values,
+        )
     )
 
 

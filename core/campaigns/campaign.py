@@ -126,11 +126,7 @@ class Overrides:
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
-    """Read a campaign file and resolve all its runs; nothing is touched.
-
-    Raises:
-        UsageError: what is wrong, with the line of its experiment.
-    """
+    """Read a campaign file and resolve all its runs; nothing is touched."""
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
     content, planned = read_campaign(file, changes.beds, changes.only)
@@ -207,11 +203,7 @@ def _slug(value: Any) -> str:
 
 
 def create_campaign(campaign: Campaign, directory: Path) -> None:
-    """Write the plan into a new directory.
-
-    Raises:
-        UsageError: the directory cannot be used.
-    """
+    """Write the plan into a new directory."""
     if (directory / PLAN).exists():
         raise UsageError(
             f"{directory} holds a campaign already",
@@ -232,11 +224,7 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
 
 
 def load_campaign(directory: Path) -> Campaign:
-    """Load the campaign of a directory.
-
-    Raises:
-        UsageError: the directory does not hold a campaign, or its plan is damaged.
-    """
+    """Load the campaign of a directory."""
     from pydantic import TypeAdapter, ValidationError
     from v6t.analysis.published.library import sources
 
@@ -279,10 +267,6 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
 
     Returns:
         Number of runs that were added.
-
-    Raises:
-        UsageError: the directory holds another campaign, or a run was planned with other settings:
-            results of both would stand side by side.
     """
     planned = load_campaign(directory)
     if planned.name != campaign.name:

@@ -106,9 +106,6 @@ def read_campaign(
         file: to read, or read already.
         beds: testbed files in place of the file's testbeds, by name; of the only one, by ``""``.
         only: experiments that are wanted; all if empty.
-
-    Raises:
-        UsageError: what is wrong, with its line.
     """
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path

@@ -13,11 +13,7 @@ def packaged() -> dict[str, Path]:
 
 
 def locate(name: str) -> Path:
-    """Find a file, or a campaign that comes with v6t.
-
-    Raises:
-        UsageError: there is neither.
-    """
+    """Find a file, or a campaign that comes with v6t."""
     path = Path(name)
     if path.exists():
         return path

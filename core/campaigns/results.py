@@ -55,9 +55,6 @@ def write_summary(
         output: another directory for the files.
         figures: whether to draw.
         runs: of :func:`load_runs`, where they are loaded already.
-
-    Raises:
-        UsageError: the directory holds no campaign, or the files cannot be written.
     """
     from v6t.analysis.report.render import to_html, to_markdown
 
@@ -211,11 +208,7 @@ def are_campaigns(directories: Sequence[Path]) -> bool:
 
 
 def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
-    """Compare every run of the first campaign with the runs of its name in the others.
-
-    Raises:
-        UsageError: no two runs have the same name, or nothing in them is alike.
-    """
+    """Compare every run of the first campaign with the runs of its name in the others."""
     from v6t.analysis.compare.comparison import Comparison, compare
 
     names = _name_campaigns(directories)
@@ -248,11 +241,7 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
 
 
 def find_campaign_trends(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
-    """Find the trend of every run that the last campaign holds.
-
-    Raises:
-        UsageError: there are no runs, or they cannot be ordered so.
-    """
+    """Find the trend of every run that the last campaign holds."""
     from v6t.analysis.trend import Trend
     from v6t.core.reporting.trend import find_trend_of_runs
 

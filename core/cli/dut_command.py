@@ -134,14 +134,14 @@ def compare(as_json: bool, **given: Any) -> None:
     """
     run = _resolve(given)
     from v6t.core.runs import dut
-    from v6t.drivers.duts.session.plan_steps import StepState, comparison_lines
+    from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
     with _log(given):
         name, steps = dut.compare(run)
     if as_json:
         click.echo(dut.as_json({"device": name, "steps": [asdict(s) for s in steps]}))
     else:
-        for line in comparison_lines(steps, every=is_verbose()):
+        for line in format_comparison(steps, every=is_verbose()):
             click.echo(wrap(escape_controls(line)))
         states = [s.state for s in steps]
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))

@@ -13,7 +13,7 @@ from v6t.core.cli.verbosity import verbosity_flags
 from v6t.core.log import notice
 
 if TYPE_CHECKING:
-    from v6t.core.migrate.common import Imported
+    from v6t.core.migrate.migration import Migration
 
 
 @click.command(short_help="write example files, or convert another tester's")
@@ -67,8 +67,8 @@ def command(
     click.echo(f"next: v6t run {directory / 'run.yaml'} --testbed {directory / 'testbed.yaml'}")
 
 
-def _take_over(source: Path, read: Callable[[Path], Imported], directory: Path, tool: str) -> None:
-    from v6t.core.migrate.common import migrate
+def _take_over(source: Path, read: Callable[[Path], Migration], directory: Path, tool: str) -> None:
+    from v6t.core.migrate.migration import migrate
 
     found = migrate(source, read, directory, tool)
     for name in ("run.yaml", "testbed.yaml"):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import names
 from v6t.core.cli.paths import PATH
 from v6t.core.cli.verbosity import verbosity_flags
+
+if TYPE_CHECKING:
+    from v6t.core.reporting.write import FiguresWanted
 
 
 @click.command(short_help="write the report of a run or campaign")
@@ -22,8 +26,9 @@ from v6t.core.cli.verbosity import verbosity_flags
 @click.option("--paper", help="Set the tables of this paper beside the results, with everything "
               "that differs; a campaign's paper by default.")  # fmt: skip
 @click.option("--no-figures", is_flag=True, help="Tables only.")
-@click.option("--figures", type=click.Choice(["few", "all"]), default="few", show_default=True,
-              help="At most 40 figures of a run, or all of them.")  # fmt: skip
+@click.option("--figures", type=click.Choice(["few", "all", "pdf"]), default="few",
+              show_default=True, help="At most 40 figures of a run, all of them, or all and each "
+              "as figures/NAME.pdf with figures.tex for LaTeX.")  # fmt: skip
 @verbosity_flags
 def command(
     directory: Path | None,
@@ -31,7 +36,7 @@ def command(
     output: Path | None,
     paper: str | None,
     no_figures: bool,
-    figures: str,
+    figures: FiguresWanted,
 ) -> None:
     """Write report.html and its companions of the run in DIRECTORY, or the latest here or below ./runs.
 
@@ -50,6 +55,12 @@ def command(
                 "a campaign's paper is named in its file, not by --paper",
                 code="conflicting-options",
             )
+        if figures == "pdf":
+            raise UsageError(
+                f"{directory} is a campaign, and --figures pdf is for runs",
+                "give the directory of one of its runs",
+                code="conflicting-options",
+            )
         for path in write_summary(directory, formats or tuple(FILES), output,
                                   figures=not no_figures):  # fmt: skip
             click.echo(path)
@@ -63,7 +74,6 @@ def command(
         output,
         chosen,
         paper=paper,
-        figures=not no_figures,
-        all_figures=figures == "all",
+        figures="none" if no_figures else figures,
     ):
         click.echo(path)

@@ -21,6 +21,7 @@ from v6t.core.runs.events import Listener, Listeners
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData, RunTrial
     from v6t.core.config.bound import BoundRun
+    from v6t.core.reporting.write import FiguresWanted
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
@@ -200,13 +201,14 @@ def write_report(path: Path, wanted: bool, data: RunData | None = None) -> Path 
 
     if not wanted:
         return None
-    for figures in (True, False):
+    choices: tuple[FiguresWanted, ...] = ("few", "none")
+    for figures in choices:
         try:
             return write(path, figures=figures, data=data)[0]
         except UNREPORTED as exc:
             said = describe_culprit(exc) or f"{exc}"
             # nobody has changed this run's files: what fails may be the library that draws
-            if figures and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
+            if figures != "none" and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):
                 _LOG.warning("the figures of the report could not be drawn: %s", said)
                 continue
             again = f"v6t report {shlex.quote(str(path))} tries again"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from v6t.plugins.base import DeviceIntent
     from v6t.profiles.model import Traffic
 
+SHARED_CORES_SHARE = 0.5
+
 
 @dataclass(frozen=True)
 class BoundRun:
@@ -59,13 +61,18 @@ class BoundRun:
         """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
         return self.tester.loops_back or self.driver.absent
 
+    @property
+    def search_share(self) -> float:
+        """Share of the tester's capacity below which searches begin.
+
+        In a demonstration on one machine the tester cannot send more beside the device.
+        """
+        shares_cores = self.tester.in_lab and not self.driver.absent
+        return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
+
     @cached_property
     def modifier(self) -> Modifier | None:
-        """What goes on beside the test traffic, or None.
-
-        Raises:
-            UsageError: the name of the modifier is unknown.
-        """
+        """What goes on beside the test traffic, or None."""
         name = self.settings.modifier
         return None if name is None else MODIFIERS.load(name)()
 
@@ -93,11 +100,7 @@ class BoundRun:
         return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
     def describe_live_change(self) -> str:
-        """Describe what is changed under traffic on a driven device; empty: nothing.
-
-        Raises:
-            UsageError: the driver changes nothing of this technology.
-        """
+        """Describe what is changed under traffic on a driven device; empty: nothing."""
         change = self.driver.plan(self.intent, self.driver.example(self.intent)).live_change
         return "" if change is None else change.what + (change.how and f" ({change.how})")
 
@@ -119,17 +122,13 @@ class BoundRun:
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
-    def emptying(self) -> str:
+    def describe_flush(self) -> str:
         """How the device's table is emptied between trials, in words or commands."""
-        return "simulated" if self.tester.simulates else self.driver.emptying(self.intent)
+        return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
 def bind(settings: ResolvedRun) -> BoundRun:
-    """Make the objects that a resolved run names.
-
-    Raises:
-        UsageError: a plugin, driver or tester is gone, or does not take these parameters.
-    """
+    """Make the objects that a resolved run names."""
     plugin = load_plugin(settings.plugin)
     links = make_links(settings.links_left, settings.links_right, settings.initiator)
     technology = plugin(validate_params(plugin, settings.params), links)
@@ -157,11 +156,7 @@ def validate_params(
     origin: Origin = None,
     above: tuple[str, ...] = ("params",),
 ) -> PluginParams:
-    """Return the parameters of a technology; ``above`` are the keys of the values in their file.
-
-    Raises:
-        UsageError: the first that is wrong, with its place.
-    """
+    """Return the parameters of a technology; ``above`` are the keys of the values in their file."""
     return validate(kind.params_model, values, origin, above)  # type: ignore[no-any-return]
 
 
@@ -172,11 +167,7 @@ def make_technology(
     origin: Origin = None,
     above: tuple[str, ...] = ("params",),
 ) -> Technology:
-    """Return a technology whose device can have all its addresses.
-
-    Raises:
-        UsageError: an address is impossible, see :func:`v6t.plugins.address_plan.check_addresses`.
-    """
+    """Return a technology whose device can have all its addresses."""
     technology = kind(params, links)
     with locate_errors(origin, *above):
         check_addresses(technology.dut_intent(), params)
@@ -189,11 +180,7 @@ def make_device_view(
     overrides: Mapping[str, Any],
     origin: Origin = None,
 ) -> Technology:
-    """Return a technology with the parameters that override its ``values`` on the device only.
-
-    Raises:
-        UsageError: a parameter is wrong, with its place.
-    """
+    """Return a technology with the parameters that override its ``values`` on the device only."""
     if not overrides:
         return technology
     kind, above = type(technology), ("dut", "options", "params")

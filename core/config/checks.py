@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_ttl(bound: BoundRun) -> None:
-    """Refuse a TTL of test frames that ends within the device.
-
-    Raises:
-        UsageError: with the smallest one that leaves it.
-    """
+    """Refuse a TTL of test frames that ends within the device."""
     ttl = getattr(bound.technology.params, "ttl", None)
     if ttl is None:
         return
@@ -50,9 +46,6 @@ def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
     Args:
         bound: the run.
         single_frames: no benchmark is measured, so all settings work.
-
-    Raises:
-        UsageError: the first that cannot.
     """
     if single_frames:
         return
@@ -95,11 +88,7 @@ def _sends_negative(bound: BoundRun) -> bool:
 
 
 def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
-    """Refuse a modifier that cannot go on beside this run.
-
-    Raises:
-        UsageError: saying why.
-    """
+    """Refuse a modifier that cannot go on beside this run."""
     if bound.technology.exchange != "frames":
         raise UsageError(
             f"modifiers need test frames, but {bound.technology.name} uses "
@@ -166,11 +155,7 @@ def check_capabilities(bound: BoundRun, tester: Tester) -> None:
 
 
 def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse what cannot work with or without connections.
-
-    Raises:
-        UsageError: the first thing that cannot.
-    """
+    """Refuse what cannot work with or without connections."""
     run, plugin = bound.settings, bound.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
@@ -224,11 +209,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
 
 
 def check_tester_connections(bound: BoundRun) -> Iterator[str]:
-    """Yield warnings about the number of connections on this tester.
-
-    Raises:
-        UsageError: the tester cannot hold so many.
-    """
+    """Yield warnings about the number of connections on this tester."""
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     most = max((b.most_connections(bound) for b in benchmarks), default=0)
     needs = frozenset(n for b in benchmarks if b.fills_table for n in b.needs(bound))
@@ -236,11 +217,7 @@ def check_tester_connections(bound: BoundRun) -> Iterator[str]:
 
 
 def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse limits of the device that are smaller than what the benchmarks open.
-
-    Raises:
-        UsageError: the first limit that is too small.
-    """
+    """Refuse limits of the device that are smaller than what the benchmarks open."""
     plugin = bound.technology
     plugin.params.check_limits()
     limit = plugin.params.most_sessions

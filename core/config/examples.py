@@ -68,20 +68,12 @@ line_rate: 10G             # the medium's limit; the tester's own is measured
 
 
 def write_examples(directory: Path) -> list[Path]:
-    """Write both files; none is ever overwritten.
-
-    Raises:
-        UsageError: one exists, or the directory cannot be written.
-    """
+    """Write both files; none is ever overwritten."""
     return write_files({directory / "run.yaml": RUN, directory / "testbed.yaml": TESTBED})
 
 
 def write_files(wanted: Mapping[Path, str]) -> list[Path]:
-    """Write files of one directory, all or none if one exists.
-
-    Raises:
-        UsageError: one exists, or the directory cannot be written.
-    """
+    """Write files of one directory, all or none if one exists."""
     for path in wanted:
         if os.path.lexists(path):
             raise UsageError(

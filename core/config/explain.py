@@ -157,9 +157,6 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     Args:
         name: with dots.
         plugin: technology whose parameters are included.
-
-    Raises:
-        UsageError: nothing has this name.
     """
     known = [*every_setting(plugin), *_list_benchmarks(), *_list_words()]
     wanted = [part for part in name.lower().split(".") if part]

@@ -52,9 +52,5 @@ def is_technology(name: str) -> bool:
 
 
 def load_plugin(name: str) -> type[Technology]:
-    """Load a technology by its name or alias.
-
-    Raises:
-        UsageError: no technology has this name.
-    """
+    """Load a technology by its name or alias."""
     return TECHNOLOGIES.load(technology_name(name))

@@ -59,11 +59,7 @@ def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = N
 def resolve_and_bind(
     run_file: File = None, testbed: File = None, flags: Flags | None = None
 ) -> BoundRun:
-    """Read, merge and check everything.
-
-    Raises:
-        UsageError: the first thing that is wrong, with file and line where it stands.
-    """
+    """Read, merge and check everything."""
     flags = flags or Flags()
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
@@ -93,7 +89,10 @@ def resolve_and_bind(
     dut_settings, driver = _choose_driver(
         bed, bed_source, flags, default_driver, swapped=initiator == "right"
     )
-    suited = {k: v.value for k, v in driver.parameter_overrides(name).items()}
+    given = {**run.params, **run_source.flagged.get("params", {})}
+    known = {*given, *kind.params_model.derive(given)}
+    own = driver.parameter_overrides(name)
+    suited = {k: v.value for k, v in own.items() if k in given or k not in known}
     values, params = _merge_params(kind, benchmarks, suited, run, run_source)
     links = make_links(bed.links.left, bed.links.right, initiator)
     technology = make_technology(kind, params, links, run_source)
@@ -107,9 +106,7 @@ def resolve_and_bind(
         {
             "plugin": name,
             "params": values,
-            "suited": [
-                n for n in suited if n not in {*run.params, *run_source.flagged.get("params", {})}
-            ],
+            "suited": [n for n in suited if n not in given],
             "links_left": bed.links.left,
             "links_right": bed.links.right,
             "initiator": initiator,
@@ -120,7 +117,7 @@ def resolve_and_bind(
             "benchmarks": benchmarks,
             "modes": modes,
             "frame_sizes": sizes,
-            "procedure": _merge_procedure(preset, run, run_source, flags, benchmarks),
+            "procedure": _merge_procedure(preset, params, run, run_source, flags, benchmarks),
             "modifier": flags.modifier or run.modifier,
             "seed": next(n for n in (flags.seed, run.seed, 1) if n is not None),
             "label": flags.label or run.label or "",
@@ -142,11 +139,7 @@ def resolve_and_bind(
 
 
 def resolve_tester(testbed: Path) -> TesterKind:
-    """Return the tester that a testbed file names, after a check of the whole file.
-
-    Raises:
-        UsageError: what is wrong in the file, with its line.
-    """
+    """Return the tester that a testbed file names, after a check of the whole file."""
     bed, source = _read_testbed(testbed, Flags())
     with locate_errors(source, "line_rate"):
         parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
@@ -155,11 +148,7 @@ def resolve_tester(testbed: Path) -> TesterKind:
 
 
 def find_driver_name(testbed: File) -> str:
-    """Return the name of the device driver in a testbed file; the reference device without one.
-
-    Raises:
-        UsageError: what is wrong in the file, with its line.
-    """
+    """Return the name of the device driver in a testbed file; the reference device without one."""
     return _read_testbed(testbed, Flags())[0].dut.driver or REFERENCE
 
 
@@ -238,6 +227,7 @@ def _merge_params(
     run: RunFile,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
+    """Return parameters of the driver, the benchmarks, the file and the flags, later ones winning."""
     values = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.parameters(kind), **values}
@@ -290,14 +280,22 @@ def _parse_line_rate(
 
 
 def _merge_procedure(
-    preset: Preset, run: RunFile, source: Source, flags: Flags, benchmarks: Sequence[str]
+    preset: Preset,
+    params: PluginParams,
+    run: RunFile,
+    source: Source,
+    flags: Flags,
+    benchmarks: Sequence[str],
 ) -> ProcedureSettings:
     texts = {**_expand_setting_flags(flags.settings, benchmarks), **flags.procedure_texts}
     flagged = {name: value for name, value in flags.procedure.items() if value is not None}
     flagged = deep_merge(flagged, parse_assignments(texts))
     if flagged:
         source.flagged["procedure"] = flagged
-    values = deep_merge(deep_merge(procedure_of(preset), run.procedure), flagged)
+    values = procedure_of(preset)
+    if params.subscribed:
+        values = deep_merge(values, {"connections": {"count": params.subscribed}})
+    values = deep_merge(deep_merge(values, run.procedure), flagged)
     return validate(procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 
 

@@ -319,11 +319,7 @@ class ResolvedRun(StrictModel):
 
 
 def saved_run(values: Any) -> ResolvedRun:
-    """Read a saved run without the settings of benchmarks that are not installed.
-
-    Raises:
-        ValidationError: the values are not a run.
-    """
+    """Read a saved run without the settings of benchmarks that are not installed."""
     if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
         known = procedure_model().model_fields
         procedure = {

@@ -53,11 +53,7 @@ def _place(origin: Origin, keys: Keys) -> str:
 def check_names(
     names: Sequence[str], known: Sequence[str], noun: str, path: Keys = ()
 ) -> tuple[str, ...]:
-    """Return names that are known and different.
-
-    Raises:
-        UsageError: a name is unknown, with the nearest known one, or given twice.
-    """
+    """Return names that are known and different."""
     for number, name in enumerate(names):
         check_name(name, known, noun, (*path, number))
         if name in names[:number]:
@@ -66,11 +62,7 @@ def check_names(
 
 
 def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> str:
-    """Return a name if it is known.
-
-    Raises:
-        UsageError: with the nearest known name.
-    """
+    """Return a name if it is known."""
     if name not in known:
         raise UsageError(
             f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"
@@ -88,9 +80,6 @@ def validate(
         data: from files and flags.
         origin: names the place of an error.
         above: keys of the data in their file.
-
-    Raises:
-        UsageError: the first problem, with its place.
     """
     with locate_errors(origin, *above):
         try:

@@ -44,11 +44,7 @@ class YamlFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file.
-
-        Raises:
-            UsageError: the file cannot be read, or is not a YAML mapping.
-        """
+        """Read the file."""
         from ruamel.yaml.error import MarkedYAMLError
         from ruamel.yaml.reader import ReaderError
 
@@ -187,11 +183,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 
 def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Nest the values of ``--set``: ``fw_dport.min=1`` is a section; ``[`` and ``{`` begin YAML.
-
-    Raises:
-        UsageError: a name is both a value and a section, or a value is not YAML.
-    """
+    """Nest the values of ``--set``: ``fw_dport.min=1`` is a section; ``[`` and ``{`` begin YAML."""
     out: dict[str, Any] = {}
     for name, text in texts.items():
         *path, last = name.split(".")

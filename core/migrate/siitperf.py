@@ -2,92 +2,75 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.common import POLICIES, Imported, Parameters, modes, ports
-from v6t.core.migrate.siitperf_stateful import PLUGINS, emptied, stateful
+from v6t.core.migrate.migration import ABSENT, POLICIES, Migration
+from v6t.core.migrate.siitperf_stateful import PLUGINS, read_stateful
 
 SIDES = (("L", "left"), ("R", "right"))
 PORTS = (
-    ("Fwd-var-sport", "Fwd-sport", "fw_sport", (1024, 65535)),
-    ("Fwd-var-dport", "Fwd-dport", "fw_dport", (1, 49151)),
-    ("Rev-var-sport", "Rev-sport", "rv_sport", (1024, 65535)),
-    ("Rev-var-dport", "Rev-dport", "rv_dport", (1, 49151)),
+    ("Fwd-var-sport", "Fwd-sport", "fw_sport", 1024, 65535),
+    ("Fwd-var-dport", "Fwd-dport", "fw_dport", 1, 49151),
+    ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
+    ("Rev-var-dport", "Rev-dport", "rv_dport", 1, 49151),
 )
 CORES = ("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv")
+STATEFUL = ("Enumerate-ports", "Enumerate-ips", "Responder-tuples")
+OFFSETS = tuple(f"IPv{v}-{s}-offset" for v in "64" for s in "LR")
 KNOWN = (
     *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels", *CORES),
     *(f"IPv{v}-{s}-{kind}" for v in "64" for s in "LR" for kind in ("Real", "Virt")),
     *(f"MAC-{s}-{end}" for end in ("Tester", "DUT") for s in "LR"),
     *(f"Num-{s}-Nets" for s in "LR"),
-    *(
-        name
-        for policy, ports_, _, _ in PORTS
-        for name in (policy, f"{ports_}-min", f"{ports_}-max")
-    ),
+    *(name for policy, p, *_ in PORTS for name in (policy, f"{p}-min", f"{p}-max")),
     *(f"IP-{s}-{what}" for s in "LR" for what in ("var", "min", "max")),
-    *(f"IPv{v}-{s}-offset" for v in "64" for s in "LR"),
-    *("Stateful", "Enumerate-ports", "Enumerate-ips", "Responder-tuples"),
+    *OFFSETS,
+    *("Stateful", *STATEFUL),
 )
 ALIASES = {"responder-ports": "Responder-tuples"}
-_SIITS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
+ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
+ROUTER_HOSTS = {
+    "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
+    "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
+}
+"""By IP version: the hosts on both sides; bounds and octet of what varies in them."""
 
 
-def read_siitperf(path: Path) -> Imported:
-    """Translate a configuration file of siitperf.
-
-    Raises:
-        UsageError: what is wrong in the file, with its line; a test v6t cannot make.
-    """
-    p = Parameters(path, KNOWN, ALIASES)
+def read_siitperf(path: Path) -> Migration:
+    """Translate a configuration file of siitperf."""
+    p = Migration(path, KNOWN, ALIASES)
     kind = p.choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
-    versions = (
-        p.choice("IP-L-Vers", "6", "plugin", ("4", "6")),
-        p.choice("IP-R-Vers", "4", "plugin", ("4", "6")),
-    )
-    letters = "LR"
+    left = p.choice("IP-L-Vers", "6", "plugin", ("4", "6"))
+    right = p.choice("IP-R-Vers", "4", "plugin", ("4", "6"))
+    letters, versions = "LR", (left, right)
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
-        p, letters = p.turned({name: _other(name) for name in KNOWN}), "RL"
-        versions = versions[::-1]
-    imported = Imported()
-    if kind != "0":
-        plugin = stateful(p, versions, imported)
-        device = emptied(plugin, imported)
-    else:
-        device = {}
-        if versions in _SIITS:
-            plugin, params = "siit", _siit(p, imported, _SIITS[versions])
-        else:
-            plugin, params = f"ipv{versions[0]}-router", _router(p, versions[0])
-        imported.run = {
-            "plugin": plugin,
-            "params": {**params, **{h: ports(p, k, n, h, b) for k, n, h, b in PORTS}},
-            "benchmarks": ["throughput"],
-            "frame_sizes": [64 if plugin == "ipv4-router" else 84],
-            "procedure": {"resolution_fps": 1000},
-        }
-    imported.run |= {"preset": "rfc", "modes": modes(p, "Forward", "Reverse")}
-    imported.testbed = {
+        p, letters, versions = p.swap(_exchange_sides), "RL", (right, left)
+    device = read_stateful(p, versions) if kind != "0" else {}
+    if kind == "0":
+        _read_stateless(p, versions)
+    p.run |= {"preset": "rfc", "modes": p.modes("Forward", "Reverse")}
+    p.testbed = {
         "tester": {"kind": "trex"},
-        "links": {
-            side: _link(p, letter, side)
-            for letter, side in zip(letters, ("left", "right"), strict=True)
-        },
+        "links": p.links("MAC-{}-Tester", "MAC-{}-DUT", letters),
         **({"initiator": "right"} if kind == "2" else {}),
         "line_rate": "10G",
         **device,
     }
-    _explain(p, versions)
-    absent = [policy for policy, _, _, _ in PORTS if not p.has(policy)]
-    if absent and plugin not in PLUGINS.values():
-        imported.remarks.append(
+    p.explain(ABSENT["core_list"], *CORES)
+    p.explain(ABSENT["memory"], "MEM-Channels")
+    p.explain(ABSENT["promiscuous"], "Promisc")
+    p.explain("none: stateful tests only", *STATEFUL)
+    p.explain(f"none: not used between IPv{versions[0]} and IPv{versions[1]}", *OFFSETS)
+    absent = [policy for policy, *_ in PORTS if not p.has(policy)]
+    if absent and p.run["plugin"] not in PLUGINS.values():
+        p.remarks.append(
             f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 asks "
             "for pseudorandom ports (policy: random)."
         )
-    imported.remarks += [
+    p.remarks += [
         "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
         "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
         "defaults, and there is no background.",
@@ -96,14 +79,12 @@ def read_siitperf(path: Path) -> Imported:
         "Neighbours of the device are the tester's two link addresses; siitperf needs a static "
         "entry for every host.",
     ]
-    imported.became = p.became()
-    return imported
+    return p
 
 
-def _other(name: str) -> str:
-    """Return the parameter that says the same of the other side, or of the other way."""
-    pairs = (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse"))
-    for one, other in pairs:
+def _exchange_sides(name: str) -> str:
+    """Return the parameter that says the same of the other side, or of the other direction."""
+    for one, other in (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse")):
         if one in name:
             return name.replace(one, other)
         if other in name:
@@ -111,25 +92,38 @@ def _other(name: str) -> str:
     return name
 
 
-def _siit(p: Parameters, imported: Imported, orientation: str) -> dict[str, Any]:
-    """Addresses of a translation: real on one side, virtual on the other."""
+def _read_stateless(p: Migration, versions: tuple[str, str]) -> None:
+    if versions in ORIENTATIONS:
+        plugin, params = "siit", _read_translator(p, ORIENTATIONS[versions])
+    else:
+        plugin, params = f"ipv{versions[0]}-router", _read_router(p, versions[0])
+    params |= {row[2]: p.ports(*row) for row in PORTS}
+    p.run = {
+        "plugin": plugin,
+        "params": params,
+        "benchmarks": ["throughput"],
+        "frame_sizes": [64 if plugin == "ipv4-router" else 84],
+        "procedure": {"resolution_fps": 1000},
+    }
+
+
+def _read_translator(p: Migration, orientation: str) -> dict[str, Any]:
+    """Read addresses of a translation: real ones on a side, virtual ones on the other."""
     v6, v4 = ("L", "R") if orientation == "nat64" else ("R", "L")
     inside4 = p.text(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
     inside6 = p.text(f"IPv6-{v6}-Real", "2001:2::2", "params.eam, params.bg_ipv6_side")
     outside4 = p.text(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
     outside6 = p.text(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
     beyond = p.text(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
-    unused = (f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
-    p.explain(unused, f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}")
+    why = f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}"
+    p.explain(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
     for letter, _ in SIDES:
-        if p.number(f"Num-{letter}-Nets", 1, "none: one pair of hosts") > 1:
-            raise p.refuse(
-                f"Num-{letter}-Nets",
-                "a translator's hosts are in one network on either side",
-                "set it to 1, or vary addresses (IP-L-var, IP-R-var)",
-            )
-    hosts6, eam6 = _hosts(p, v6, "ipv6_hosts", inside4, inside6)
-    hosts4, eam4 = _hosts(p, v4, "ipv4_hosts", outside4, outside6)
+        name = f"Num-{letter}-Nets"
+        if p.number(name, 1, "none: one pair of hosts") > 1:
+            problem = "a translator's hosts are in one network on either side"
+            raise p.refuse(name, problem, "set it to 1, or vary addresses (IP-L-var, IP-R-var)")
+    hosts6, eam6 = _read_hosts(p, v6, "ipv6_hosts", inside4, inside6)
+    hosts4, eam4 = _read_hosts(p, v4, "ipv4_hosts", outside4, outside6)
     params = {
         "orientation": orientation,
         "ipv6_hosts": hosts6,
@@ -137,8 +131,8 @@ def _siit(p: Parameters, imported: Imported, orientation: str) -> dict[str, Any]
         "eam": [eam6, eam4],
         "bg_ipv6_side": inside6,
     }
-    if _is_unspecified(beyond):
-        imported.remarks.append(
+    if not beyond.strip("0.:"):  # siitperf's mark of an unused address
+        p.remarks.append(
             f"IPv6-{v4}-Real {beyond}: background traffic needs an address there "
             "(params.bg_ipv4_side)."
         )
@@ -146,18 +140,10 @@ def _siit(p: Parameters, imported: Imported, orientation: str) -> dict[str, Any]
     return params | {"bg_ipv4_side": beyond}
 
 
-def _is_unspecified(address: str) -> bool:
-    """Whether siitperf's author wrote 'not used'."""
-    try:
-        return ip_address(address).is_unspecified
-    except ValueError:
-        return False
-
-
-def _hosts(
-    p: Parameters, letter: str, name: str, ipv4: str, ipv6: str
+def _read_hosts(
+    p: Migration, letter: str, name: str, ipv4: str, ipv6: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Hosts of one side, and the mapping that holds them.
+    """Return the hosts of a side, and the mapping that holds them.
 
     siitperf replaces the same 16 bits in both forms of an address.
     """
@@ -180,64 +166,32 @@ def _hosts(
         ) from exc
     packed6[offset6 : offset6 + 2] = bytes(2)
     if any(packed6[offset6 + 2 :]):
-        raise p.refuse(
-            f"IPv6-{letter}-offset",
-            f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}",
-            "let the last 16 bits vary: 14",
-        )
+        problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
+        raise p.refuse(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
-    return (
-        {"first": first, "last": last, "policy": POLICIES[kind]},
-        {
-            "ipv4": f"{IPv4Address(net4)}/16",
-            "ipv6": f"{IPv6Address(bytes(packed6))}/{8 * offset6}",
-        },
-    )
+    network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
+    hosts = {"first": first, "last": last, "policy": POLICIES[kind]}
+    return hosts, {"ipv4": f"{IPv4Address(net4)}/16", "ipv6": network6}
 
 
-def _router(p: Parameters, version: str) -> dict[str, Any]:
-    """Hosts and networks on both sides of a router."""
+def _read_router(p: Migration, version: str) -> dict[str, Any]:
+    """Read hosts and networks on both sides of a router."""
     params: dict[str, Any] = {}
-    defaults = {"4": ("198.18.0.2", "198.19.0.2"), "6": ("2001:2::2", "2001:2:0:8000::2")}
-    spans = {"4": (2, 65534, 2), "6": (0, 65535, 12)}
-    for (letter, side), host in zip(SIDES, defaults[version], strict=True):
-        name = f"{side}_ipv{version}"
-        params[name] = p.text(f"IPv{version}-{letter}-Real", host, f"params.{name}")
-        networks = f"{side}_networks"
-        params[networks] = p.number(f"Num-{letter}-Nets", 1, f"params.{networks}")
-        hosts, (low, high, offset) = f"{side}_hosts", spans[version]
-        kind = POLICIES[p.choice(f"IP-{letter}-var", "0", f"params.{hosts}.policy", POLICIES)]
-        values = {
-            "min": p.number(f"IP-{letter}-min", low, f"params.{hosts}.min"),
-            "max": p.number(f"IP-{letter}-max", high, f"params.{hosts}.max"),
-            "offset": p.number(f"IPv{version}-{letter}-offset", offset, f"params.{hosts}.offset"),
-        }
-        params[hosts] = {"policy": kind} if kind == "fixed" else {"policy": kind, **values}
-        other = "6" if version == "4" else "4"
-        p.explain(
-            [
-                f"IPv{version}-{letter}-Virt",
-                *(f"IPv{other}-{letter}-{k}" for k in ("Real", "Virt")),
-            ],
-            f"none: not used when both sides are IPv{version}",
+    other = "6" if version == "4" else "4"
+    *defaults, low, high, octet = ROUTER_HOSTS[version]
+    for (letter, side), host in zip(SIDES, defaults, strict=True):
+        target = f"params.{side}_hosts"
+        params |= p.params(
+            {
+                f"{side}_ipv{version}": (f"IPv{version}-{letter}-Real", host),
+                f"{side}_networks": (f"Num-{letter}-Nets", 1),
+            }
         )
+        kind = POLICIES[p.choice(f"IP-{letter}-var", "0", f"{target}.policy", POLICIES)]
+        varying: dict[str, Any] = p.bounds(f"IP-{letter}", target, low, high)
+        varying["offset"] = p.number(f"IPv{version}-{letter}-offset", octet, f"{target}.offset")
+        params[f"{side}_hosts"] = {"policy": kind, **({} if kind == "fixed" else varying)}
+        unused = [f"IPv{version}-{letter}-Virt"]
+        unused += [f"IPv{other}-{letter}-{form}" for form in ("Real", "Virt")]
+        p.explain(f"none: not used when both sides are IPv{version}", *unused)
     return params
-
-
-def _link(p: Parameters, letter: str, side: str) -> dict[str, str]:
-    number = "1" if side == "left" else "2"
-    return {
-        "tester_mac": p.text(f"MAC-{letter}-Tester", f"02:00:00:00:0{number}:02",
-                             f"testbed: links.{side}.tester_mac"),
-        "dut_mac": p.text(f"MAC-{letter}-DUT", f"02:00:00:00:0{number}:01",
-                          f"testbed: links.{side}.dut_mac"),
-    }  # fmt: skip
-
-
-def _explain(p: Parameters, versions: tuple[str, str]) -> None:
-    p.explain(CORES, "none: tester.options.core_list in the testbed file")
-    p.explain(["MEM-Channels"], "none: TRex configures its memory itself")
-    p.explain(["Promisc"], "none: the tester always receives promiscuously")
-    p.explain(["Enumerate-ports", "Enumerate-ips", "Responder-tuples"], "none: stateful tests only")
-    offsets = [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
-    p.explain(offsets, f"none: not used between IPv{versions[0]} and IPv{versions[1]}")

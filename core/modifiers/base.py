@@ -49,11 +49,7 @@ class Modifier:
         return traffic
 
     def suits(self, plan: Plan) -> None:
-        """Check that the plan of a device has what the modifier needs.
-
-        Raises:
-            UsageError: it lacks something.
-        """
+        """Check that the plan of a device has what the modifier needs."""
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
         """Return what to do to the device while the stream of a trial is sent; None: nothing."""

@@ -70,11 +70,7 @@ class Management(Modifier):
             )
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action:
-        """Query each of several devices.
-
-        Raises:
-            UsageError: one of them has no read-back.
-        """
+        """Query each of several devices."""
         for _, device in session.devices():
             device.question  # noqa: B018  (raises before any frame is sent)
         return lambda: "; ".join([device.query() for _, device in session.devices()])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, write_atomically
@@ -28,6 +28,7 @@ UNREPORTED = (
     *(ArithmeticError, LookupError),
 )
 """Errors of a report, or of a library that draws, which must not cost results."""
+FiguresWanted = Literal["none", "few", "all", "pdf"]
 
 
 def write(
@@ -36,8 +37,7 @@ def write(
     formats: Sequence[str] = tuple(FILES),
     *,
     paper: str | None = None,
-    figures: bool = True,
-    all_figures: bool = False,
+    figures: FiguresWanted = "few",
     data: RunData | None = None,
 ) -> list[Path]:
     """Write the report of a run.
@@ -47,12 +47,11 @@ def write(
         output: another directory for the report; created if absent.
         formats: some of :data:`ALL_FILES`.
         paper: reproduce the tables of this paper.
-        figures: whether to draw.
-        all_figures: draw more of them than fit a page.
+        figures: at most 40 on a page, all, or all and each as PDF with ``figures.tex``.
         data: of the run; None: it is read from the directory.
 
     Returns:
-        The files, in the order of ``formats``.
+        The files, in the order of ``formats``; then ``figures.tex``.
 
     Raises:
         UsageError: no run, no such paper, or the directory cannot be written.
@@ -65,8 +64,9 @@ def write(
         raise UsageError(
             f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
         )
-    most = (None if all_figures else MOST_FIGURES) if figures else 0
-    texts = _list_texts(path, data or load_run(path), paper, most)
+    most = {"none": 0, "few": MOST_FIGURES}.get(figures)
+    data = data or load_run(path)
+    texts = _list_texts(path, data, paper, most)
     directory = output or path
     written = []
     try:
@@ -77,11 +77,27 @@ def write(
                 with reading(path):
                     text = texts[kind]()
                 write_atomically(written[-1], text)
+        if figures == "pdf":
+            written.append(_write_pdf(directory, data))
     except OSError as exc:
         raise UsageError(
             f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
         ) from exc
     return written
+
+
+def _write_pdf(directory: Path, data: RunData) -> Path:
+    """Write ``figures/NAME.pdf`` and return the LaTeX file that includes them."""
+    from v6t.analysis.figures.canvas import save_pdf
+    from v6t.analysis.report.latex import figures_to_latex
+    from v6t.analysis.report.run import build
+    from v6t.benchmarks.registry import presentations
+
+    (directory / "figures").mkdir(exist_ok=True)
+    with save_pdf(directory / "figures"):
+        document = build(data, presentations(), most_figures=None)
+    write_atomically(directory / "figures.tex", figures_to_latex(data, document))
+    return directory / "figures.tex"
 
 
 def _list_texts(

@@ -60,11 +60,7 @@ class JudgedTrial:
 
 
 def check_watchable(bound: BoundRun) -> None:
-    """Refuse a run whose device has no driver.
-
-    Raises:
-        UsageError: it has none.
-    """
+    """Refuse a run whose device has no driver."""
     if not bound.driven:
         raise UsageError(
             "no device driver is configured that can watch the device",
@@ -86,9 +82,6 @@ def watch_device(
         say: receives the verdicts with their evidence.
         duration_s: of the load at each rate, at least 5 s.
         bound: the run, if it is bound already.
-
-    Raises:
-        UsageError: the directory holds no throughput, or the run's device has no driver.
     """
     with RunDir(path, new=False) as directory:
         bound = bound or bind(directory.config())
@@ -131,8 +124,8 @@ def _watch_point(
     bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
 ) -> list[dict[str, Any]]:
     """Return the entries of one point: one for each device, sampled one after the other."""
-    from v6t.drivers.duts.bottleneck import judge_device, verdict_of_all
-    from v6t.drivers.duts.shape import shaped, shares_of
+    from v6t.drivers.duts.bottleneck import combine_verdicts, judge_device
+    from v6t.drivers.duts.shape import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
     all_sizes = map(plugin.sizes_of, run.frame_sizes)
@@ -170,14 +163,16 @@ def _watch_point(
                     "judged_at": judged.when,
                     "judged_fps": judged.rate_fps,
                     "samples": len(loaded),
-                    "idle_percent": shares_of(loaded, "idle"),
-                    "telemetry": {when: shaped(each).to_json() for when, each in samples.items()},
+                    "idle_percent": compute_core_shares(loaded, "idle"),
+                    "telemetry": {
+                        when: summarize_samples(each).to_json() for when, each in samples.items()
+                    },
                     **asdict(replace(verdict, evidence=evidence)),
                 }
             )
     finally:
         bench.close()
-    both = verdict_of_all(verdicts)
+    both = combine_verdicts(verdicts)
     return [{**entry, "together": both} for entry in entries] if both else entries
 
 

@@ -36,11 +36,7 @@ def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
 
 
 def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
-    """Make the session with a remote device, not open yet; None if the run drives none.
-
-    Raises:
-        UsageError: no address of the device is configured.
-    """
+    """Make the session with a remote device, not open yet; None if the run drives none."""
     if bound.tester.in_lab or bound.tester.simulates:
         return None
     from v6t.drivers.duts.devices import make_session
@@ -55,9 +51,6 @@ def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -
         bound: the run.
         tester: with the device between its ports.
         session: with a remote device, if one is driven.
-
-    Raises:
-        UsageError: nothing empties the table.
     """
     state = tester.device_state() if session is None else session.state()
     if state is not None:

@@ -240,7 +240,9 @@ def _describe_device(name: str, session: Session) -> Iterator[Finding]:
     """Describe system, versions, and what is left alone on one device."""
     facts = session.survey()
     yield Finding("device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}")
-    alone = ", ".join(f"{n} ({why})" for n, why in sorted(facts.untouchable().items()))
+    alone = ", ".join(
+        f"{n} ({why})" for n, why in sorted(facts.find_protected_interfaces().items())
+    )
     if alone:
         yield Finding("device", "ok", f"{name}: not touched: {alone}")
     record = session.read_record()

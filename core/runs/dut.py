@@ -24,29 +24,25 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
-    """Plan for a device as it should be before the first change.
-
-    Raises:
-        UsageError: no driver is configured, or it cannot be this technology.
-    """
+    """Plan for a device as it should be before the first change."""
     return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
 def format_plan(driver: Driver, plan: Plan) -> str:
     """Return a plan as text: every command with its reason, its undo and its check."""
-    from v6t.drivers.duts.session.plan_steps import plan_lines
+    from v6t.drivers.duts.session.plan_steps import format_plan
 
     title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
     notes = [f"# note: {note}" for note in plan.notes]
-    return "\n".join([title, f"# executed: {driver.executed}", *notes, *plan_lines(plan)])
+    return "\n".join([title, f"# executed: {driver.executed}", *notes, *format_plan(plan)])
 
 
 def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON values."""
-    from v6t.drivers.duts.session.plan_steps import plan_data
+    from v6t.drivers.duts.session.plan_steps import export_plan
 
     head = {"driver": plan.driver, "version": plan.version, "executed": driver.executed}
-    return {**head, **plan_data(plan)}
+    return {**head, **export_plan(plan)}
 
 
 @contextmanager

@@ -19,9 +19,6 @@ def restore(source: Path, directory: Path) -> list[Path]:
     Args:
         source: a run directory, or its config.json.
         directory: where to write; nothing is overwritten.
-
-    Raises:
-        UsageError: there is no configuration, or a file exists.
     """
     run = read_config(source)
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}

@@ -59,7 +59,7 @@ class IdealDevice:
     _point: Point | None = None
 
     @property
-    def emptying(self) -> str:
+    def describe_flush(self) -> str:
         return ""
 
     @property

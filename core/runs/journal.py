@@ -50,9 +50,6 @@ class Journal:
         Args:
             path: the file.
             run: mark of the run it must belong to, empty for one without; None: any.
-
-        Raises:
-            UsageError: a line before the last is damaged, or of another version or run.
         """
         self.path = path
         self.run = run
@@ -100,11 +97,7 @@ class Journal:
         self._remember(entry["trial"], result_from_json(entry["result"]))
 
     def answer(self, measure: Measure) -> Measure:
-        """Answer known trials from the journal, and record the others.
-
-        Raises:
-            UsageError: the journal holds another trial under a key.
-        """
+        """Answer known trials from the journal, and record the others."""
 
         def answer_or_measure(trial: Trial) -> TrialResult:
             known = self.trials.get(trial.key)
@@ -137,11 +130,7 @@ def _as_written(trial: dict[str, Any]) -> Any:
 
 
 def open_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
-    """Open the journal of a run that goes on, or begins, and cut an incomplete last line off.
-
-    Raises:
-        UsageError: it is damaged, or does not belong to the results so far; nothing is changed.
-    """
+    """Open the journal of a run that goes on, or begins, and cut an incomplete last line off."""
     path = directory.path / JOURNAL
     check_presence(path, results)
     journal = Journal(path, find_mark(directory.read_json(MANIFEST)))
@@ -160,10 +149,6 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
     Args:
         path: the file; absent: no trials.
         run: mark of the run it must belong to, empty for one without; None: any.
-
-    Raises:
-        UsageError: the file cannot be read, or a line before the last is damaged, or of another
-            version or run.
     """
     try:
         data = read_octets(path, JOURNAL_OCTETS)
@@ -175,11 +160,7 @@ def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any
 
 
 def read_complete_journal(directory: RunDir, results: Mapping[str, Any]) -> int:
-    """Check the journal of a complete run against its results; return the number of its trials.
-
-    Raises:
-        UsageError: it cannot be read, or does not belong to the results.
-    """
+    """Check the journal of a complete run against its results; return the number of its trials."""
     path = directory.path / JOURNAL
     check_presence(path, results)
     entries = read_journal(path, find_mark(directory.read_json(MANIFEST)))
@@ -210,11 +191,7 @@ def check_trials(path: Path, results: Mapping[str, Any], keys: Collection[str]) 
 
 
 def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
-    """Refuse to continue a run of a version that sent frames in another order.
-
-    Raises:
-        UsageError: nothing was changed.
-    """
+    """Refuse to continue a run of a version that sent frames in another order."""
     path, manifest = directory.path / JOURNAL, directory.read_json(MANIFEST)
     known = manifest.get("order", 1) if isinstance(manifest, dict) else 1
     changed = any(s.order > known for stream_set in streams for s in stream_set.streams)

@@ -39,11 +39,7 @@ class RunSummary:
 
 
 def list_runs(directory: Path) -> list[RunSummary]:
-    """List the runs in a directory, in its subdirectories and in campaigns there, oldest first.
-
-    Raises:
-        UsageError: the directory does not exist.
-    """
+    """List the runs in a directory, in its subdirectories and in campaigns there, oldest first."""
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", code="not-a-directory")
     places = (directory, *directory.glob("*/"), *directory.glob("*/*/"))

@@ -174,9 +174,6 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     Args:
         bound: the run.
         compiled: stream sets of runs planned before, by the settings they depend on; added to.
-
-    Raises:
-        UsageError: the traffic cannot be compiled.
     """
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)

@@ -138,9 +138,9 @@ class MeasuredPoint:
         return prepare_loopback(self._bound, self._trials.loopback)
 
     @property
-    def emptying(self) -> str:
+    def describe_flush(self) -> str:
         """How the device's connection table is emptied."""
-        return self._bound.emptying
+        return self._bound.describe_flush
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""

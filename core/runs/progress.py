@@ -112,11 +112,7 @@ class RemainingTime:
 
 
 def describe_step(progress: Progress) -> str:
-    """Describe a finished step in one line.
-
-    Raises:
-        ValueError: the step has no verdict yet.
-    """
+    """Describe a finished step in one line."""
     verdict = progress.verdict
     if verdict is None:
         raise ValueError("the step has no verdict yet")

@@ -27,11 +27,7 @@ Row = dict[str, Any]
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """Read ``results.json`` of a run directory; empty if there is none.
-
-    Raises:
-        UsageError: it is damaged, or of a version this v6t cannot read.
-    """
+    """Read ``results.json`` of a run directory; empty if there is none."""
     path = directory / RESULTS
     try:
         document = read_json(path)
@@ -87,11 +83,7 @@ def _drop(conditions: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str,
 
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
-    """Read the records among the results of a run directory.
-
-    Raises:
-        UsageError: a record lacks a field that all records share.
-    """
+    """Read the records among the results of a run directory."""
     known = registry.presentations()
     records = []
     for number, values in enumerate(results.get("results", ()), 1):
@@ -119,11 +111,7 @@ class ResultsFile:
     """
 
     def __init__(self, directory: RunDir) -> None:
-        """Read the file.
-
-        Raises:
-            UsageError: it cannot be read.
-        """
+        """Read the file."""
         self._directory = directory
         self._records: list[dict[str, Any]] = []
         self._texts: list[str] = []

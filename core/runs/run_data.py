@@ -36,9 +36,6 @@ def load_run(path: Path, technology: Technology | None = None) -> RunData:
     Args:
         path: the directory.
         technology: of the run, if it is known; else its parameters are validated again.
-
-    Raises:
-        UsageError: it holds no run, or a file in it is damaged.
     """
     with reading(path):
         results = read_results(path)

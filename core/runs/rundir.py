@@ -45,11 +45,7 @@ def no_run(path: Path) -> UsageError:
 
 
 def refuse_absent(paths: Iterable[Path]) -> None:
-    """Report missing paths before the others are checked; ``latest`` is resolved later.
-
-    Raises:
-        UsageError: one of the paths does not exist.
-    """
+    """Report missing paths before the others are checked; ``latest`` is resolved later."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             raise UsageError(
@@ -68,9 +64,6 @@ class RunDir:
         Args:
             path: the directory.
             new: it must not hold a run yet; otherwise it must.
-
-        Raises:
-            UsageError: it holds something else, or another v6t works in it.
         """
         self.path = path
         if new:
@@ -96,11 +89,7 @@ class RunDir:
         write_atomically(self.path / name, text, durable=True)
 
     def read_json(self, name: str) -> Any:
-        """Read a JSON file of the run; None if it does not exist.
-
-        Raises:
-            UsageError: it is damaged.
-        """
+        """Read a JSON file of the run; None if it does not exist."""
         return read_optional_json(self.path / name)
 
     def config(self) -> ResolvedRun:
@@ -145,11 +134,7 @@ class RunDir:
 
 
 def read_optional_json(path: Path) -> Any:
-    """Read a JSON file; None if it does not exist.
-
-    Raises:
-        UsageError: it is damaged.
-    """
+    """Read a JSON file; None if it does not exist."""
     try:
         return read_json(path)
     except FileNotFoundError:
@@ -161,11 +146,7 @@ def read_optional_json(path: Path) -> Any:
 
 
 def read_config(path: Path) -> ResolvedRun:
-    """Read the configuration of a run, also of one in progress, from its directory or ``config.json``.
-
-    Raises:
-        UsageError: it does not exist, or is damaged.
-    """
+    """Read the configuration of a run, also of one in progress, from its directory or ``config.json``."""
     if path.is_dir():
         path /= CONFIG
     try:
@@ -180,11 +161,7 @@ def read_config(path: Path) -> ResolvedRun:
 
 @contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """Report damaged files of a run, which may have been changed by hand, as errors of the user.
-
-    Raises:
-        UsageError: a file is not as v6t writes it.
-    """
+    """Report damaged files of a run, which may have been changed by hand, as errors of the user."""
     try:
         yield
     except (
@@ -202,22 +179,14 @@ def reading(directory: Path) -> Iterator[None]:
 
 
 def latest_run(path: Path | None) -> Path:
-    """Return the directory itself, or the latest run for None and ``latest``.
-
-    Raises:
-        UsageError: the current directory and its ``runs`` contain no run.
-    """
+    """Return the directory itself, or the latest run for None and ``latest``."""
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
     return latest_runs(1)[0]
 
 
 def latest_runs(count: int) -> list[Path]:
-    """Return the runs that were changed last, the latest at the end.
-
-    Raises:
-        UsageError: the current directory and its ``runs`` contain fewer.
-    """
+    """Return the runs that were changed last, the latest at the end."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
     runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_changed)
     if len(runs) < count:

@@ -117,9 +117,6 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunO
         path: its directory.
         events: receives the events of the run.
         planned: its plan, if it is made already.
-
-    Raises:
-        UsageError: the directory holds no run, or a damaged one, which is not changed.
     """
     with RunDir(path, new=False) as directory:
         run = directory.config()
@@ -144,11 +141,7 @@ class Runner:
     """
 
     def __init__(self, planned: RunPlan, directory: RunDir, events: Listener) -> None:
-        """Open the results and the journal.
-
-        Raises:
-            UsageError: they are damaged; nothing is changed.
-        """
+        """Open the results and the journal."""
         self._plan = planned
         self._bound = planned.bound
         self._run = planned.run
@@ -315,7 +308,7 @@ class Runner:
     ) -> Point | None:
         """Repeat the self-test after a result that it does not cover; None if nothing changes."""
         margin = self._run.procedure.selftest_margin
-        usable = usable_fps(point.tester_capacity.rate_fps, margin) if measured.rates else 0.0
+        usable = self._bound.search_share * usable_fps(point.tester_capacity.rate_fps, margin)
         doubtful = benchmark.phase == Phase.STREAMS and measured.rates
         if not doubtful or median(measured.rates) <= usable:
             return None

@@ -12,7 +12,7 @@ from typing import Any
 from v6t.base.errors import V6tError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher
-from v6t.drivers.duts.shape import polls, shaped, shares_of
+from v6t.drivers.duts.shape import compute_core_shares, is_polling, summarize_samples
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial
@@ -60,11 +60,15 @@ def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
     Returns:
         None if the samples have no load, or the cores poll.
     """
-    if polls(samples):
+    if is_polling(samples):
         return None
     times_s, busiest, mean = [], [], []
     for before, after in pairwise(samples):
-        idle = [share for shares in shares_of([before, after], "idle").values() for share in shares]
+        idle = [
+            share
+            for shares in compute_core_shares([before, after], "idle").values()
+            for share in shares
+        ]
         busy = [100 - min(100.0, max(0.0, share)) for share in idle]
         if busy and after.seen_s > began_s:
             times_s.append(round(after.seen_s - began_s, 1))
@@ -132,8 +136,11 @@ def _read(session: DeviceSession | None) -> dict[str, Any]:
 
 def _subtract(before: Any, after: Any) -> dict[str, Any]:
     """Return the losses between two readings, and the table at both."""
-    shape = shaped([before, after])
-    tables = {"before": shaped([before]).table, "after": shaped([after]).table}
+    shape = summarize_samples([before, after])
+    tables = {
+        "before": summarize_samples([before]).table,
+        "after": summarize_samples([after]).table,
+    }
     return {
         "seconds": shape.seconds,
         "drops": shape.drops,

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import Telemetry, shaped, shares_of
+from v6t.drivers.duts.shape import Telemetry, compute_core_shares, summarize_samples
 
 BUSY_IDLE = 3.0
 """A core that is idle for less than this is busy throughout [%]."""
@@ -54,12 +54,12 @@ def judge_device(
             may have lost them.
         shared: the tester works on the device's cores.
     """
-    told = shaped(samples)
+    told = summarize_samples(samples)
     dropped = sum(told.reasons.values())
     # the drops of the device must be enough to explain what was lost
     speaks = dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
     device, losses = _Judge(told if speaks else replace(told, drops={}), lost), _Judge(told, lost)
-    cores = {} if told.polls else shares_of(samples, "idle")
+    cores = {} if told.polls else compute_core_shares(samples, "idle")
     middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
     no_time = _judge_full_cores(middles, tester if shared else "")
     found = (
@@ -76,10 +76,10 @@ def judge_device(
         or no_time
         or device.judge_cores(middles)
     )
-    return Verdict(*found, tuple(_evidence(samples, told, lost)))
+    return Verdict(*found, tuple(_list_evidence(samples, told, lost)))
 
 
-def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
+def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
     """Return the verdict on several devices from left to right (BN-02); empty for a single one."""
     if len(verdicts) < 2:
         return ""
@@ -102,10 +102,10 @@ def verdict_of_all(verdicts: Mapping[str, Verdict]) -> str:
     return "none of them is seen to limit: look at the tester and the cables"
 
 
-def _evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> list[str]:
-    soft = shares_of(samples, "softirq")
+def _list_evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> list[str]:
+    soft = compute_core_shares(samples, "softirq")
     lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
-    for core, shares in shares_of(samples, "idle").items():
+    for core, shares in compute_core_shares(samples, "idle").items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
         line += " (it polls: that is no measure of its load)" if told.polls else ""

@@ -44,31 +44,31 @@ class DriverCapabilities:
 
 def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
     """Find what a driver can do as a technology; a device is not needed."""
-    settings = tuple(name for name in SETTINGS if _configures(driver, intent, name))
+    settings = tuple(name for name in SETTINGS if _can_configure(driver, intent, name))
     timers = tuple(name for name in settings if name in TIMERS)
     return DriverCapabilities(
         versions=tuple(filter(None, driver.versions)),
         settings=settings,
-        options=own_options(driver.options_model),
+        options=find_own_options(driver.options_model),
         timers=timers if driver.timeout_s(intent) is None else (*timers, "timeout_s"),
         counters=tuple(dict.fromkeys(n.partition(" ")[0] for n in driver.telemetry(intent))),
         operations=tuple(_find_operations(driver, intent)),
     )
 
 
-def own_options(model: type[BaseModel]) -> tuple[str, ...]:
+def find_own_options(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the options of a driver that other drivers lack, or declare otherwise."""
     shared = {name for base in (DutOptions, LinuxOptions) for name in base.model_fields}
     declared = set() if model in (DutOptions, LinuxOptions) else model.__annotations__.keys()
     return tuple(name for name in model.model_fields if name not in shared or name in declared)
 
 
-def _configures(driver: Driver, intent: Intent, setting: str) -> bool:
+def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
     if setting not in type(intent.configuration).model_fields:
         return False
     changed = intent.configuration.model_copy(update={setting: SETTINGS[setting]})
     with suppress(UsageError, DutError):
-        return not driver.configured_alike(intent, replace(intent, configuration=changed))
+        return not driver.has_equal_commands(intent, replace(intent, configuration=changed))
     return False
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Reach = Callable[[SshOptions], Transport | None]
 
 
-def over_ssh(ssh: SshOptions) -> Transport:
+def make_ssh_transport(ssh: SshOptions) -> Transport:
     """Return the way to a device elsewhere, not open yet."""
     from v6t.drivers.transport.openssh import SshTransport
 
@@ -43,7 +43,7 @@ def make_session(
     intent: Intent,
     record_dir: Path | None = None,
     rollback_command: str = "",
-    reach: Reach = over_ssh,
+    reach: Reach = make_ssh_transport,
 ) -> DeviceSession | None:
     """Make a session with a device elsewhere, not open yet; None: no driver configures it.
 

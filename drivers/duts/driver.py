@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.management_path import check_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.duts.way import check_way
 from v6t.drivers.options import options_of
 from v6t.drivers.tester import Oracle
 from v6t.drivers.transport.redaction import add_secrets_of
@@ -200,18 +200,18 @@ class Driver(ABC):
         try:
             self.check_supported(intent, in_chain=self.part is not None)
             self.refuse(intent, facts)
-            plan = self._with_requirements(self.steps(intent, facts), intent, facts)
+            plan = self._add_requirements(self.steps(intent, facts), intent, facts)
         except UsageError as exc:
             if self.part is None:
                 raise
             raise self.part.translate_error(exc) from exc
         ssh = self.options.ssh
         # the session is in the machine's own namespace: nothing in another one takes its way
-        if ssh is not None and not ssh.netns and facts.way is not None:
-            check_way(facts.way if self.kernel else replace(facts.way, peers=()), intent, plan)
+        if ssh is not None and not ssh.netns and facts.path is not None:
+            check_path(facts.path if self.kernel else replace(facts.path, peers=()), intent, plan)
         return plan
 
-    def _with_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
+    def _add_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
         if required.sessions and self.sessions(intent) is not None:
@@ -281,14 +281,14 @@ class Driver(ABC):
             hint = "leave links.*.background out, or choose another driver"
             raise UsageError(problem, hint, code="no-background")
 
-    def configured_alike(self, one: Intent, other: Intent) -> bool:
+    def has_equal_commands(self, one: Intent, other: Intent) -> bool:
         """Return whether two intents have the same commands."""
         if not self.configures or self.of_parts:
             return one == other
         first, second = (self.plan(intent, self.example(intent)).steps for intent in (one, other))
         return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
 
-    def emptying(self, intent: Intent) -> str:
+    def describe_flush(self, intent: Intent) -> str:
         """Return the commands that empty its connections (ST-10)."""
         return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
 
@@ -344,7 +344,7 @@ def require_root(facts: Facts) -> None:
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     """Check that the ports are not the management interface, and are cabled as they should be."""
-    untouchable = facts.untouchable()
+    untouchable = facts.find_protected_interfaces()
     own: Port
     for own in ("left", "right"):
         name = getattr(options, own)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts import way
+from v6t.drivers.duts import management_path
 
 LINUX = {
     "system": "uname -sr",
     "boot": "cat /proc/sys/kernel/random/boot_id",
     "user": "id -u",
-    "client": way.CLIENT,
-    "management": way.MANAGEMENT,
-    "way": way.survey(),
+    "client": management_path.CLIENT,
+    "management": management_path.MANAGEMENT,
+    "way": management_path.make_survey_command(),
     "links": "ip -j link show",
     "default4": "ip -j -4 route show default",
     "default6": "ip -j -6 route show default",
@@ -56,7 +56,7 @@ class Facts:
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
     management: frozenset[str] = frozenset()
     """Interfaces that carry this connection."""
-    way: way.Way | None = None
+    path: management_path.ManagementPath | None = None
     default_via: frozenset[str] = frozenset()
     """Interfaces with a default route."""
     learnt_default: frozenset[str] = frozenset()
@@ -68,13 +68,13 @@ class Facts:
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 
-    def untouchable(self) -> dict[str, str]:
+    def find_protected_interfaces(self) -> dict[str, str]:
         """Return the interfaces that must not be changed, with the reasons."""
         reasons = dict.fromkeys(self.management, "it carries this connection")
         for name in self.default_via:
             reasons.setdefault(name, "a default route leads through it")
-        if self.way is not None:
-            reasons = {**self.way.devices, **reasons}
+        if self.path is not None:
+            reasons = {**self.path.devices, **reasons}
         before = -1
         while len(reasons) > before:  # bridges over VLANs over bonds over interfaces
             before = len(reasons)
@@ -88,13 +88,13 @@ class Facts:
         return reasons
 
 
-def programs_section(names: Iterable[str]) -> str:
+def make_programs_command(names: Iterable[str]) -> str:
     """Return a command that prints which of the programs are installed."""
     wanted = " ".join(names)
     return f"for p in {wanted}; do command -v $p >/dev/null && echo $p; done; true"
 
 
-def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
+def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     """Parse the facts of a Linux device."""
     system = sections.get("system", "")
     if not system.startswith("Linux"):
@@ -109,9 +109,9 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
             master=link.get("master", ""),
             lower=link.get("link", "") or "",
         )
-        for link in _json(sections, "links")
+        for link in _parse_json(sections, "links")
     }
-    routes = _json(sections, "default4") + _json(sections, "default6")
+    routes = _parse_json(sections, "default4") + _parse_json(sections, "default6")
     hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
     lines = sections.get("management", "").splitlines()
     management = [line.split()[1] for line in lines if line.strip()]
@@ -122,17 +122,19 @@ def linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
         management=frozenset(management),
-        way=way.way_of(sections.get("client", ""), sections.get("way", ""), management),
+        path=management_path.parse_path(
+            sections.get("client", ""), sections.get("way", ""), management
+        ),
         default_via=frozenset(r["dev"] for r in hops if "dev" in r),
         learnt_default=frozenset(
-            r["dev"] for r in _json(sections, "default6") if r.get("protocol") == "ra"
+            r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"
         ),
         programs=frozenset(sections.get("programs", "").split()),
         sections=dict(sections),
     )
 
 
-def _json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
+def _parse_json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     text = sections.get(name, "").strip()
     if not text:
         return []

@@ -167,7 +167,7 @@ class Change:
         wanted = self.added if action == "add" else self.changed
         if self.alone and " ".join(output.split()) != wanted:
             return f"'{wanted}' expected and nothing else; the output is {shorten(output)}"
-        if line_with(output, wanted) is None:
+        if find_line(output, wanted) is None:
             return f"'{wanted}' is missing; the output is {shorten(output)}"
         return None
 
@@ -213,18 +213,18 @@ _AFTER = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
 """A full stop or colon may follow at the end of a sentence, and ``@`` before the interface below."""
 
 
-def line_with(output: str, *phrases: str) -> str | None:
+def find_line(output: str, *phrases: str) -> str | None:
     """Return the first line that holds every phrase as whole words, None if there is none.
 
     A phrase is one or more words; any white space separates them. ``id 1`` is not in ``id 10``,
     ``10.0.0.1`` not in ``10.0.0.1/24``, and ``UP`` is in ``<UP,LOWER_UP>``.
     """
-    patterns = [_phrase_pattern(phrase) for phrase in phrases]
+    patterns = [_compile_phrase(phrase) for phrase in phrases]
     lines = output.splitlines()
     return next((line for line in lines if all(p.search(line) for p in patterns)), None)
 
 
-def _phrase_pattern(phrase: str) -> re.Pattern[str]:
+def _compile_phrase(phrase: str) -> re.Pattern[str]:
     words = phrase.split()
     if not words:
         raise ValueError("a phrase without a word is in every line")
@@ -256,9 +256,9 @@ def has_lines(*lines: str) -> Want:
 
 
 def has_words(*phrases: str) -> Want:
-    """Require one line that holds every phrase as whole words, see :func:`line_with`."""
+    """Require one line that holds every phrase as whole words, see :func:`find_line`."""
     wanted = " and ".join(f"'{phrase}'" for phrase in phrases)
-    return passes(lambda output: line_with(output, *phrases), wanted, f"no line has {wanted}")
+    return passes(lambda output: find_line(output, *phrases), wanted, f"no line has {wanted}")
 
 
 def has_line_like(pattern: str, says: str) -> Want:
@@ -286,11 +286,6 @@ def has_members(values: Iterable[object], says: str = "") -> Want:
         return None if set(output.split()) == wanted else f"{shorten(output)} found"
 
     return Want(says or " ".join(sorted(wanted)), checker)
-
-
-def parsed(checker: Checker, says: str) -> Want:
-    """Require an output in which a parser finds nothing wrong."""
-    return Want(says, checker)
 
 
 def shorten(output: str, limit: int = 200) -> str:

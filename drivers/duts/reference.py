@@ -50,7 +50,7 @@ class Unconfigured(WithoutCommands):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         return Plan(self.name, "", (), ())
 
-    def emptying(self, intent: Intent) -> str:
+    def describe_flush(self, intent: Intent) -> str:
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:

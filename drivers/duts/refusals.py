@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from v6t.base.errors import DutError, UsageError
 
 
-def lacking(program: str, source: str, use: str = "", *, named: bool = False) -> DutError:
+def make_missing_program_error(
+    program: str, source: str, use: str = "", *, named: bool = False
+) -> DutError:
     """Return the error of a program that is not installed.
 
     Args:
@@ -21,7 +23,7 @@ def lacking(program: str, source: str, use: str = "", *, named: bool = False) ->
     return DutError(f"the device lacks the program {program}{use}", hint, code="missing-program")
 
 
-def unsupported(
+def make_unsupported_error(
     problem: str,
     hint: str = "",
     *,

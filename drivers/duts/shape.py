@@ -75,33 +75,33 @@ class Telemetry:
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
-def shaped(samples: Sequence[Sample]) -> Telemetry:
+def summarize_samples(samples: Sequence[Sample]) -> Telemetry:
     """Return the samples of a watch in one shape; a single sample has no differences."""
-    more = {kind: shares_of(samples, kind) for kind in ("softirq", "steal")}
+    more = {kind: compute_core_shares(samples, kind) for kind in ("softirq", "steal")}
     cores = {}
-    for core, shares in shares_of(samples, "idle").items():
-        cores[core] = {"busy": _middle([100 - share for share in shares])}
-        cores[core] |= {kind: _middle(by[core]) for kind, by in more.items() if core in by}
-    lost = _losses(samples)
+    for core, shares in compute_core_shares(samples, "idle").items():
+        cores[core] = {"busy": _compute_median([100 - share for share in shares])}
+        cores[core] |= {kind: _compute_median(by[core]) for kind, by in more.items() if core in by}
+    lost = _find_losses(samples)
     return Telemetry(
         seconds=round(samples[-1].seen_s - samples[0].seen_s, 1) if samples else 0.0,
-        polls=polls(samples),
+        polls=is_polling(samples),
         cores=cores,
-        process=_process(samples),
-        vectors_per_call=_vectors(samples),
-        per_packet=_per_packet(samples),
+        process=_summarize_process(samples),
+        vectors_per_call=_compute_vectors_per_call(samples),
+        per_packet=_compute_costs_per_packet(samples),
         drops={name: count for name, (count, _) in lost.items()},
         lost_for={name: why for name, (_, why) in lost.items()},
-        table=_table(samples),
+        table=_summarize_table(samples),
     )
 
 
-def polls(samples: Sequence[Sample]) -> bool:
+def is_polling(samples: Sequence[Sample]) -> bool:
     """Return whether the device polls: its cores are busy without load, too."""
     return any(reading.polls for sample in samples for reading in sample.readings.values())
 
 
-def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
+def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
     """Return the share of a kind of time [%] of every core in every second (BN-01)."""
     found: dict[str, list[float]] = {}
     for sample in samples:
@@ -109,7 +109,7 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
             core, _, what = name.rpartition(".")
             if what == f"{kind}_percent":
                 found.setdefault(core, []).append(share)
-    for first, last in _pairs(samples, "cpu"):
+    for first, last in _pair_figures(samples, "cpu"):
         for name, total in last.items():
             core, _, what = name.partition(".")
             part = f"{core}.{kind}"
@@ -121,12 +121,12 @@ def shares_of(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
     return found
 
 
-def _pairs(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
+def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
     figures = [sample.figures.get(reading, {}) for sample in samples]
     return pairwise(figures)
 
 
-def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
+def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
     """Return the counters of lost frames that grew, which may not be shown while 0, and why."""
     found = {}
     for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
@@ -138,12 +138,12 @@ def _losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
     return found
 
 
-def _process(
+def _summarize_process(
     samples: Sequence[Sample],
 ) -> dict[str, float]:  # of the thread that ran or waited most
     threads: dict[str, list[tuple[float, float]]] = {}
     times = pairwise(sample.seen_s for sample in samples)
-    for (began, ended), (first, last) in zip(times, _pairs(samples, "process"), strict=True):
+    for (began, ended), (first, last) in zip(times, _pair_figures(samples, "process"), strict=True):
         for name in last if ended > began else ():
             thread, _, what = name.partition(".")
             wait = f"{thread}.wait_ns"
@@ -153,7 +153,7 @@ def _process(
     if not threads:
         return {}
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
-    ran, waited = map(_middle, zip(*busiest, strict=True))
+    ran, waited = map(_compute_median, zip(*busiest, strict=True))
     found = {"run": ran, "wait": waited}
     periods, throttled = (
         _measure_growth(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
@@ -161,10 +161,10 @@ def _process(
     return {**found, "throttled": round(100 * throttled / periods, 1)} if periods else found
 
 
-def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
+def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
     """Return vectors per call between seconds: averages since the start tell little."""
     seconds: dict[tuple[str, str], list[float]] = {}
-    for first, last in _pairs(samples, "runtime"):
+    for first, last in _pair_figures(samples, "runtime"):
         for name, vectors in last.items():
             thread, _, node = name.removesuffix(".vectors").partition(".node.")
             calls = name.removesuffix("vectors") + "calls"
@@ -176,11 +176,11 @@ def _vectors(samples: Sequence[Sample]) -> dict[str, float]:
                 seconds.setdefault((thread, node), []).append(taken / called)
     found: dict[str, float] = {}
     for (_, node), shares in seconds.items():
-        found[node] = max(found.get(node, 0.0), _middle(shares))
+        found[node] = max(found.get(node, 0.0), _compute_median(shares))
     return found
 
 
-def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
+def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     seconds = samples[-1].seen_s - samples[0].seen_s if samples else 0.0
     if seconds <= 0:
         return {}
@@ -198,11 +198,11 @@ def _per_packet(samples: Sequence[Sample]) -> dict[str, float]:
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
         counted = [value for value in seen if value]
         if counted and packets:
-            found[what] = round(_middle(counted) * seconds / packets, 1)
+            found[what] = round(_compute_median(counted) * seconds / packets, 1)
     return found
 
 
-def _table(samples: Sequence[Sample]) -> dict[str, float]:
+def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
     seen = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
     if not seen:
         return {}
@@ -217,5 +217,5 @@ def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> flo
     return max(0.0, told[-1] - told[0]) if told else 0.0
 
 
-def _middle(values: Sequence[float]) -> float:
+def _compute_median(values: Sequence[float]) -> float:
     return round(sorted(values)[len(values) // 2], 1)

@@ -8,33 +8,37 @@ from typing import Any
 from v6t.drivers.duts.plan import Existing, Step, Want, equals
 
 
-def owned(create: str, delete: str, why: str, *, read: str, want: Want, **more: Any) -> Step:
+def create_object(
+    create: str, delete: str, why: str, *, read: str, want: Want, **more: Any
+) -> Step:
     """Create an object of v6t's own, which ``read`` prints if it exists, and delete it at the rollback."""
     return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **more)
 
 
-def setting(write: str, value: object, why: str, *, read: str, **more: Any) -> Step:
+def set_value(write: str, value: object, why: str, *, read: str, **more: Any) -> Step:
     """Set ``VALUE`` in a shell line, and write what ``read`` prints back at the rollback."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, want=equals(value), undo=undo, **more)
 
 
-def config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
+def write_config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
     """Write a file of v6t's own directory."""
     create = f"umask 077; cat >{path} && chmod {mode} {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
     want = replace(equals(f"{path}\n{text.strip()}"), says="what was written")
-    return owned(create, f"rm -f {path}", why, text=text, read=read, want=want)
+    return create_object(create, f"rm -f {path}", why, text=text, read=read, want=want)
 
 
-def directory(path: str, why: str) -> Step:
+def make_directory(path: str, why: str) -> Step:
     """Make a directory for files of a program, which is removed with everything in it."""
     create = f"mkdir -m 700 {path}"
     delete = f"find {path} -depth -delete"
-    return owned(create, delete, why, read=f"ls -d {path} 2>/dev/null || true", want=equals(path))
+    return create_object(
+        create, delete, why, read=f"ls -d {path} 2>/dev/null || true", want=equals(path)
+    )
 
 
-def daemon(
+def start_daemon(
     start: str,
     pid_file: str,
     process: str,
@@ -64,7 +68,7 @@ def daemon(
         is_ready += f' && [ -n "$({probe} 2>/dev/null)" ]'
     # a process that has ended never becomes ready
     runs = f"{{ [ ! -s {pid_file} ] || [ -e /proc/$(cat {pid_file}) ]; }}"
-    return owned(
+    return create_object(
         start,
         stop or stop_process(pid_file, process),
         why,
@@ -75,7 +79,7 @@ def daemon(
     )
 
 
-def background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
+def build_background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
     """Return the shell line that starts a foreground program, unless its number cannot be stored."""
     run = f"echo $$ >{pid_file} && exec {command}"
     return f"setsid sh -c '{run}' </dev/null >{log} 2>&1 &"

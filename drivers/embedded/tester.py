@@ -156,14 +156,7 @@ class EmbeddedTester:
         return self._bed.device
 
     def namespaces(self) -> dict[str, int]:
-        """Process ids whose network namespaces are the lab's, for ``nsenter -t PID -n``."""
-        lab = self._bed.lab
-        if lab is None:
-            return {}
-        pids = {"tester": lab.tester.pid}
-        if lab.device is not None:
-            pids["device"] = lab.device.pid
-        return pids
+        return self._bed.namespaces()
 
     def describe(self) -> dict[str, Any]:
         links = {s: self._links.link_at(s) for s in (LEFT, RIGHT)}

@@ -200,6 +200,13 @@ class Bed:
         """Return the session with a configured device."""
         return None if self.device is None else self.device.session
 
+    def namespaces(self) -> dict[str, int]:
+        """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
+        if self.lab is None:
+            return {}
+        device = {} if self.lab.device is None else {"device": self.lab.device.pid}
+        return {"tester": self.lab.tester.pid, **device}
+
     def close(self) -> None:
         """End the device, remove the lab. May be called twice."""
         if self.device is not None:

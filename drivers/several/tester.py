@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -33,7 +34,27 @@ _ORDERED: frozenset[Capability] = frozenset({"ipdv", "flow-starts", "timed-flow-
 """Capabilities that need one order of all frames."""
 _UNDIVIDED: frozenset[Capability] = frozenset({"tcp", "queries"})
 """Capabilities of the first tester alone."""
+INSTALL_S = 120.0
+"""Longest that a tester waits until the others have installed their streams, too."""
 Outcome = TypeVar("Outcome")
+
+
+class _CommonStart:
+    """Lets testers start together; ``abort`` frees those that wait for one that failed."""
+
+    def __init__(self, parts: int) -> None:
+        self._barrier = threading.Barrier(parts)
+        self.abort = self._barrier.abort
+
+    def wait(self) -> None:
+        try:
+            self._barrier.wait(INSTALL_S)
+        except threading.BrokenBarrierError:
+            raise _OtherFailed("another server did not start", code="tester-fault") from None
+
+
+class _OtherFailed(TesterError):
+    """Follows from the error of another tester."""
 
 
 class SeveralTesters:
@@ -89,7 +110,7 @@ class SeveralTesters:
         elif not isinstance(self._division, int):  # connections of phase 1 stay
             self._divide("flows")
         trials = self._divide_trial(trial)
-        results = self._run_all(lambda name: self._members[name].measure(trials[name]), trials)
+        results = self._start_all(lambda name: self._members[name].measure(trials[name]), trials)
         faults = name_faults({name: result.faults for name, result in results.items()})
         starts = [datetime.fromisoformat(r.started).timestamp() for r in results.values()]
         skew_s, fault = self._find_skew(starts, trial.total_duration_s)
@@ -181,8 +202,8 @@ class SeveralTesters:
             name: divide_connections(connections, part, parts)
             for part, name in enumerate(self._members)
         }
-        phases: dict[str, PhaseCounts] = self._run_all(
-            lambda name: getattr(self._members[name], phase)(trial, shares[name])
+        phases: dict[str, PhaseCounts] = self._start_all(
+            lambda name: getattr(self._members[name], phase)(trial, shares[name]), shares
         )
         merged = merge_phases(phases)
         length_s = connections.validation_s if phase == "validate" else connections.phase_one_s
@@ -199,6 +220,23 @@ class SeveralTesters:
             f"({self._max_skew_share:.2%} of the duration) that max_skew allows",
         )
 
+    def _start_all(
+        self, act: Callable[[str], Outcome], names: Mapping[str, object]
+    ) -> dict[str, Outcome]:
+        """Act on members at the same time; traffic starts once all have installed their streams."""
+        start = _CommonStart(len(names))
+
+        def act_together(name: str) -> Outcome:
+            member: Any = self._members[name]
+            member.before_start = start.wait  # members without such a step start at once
+            try:
+                return act(name)
+            except BaseException:
+                start.abort()
+                raise
+
+        return self._run_all(act_together, names)
+
     def _run_all(
         self, act: Callable[[str], Outcome], names: Mapping[str, object] | None = None
     ) -> dict[str, Outcome]:
@@ -209,7 +247,7 @@ class SeveralTesters:
         }
         errors = [error for one in pending.values() if (error := one.exception())]
         if errors:
-            raise errors[0]
+            raise min(errors, key=lambda error: isinstance(error, _OtherFailed))
         return {name: one.result() for name, one in pending.items()}
 
     def _run(self, name: str, act: Callable[[str], Outcome]) -> Outcome:

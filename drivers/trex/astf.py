@@ -72,32 +72,12 @@ _FAULTS = {
 _WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
 
 
-class EndpointParameters(Protocol):
-    """A technology's parameters, as far as they name the ends of connections."""
-
-    transport: str
-    initiator_count: int
-    responder_count: int
-
-    @property
-    def initiator(self) -> IPv4Address | IPv6Address:
-        """First client."""
-
-    @property
-    def server(self) -> IPv4Address | IPv6Address:
-        """First server, as clients know it."""
-
-    @property
-    def responder_ports(self) -> Any:
-        """Range of the servers' ports."""
-
-
 @runtime_checkable
 class TcpTechnology(Protocol):
-    """A stateful technology."""
+    """A stateful technology, whose parameters name the first client and server, and their numbers."""
 
     ip_versions: tuple[int, int]
-    params: EndpointParameters
+    params: Any
     links: Any
 
     def client_layers(self) -> tuple[Layer, ...]:
@@ -114,64 +94,48 @@ class Ends:
         prefixes: the rest of a client's address and of its server's, if clients use IPv6.
     """
 
-    clients: tuple[str, str]
-    servers: tuple[str, str]
+    clients: tuple[str, ...]
+    servers: tuple[str, ...]
     port: int
-    prefixes: tuple[str, str] | None = None
+    prefixes: tuple[str, ...] | None = None
 
 
 def find_ends(technology: object) -> Ends:
-    """Find the ends of a technology's connections.
-
-    Raises:
-        UsageError: TRex cannot have such connections.
-    """
+    """Find the ends of a technology's connections; refuse those that TRex cannot have."""
     embedded, code = "measure TCP with --tester embedded", "unsupported-by-tester"
     if not isinstance(technology, TcpTechnology):
         text = "this technology does not have connections that TRex could open"
         raise UsageError(text, code=code)
     p, links = technology.params, technology.links
-    if len(technology.client_layers()) > 1:
-        raise UsageError("TRex's stateful engine does not support tunnels", embedded, code=code)
-    if p.transport != "UDP":
-        raise UsageError("this technology does not use TCP", embedded, code=code)
-    if links.left.vlan is not None or links.right.vlan is not None:
-        raise UsageError("TRex cannot send TCP connections with a VLAN tag", embedded, code=code)
-    if getattr(p, "initiator_offset", 14) != 14:
-        raise UsageError(
-            "TRex's stateful engine has consecutive clients",
-            "leave initiator_offset at 14",
-            code=code,
-        )
+    has_vlan = links.left.vlan is not None or links.right.vlan is not None
+    is_scattered = getattr(p, "initiator_offset", 14) != 14
+    for is_wrong, text, hint in (
+        (len(technology.client_layers()) > 1,
+         "TRex's stateful engine does not support tunnels", embedded),
+        (p.transport != "UDP", "this technology does not use TCP", embedded),
+        (has_vlan, "TRex cannot send TCP connections with a VLAN tag", embedded),
+        (is_scattered, "TRex's stateful engine has consecutive clients",
+         "leave initiator_offset at 14"),
+    ):  # fmt: skip
+        if is_wrong:
+            raise UsageError(text, hint, code=code)
     clients, servers = (
-        (_low_octets(first), _low_octets(first + count - 1))
+        tuple(str(IPv4Address(int(end) & 0xFFFFFFFF)) for end in (first, first + count - 1))
         for first, count in ((p.initiator, p.initiator_count), (p.server, p.responder_count))
     )
     prefixes = None
     if technology.ip_versions[0] == 6:
-        prefixes = (_high_octets(p.initiator), _high_octets(p.server))
+        firsts = int(p.initiator), int(p.server)
+        prefixes = tuple(str(IPv6Address(first & ~0xFFFFFFFF)) for first in firsts)
     return Ends(clients, servers, p.responder_ports.min, prefixes)
-
-
-def _low_octets(address: IPv4Address | IPv6Address) -> str:
-    return str(IPv4Address(int(address) & 0xFFFFFFFF))
-
-
-def _high_octets(address: IPv4Address | IPv6Address) -> str:
-    return str(IPv6Address(int(address) & ~0xFFFFFFFF))
 
 
 def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
     """Refuse connections that TRex cannot make as they are asked for.
 
     Args:
-        technology: a plugin.
         most: connections at a time.
-        tcp: how they are made.
         alpha: share of their rate at which they ask for objects; None: they do not.
-
-    Raises:
-        UsageError: naming the limit.
     """
     ends = find_ends(technology)
     if tcp.retransmissions or tcp.timeout_s != TIMEOUT_S:
@@ -187,7 +151,8 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
             "set connections.alpha to 1 and leave validate_connections on",
             code="unsupported-by-tester",
         )
-    clients = int(IPv4Address(ends.clients[1])) - int(IPv4Address(ends.clients[0])) + 1
+    first, last = map(IPv4Address, ends.clients)
+    clients = int(last) - int(first) + 1
     if most > clients * PORTS_PER_ADDRESS:
         raise UsageError(
             f"TRex opens at most {PORTS_PER_ADDRESS:,} connections of TCP from each of {clients:,} "
@@ -200,12 +165,7 @@ def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | No
 
 @dataclass(frozen=True)
 class Schedule:
-    """When the steps of a trial are due, from the first SYN [s].
-
-    Attributes:
-        lasts_s: each step, without waiting.
-        wait_s: longest wait for answers.
-    """
+    """How long each step of a trial takes, and the longest wait for answers after it [s]."""
 
     lasts_s: float
     wait_s: float
@@ -226,25 +186,20 @@ class Schedule:
 
 
 def make_schedule(connections: Connections) -> Schedule:
-    """Make the schedule of a trial with these connections."""
+    """Make the schedule of a trial."""
     wait_s = max(connections.wait_s, OPENING_S) + _TIMER_DELAY_S
     return Schedule(connections.phase_one_s, wait_s)
 
 
 def make_profile(ends: Ends, connections: Connections, tcp: Tcp) -> dict[str, Any]:
-    """Make what the worker makes ASTF's profile of, as JSON values.
+    """Make what the worker makes ASTF's profile of: JSON values, octets in base64.
 
-    Returns:
-        ``clients``, ``servers``, ``port``, ``prefixes``: see :class:`Ends`; ``rate_cps`` [1/s] and
-        ``count`` of connections; ``hold_us``, ``after_us``: waits before the request and before the end
-        [us]; ``request``, ``response``: octets in base64; ``closing``: ``rst`` or ``fin``;
-        ``segment_octets``: the MSS; ``given_up_s``: time in which a connection must open [s].
+    ``hold_us`` and ``after_us`` are the waits before the request and before the end; within
+    ``given_up_s`` a connection must open.
     """
     schedule = make_schedule(connections)
     return {
         **asdict(ends),
-        "clients": list(ends.clients),
-        "servers": list(ends.servers),
         "rate_cps": connections.rate_cps,
         "count": connections.count,
         "hold_us": round(schedule.hold_s * 1e6),
@@ -273,14 +228,9 @@ def count_opened(counters: Counters) -> TcpCounts:
     refused = max(0, _count(counters, "client", "tcps_conndrops") - given_up)
     both = min(client, server)
     # open now, but the SYN or the answer to it was sent again
-    late = sum(
-        max(
-            0,
-            _count(counters, side, "tcps_rexmttimeo_syn")
-            - RETRANSMISSIONS * _count(counters, side, "tcps_keepdrops"),
-        )
-        for side in counters
-    )
+    again = {side: _count(counters, side, "tcps_rexmttimeo_syn") for side in counters}
+    dropped = {side: _count(counters, side, "tcps_keepdrops") for side in counters}
+    late = sum(max(0, again[side] - RETRANSMISSIONS * dropped[side]) for side in counters)
     established = max(0, both - late)
     half_open = client - both
     return TcpCounts(
@@ -289,7 +239,7 @@ def count_opened(counters: Counters) -> TcpCounts:
         half_open=half_open,
         reset_refused=refused,
         timed_out=attempted - established - half_open - refused,
-        retransmitted=sum(_count(counters, s, "tcps_rexmttimeo_syn") for s in counters),
+        retransmitted=sum(again.values()),
         wrong=_count_wrong(counters),
     )
 
@@ -297,14 +247,7 @@ def count_opened(counters: Counters) -> TcpCounts:
 def count_answered(
     counts: TcpCounts, counters: Counters, at_opening: Counters, tcp: Tcp
 ) -> TcpCounts:
-    """Add the objects that were asked for and arrived, without what had to be sent again.
-
-    Args:
-        counts: so far.
-        counters: at the end of the asking.
-        at_opening: at the end of the opening.
-        tcp: how connections are made.
-    """
+    """Add the objects that were asked for and arrived, without what had to be sent again."""
     late = min(_count(at_opening, s, "tcps_connects") for s in at_opening) - counts.established
     requests = _count(counters, "client", "tcps_sndbyte") // len(REQUEST)
     objects = _count(counters, "client", "tcps_rcvbyte") // len(build_response(tcp.object_octets))
@@ -340,13 +283,7 @@ def count_closed(counts: TcpCounts, counters: Counters, tcp: Tcp) -> TcpCounts:
 
 
 def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
-    """Find TRex's own faults in a step: such a trial says nothing about the device.
-
-    Args:
-        stats: what the worker saw.
-        step: which.
-        cpu_limit: a busier data path proves nothing [%].
-    """
+    """Find TRex's own faults in a step: such a trial says nothing about the device."""
     counters = stats.counters
     faults = [
         f"TRex {text} ({name}: {number})"
@@ -372,11 +309,7 @@ def find_faults(stats: StepStats, step: Step, cpu_limit: float) -> list[str]:
 
 
 class TcpTrials:
-    """Trials with TCP connections, step by step.
-
-    Args:
-        attachment: client and server, whose engine is ASTF when :meth:`establish` is called.
-    """
+    """Trials with TCP connections, step by step; the engine is ASTF when one is established."""
 
     def __init__(self, attachment: Attachment) -> None:
         self._attachment = attachment
@@ -387,7 +320,6 @@ class TcpTrials:
         self._answered: Counters = {}
 
     def load(self, oracle: Oracle) -> None:
-        """Take the technology whose connections they are."""
         self._technology = plugin_of(oracle)
 
     def establish(self, connections: Connections) -> PhaseCounts:
@@ -446,20 +378,16 @@ class TcpTrials:
         schedule = make_schedule(self._current[0])
         began_s = schedule.begin_s(step)
         until_s = began_s + schedule.lasts_s + schedule.wait_s
-        return StepStats.model_validate(
-            self._attachment.ask(
-                "watch",
-                watch=self._attachment.check_server,
-                deadline_s=until_s + DEADLINE_S,
-                counter=counter,
-                each=each,
-                count=count,
-                from_s=began_s,
-                due_s=began_s + schedule.lasts_s,
-                until_s=until_s,
-                done=done,
-            )
+        units = {"counter": counter, "each": each, "count": count, "done": done}
+        times = {"from_s": began_s, "due_s": began_s + schedule.lasts_s, "until_s": until_s}
+        answer = self._attachment.ask(
+            "watch",
+            watch=self._attachment.check_server,
+            deadline_s=until_s + DEADLINE_S,
+            **units,
+            **times,
         )
+        return StepStats.model_validate(answer)
 
     def _make_phase(
         self, stats: StepStats, step: Step, required: int, sent: int, good: int
@@ -469,9 +397,8 @@ class TcpTrials:
         began_s = min(now, now - stats.ago_s + make_schedule(connections).begin_s(step))
         took = SendingTime(lasts_s if sent else 0.0, 0.0)
         if step != "end" and sent:
-            took = measure_sending_time(stats.looks, 0, sent, lasts_s) or SendingTime(
-                2 * lasts_s, 0.0
-            )
+            never = SendingTime(2 * lasts_s, 0.0)
+            took = measure_sending_time(stats.looks, 0, sent, lasts_s) or never
         result = DirectionResult(
             classes={TCP_CLASS: ClassCount("foreground", required, sent, good)},
             sending_time_s=took.time_s,

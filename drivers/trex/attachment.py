@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from functools import partial
 from typing import Any, Literal
 
 from v6t.base.errors import EnvironmentLacking, TesterError
@@ -39,14 +40,11 @@ class Attachment:
     """A worker with TRex's client, connected to a server whose ports are taken.
 
     Args:
-        options: of the tester.
-        links: MAC addresses and MTUs, left and right.
         bed: the lab TRex runs in, if any.
         delays: delays will be asked for: a server that cannot give them is refused at once.
 
     Attributes:
-        facts: what the server says of itself.
-        client: what the worker says of itself.
+        client: facts about the worker.
         uses_trailer: frames are told apart by their trailer, not by port counters.
         learning: ports on which hosts ask for the device before a trial.
     """
@@ -72,18 +70,13 @@ class Attachment:
         self._engine: Engine = "STL"
 
     def open(self) -> None:
-        """Find client and server, start what is missing, take the ports."""
         if self._bed is not None:
             lab = self._bed.open()
             lab.tester.ask("run", command=["ip", "link", "set", "dev", "lo", "up"])
         self._start()
 
     def run_engine(self, engine: Engine) -> bool:
-        """Have a server with this engine; return whether one with the other had to be ended.
-
-        Raises:
-            TesterError: the server was not started by v6t.
-        """
+        """Have a server with this engine; return whether one with the other had to be ended."""
         if engine == self._engine:
             return False
         if self.server is None:
@@ -98,16 +91,11 @@ class Attachment:
         return True
 
     def check_server(self) -> None:
-        """Check that a server that was started here still runs.
-
-        Raises:
-            TesterError: with the end of its output.
-        """
+        """Check that a server that was started here still runs."""
         if self.server is not None and not self.server.is_alive:
             raise self.server.make_error("the TRex server ended during a trial")
 
     def ask(self, op: str, /, **arguments: Any) -> Any:
-        """Send a request to the worker; see :meth:`ClientWorker.ask`."""
         if self.worker is None:
             raise TesterError("TRex is not open", code="tester-fault")
         try:
@@ -120,15 +108,12 @@ class Attachment:
 
     def close(self) -> None:
         """Give ports back, stop what was started. May be called twice."""
-        if self.worker is not None:
-            self.worker.close()
-            self.worker = None
-        if self.server is not None:
-            self.server.close()
-            self.server = None
+        for closing in (self.worker, self.server):
+            if closing is not None:
+                closing.close()
+        self.worker = self.server = None
 
     def describe(self) -> dict[str, Any]:
-        """Return facts for the manifest."""
         options, facts = self._options, self.facts
         macs = dict(zip(sorted(options.all_ports), options.all_macs(self._links), strict=True))
         description: dict[str, Any] = {
@@ -147,12 +132,9 @@ class Attachment:
             "answers_on": self._answering,
             "learning_on": self.learning,
         }
-        if self.placement is not None:
-            cpus = self.placement
-            sending = list(cpus.sending)
-            description["cpus"] = {
-                "master": cpus.master, "latency": cpus.latency, "data path": sending,
-            }  # fmt: skip
+        if (cpus := self.placement) is not None:
+            others = {"master": cpus.master, "latency": cpus.latency}
+            description["cpus"] = {**others, "data path": list(cpus.sending)}
         if self._bed is not None:
             description["receive_packet_steering"] = self._steering or "off"
         if self._displaced:
@@ -180,9 +162,7 @@ class Attachment:
     @property
     def cpu_limit(self) -> float:
         """Load of the data path above which a trial says nothing about the device [%]."""
-        if self._options.cpu_limit is not None:
-            return self._options.cpu_limit
-        return 100.0 if self._is_on_linux else 85.0
+        return self._options.cpu_limit or (100.0 if self._is_on_linux else 85.0)
 
     @property
     def shares_cpus(self) -> bool:
@@ -205,20 +185,13 @@ class Attachment:
 
     def namespace(self) -> int | None:
         """Return the process whose network namespace client and server run in; None: this one's."""
-        lab = self._bed.lab if self._bed is not None else None
-        return None if lab is None else lab.tester.pid
+        return None if self._bed is None else self._bed.namespaces().get("tester")
 
     def _start_worker(self) -> None:
         options, deadline_s = self._options, self._options.start_deadline_s
-
-        def start(python: str) -> ClientWorker:
-            return ClientWorker(
-                python,
-                remote=options.remote,
-                namespace_pid=self.namespace(),
-                modules=STL_MODULES if self._engine == "STL" else ASTF_MODULES,
-            )
-
+        modules = STL_MODULES if self._engine == "STL" else ASTF_MODULES
+        where = {"remote": options.remote, "namespace_pid": self.namespace()}
+        start = partial(ClientWorker, modules=modules, **where)
         if options.ssh:
             if not options.trex_dir:
                 raise EnvironmentLacking(
@@ -282,19 +255,13 @@ class Attachment:
             may_share=options.cores == 1,
         )
         prefix = f"v6t{os.getpid()}n{next(_server_numbers)}"
+        tcp_ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
         macs = options.all_macs(self._links)
         ports = [
             (make_port(n, name, ring=options.ring, mtu=mtu), *macs[n])
             for n, name in enumerate(interfaces)
         ]
-        config = make_config(
-            ports,
-            placement,
-            sockets=options.sockets,
-            rpc_port=options.rpc_port,
-            pub_port=options.pub_port,
-            prefix=prefix,
-        )
+        config = make_config(ports, placement, sockets=options.sockets, prefix=prefix, **tcp_ports)
         mode = ["--astf", "--software"] if self._engine == "ASTF" else options.mode
         if placement.is_shared:  # TRex would take a thread's waiting for its CPU for a lock-up
             mode.append("--no-watchdog")
@@ -309,7 +276,7 @@ class Attachment:
             self._arguments,
             prefix=prefix,
             nics=nics,
-            fence=(options.rpc_port, options.pub_port) if options.fence and not self._bed else (),
+            fence=tuple(tcp_ports.values()) if options.fence and not self._bed else (),
             namespace_pid=self.namespace(),
             remote=options.remote,
         )
@@ -319,18 +286,13 @@ class Attachment:
             mount = ""
             if self.worker is not None and nics:
                 mount = find_missing_mount(read_host_facts(self.worker, options))
-            if mount:
-                hint = f"hugepages are not mounted: {mount}; {exc.hint}"
-                raise TesterError(exc.message, hint, code="tester-fault") from exc
-            raise
+            if not mount:
+                raise
+            hint = f"hugepages are not mounted: {mount}; {exc.hint}"
+            raise TesterError(exc.message, hint, code="tester-fault") from exc
         if placement.is_shared:
-            self.ask(
-                "place",
-                prefix=prefix,
-                master=placement.master,
-                latency=placement.latency,
-                sending=list(placement.sending),
-            )
+            cpus = {"master": placement.master, "latency": placement.latency}
+            self.ask("place", prefix=prefix, sending=list(placement.sending), **cpus)
         if options.catch_up_ms is not None and self._engine == "STL":
             self.ask("catch_up", most_s=options.catch_up_ms / 1000)
         if self._bed is not None and not options.interfaces:
@@ -339,10 +301,9 @@ class Attachment:
     def _steer(self, cpus: list[int]) -> None:
         rps_cpus = self._options.rps_cpus
         cpus = cpus if rps_cpus is None else list(rps_cpus)
-        lab = self._bed.lab if self._bed is not None else None
-        if lab is None or not cpus:
+        if self._bed is None or self._bed.lab is None or not cpus:
             return
-        interfaces, reason = lab.steer(cpus)
+        interfaces, reason = self._bed.lab.steer(cpus)
         if reason and rps_cpus is not None:
             raise EnvironmentLacking(
                 f"the kernel does not let v6t steer the lab's interfaces to CPUs {cpus}: {reason}",
@@ -361,22 +322,16 @@ class Attachment:
                 code="unsupported-by-tester",
             )
         known = [port.index for port in self.facts.ports]
-        for port in self._options.all_ports:
-            if port not in known:
-                raise TesterError(
-                    f"the TRex server lacks port {port}; it has {known}", code="unknown-interface"
-                )
+        for port in set(self._options.all_ports).difference(known):
+            text = f"the TRex server lacks port {port}; it has {known}"
+            raise TesterError(text, code="unknown-interface")
 
     def _choose_counting(self) -> bool:
         """Return whether to count by trailer; refuse or restart a server that cannot measure."""
         reason = self._find_inability()
         if reason and self._options.restart and self.server is None:
-            self._displaced = self.ask(
-                "shutdown",
-                force=self._options.force,
-                wait_s=SHUTDOWN_S,
-                deadline_s=SHUTDOWN_S + DEADLINE_S,
-            )
+            limits = {"wait_s": SHUTDOWN_S, "deadline_s": SHUTDOWN_S + DEADLINE_S}
+            self._displaced = self.ask("shutdown", force=self._options.force, **limits)
             self._start_server()
             self._check_facts()
             reason = self._find_inability()
@@ -418,11 +373,7 @@ class Attachment:
         return self._is_in_software() if self.facts.ports else options.in_software
 
     def stamp_interval(self, rate_fps: float) -> int:
-        """Return of how many frames one can be stamped by one core of several, and be recorded.
-
-        Args:
-            rate_fps: of a direction.
-        """
+        """Return of how many frames one can be stamped by one core of several, and be recorded."""
         return max(self.facts.cores_per_port, math.ceil(rate_fps / MAX_RECORDED_FPS))
 
     def _can_stamp_all(self) -> bool:

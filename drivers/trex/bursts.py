@@ -60,13 +60,10 @@ class Burst:
 
     Attributes:
         index: place of the stream in its set.
-        pps: frames per second.
-        frames: exact number of frames.
         isg: start after the others [us].
         pg_id: TRex's latency group; None: the frames are not stamped.
         tags: these are the tagged frames of a latency trial.
-        times: number of equal groups in which the frames leave.
-        gap_us: between the last frame of a group and the first of the next [us].
+        times, gap_us: number of equal groups in which the frames leave, and the time between two [us].
     """
 
     index: int
@@ -105,7 +102,6 @@ class OfferedLoad:
 
     @property
     def direction(self) -> Direction:
-        """Direction of the streams."""
         return self.streams.direction
 
     @property
@@ -115,7 +111,6 @@ class OfferedLoad:
 
     @property
     def frames(self) -> int:
-        """Frames of all classes."""
         return sum(b.frames for b in self.bursts)
 
     @property
@@ -142,7 +137,6 @@ class OfferedLoad:
         return by_class
 
     def stream(self, burst: Burst) -> Stream:
-        """Return the stream of a burst."""
         return self.streams.streams[burst.index]
 
     def make_requests(self) -> list[dict[str, Any]]:
@@ -157,11 +151,7 @@ def stamped_fps(mode: Mode) -> float:
 
 
 def check_stamps(trial: Trial) -> None:
-    """Refuse a trial that needs a stamp in every frame where TRex cannot stamp so many.
-
-    Raises:
-        BeyondTester: naming the limit.
-    """
+    """Refuse a trial that needs a stamp in more frames than TRex can stamp."""
     limit_fps = stamped_fps(trial.mode)
     needs = [
         text for need, text in STAMPED_CAPABILITIES.items() if need in trial.required_capabilities
@@ -194,17 +184,11 @@ def make_bursts(
     is tagged instead.
 
     Args:
-        streams: of one direction.
-        trial: what is asked of the direction.
-        stamp: frames carry TRex's trailer as far as TRex can stamp them.
-        stamp_all: not only some frames, to be compared.
+        stamp, stamp_all: frames carry TRex's trailer as far as TRex can stamp them; not only some.
         part, parts: which of several pairs of ports this is, and how many there are.
         samples: frames of each class that are tagged for comparison where TRex cannot stamp every
             frame and nothing is timed.
         interval: at most one of this many frames is tagged where not all are stamped.
-
-    Raises:
-        UsageError: more tags than frames.
     """
     weights = [s.weight for s in streams.streams]
     frames = _share(trial.frames, part, parts)
@@ -353,9 +337,6 @@ def start_flows_in_turn(
 
     Returns:
         Streams, bursts, and the frames of each marked stream by its identifier.
-
-    Raises:
-        UsageError: the flows are more than there are marks, or differ within themselves.
     """
     if starts.flows > MARKS_PER_CLASS:
         raise UsageError(

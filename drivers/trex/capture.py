@@ -63,11 +63,7 @@ def make_batches(frames: Iterable[tuple[float, bytes]]) -> list[Batch]:
 
 
 def read_recording(path: Path) -> list[Batch]:
-    """Read a classic pcap file; batches of equal frames are views of it.
-
-    Raises:
-        TesterError: it is not a recording, or frames were cut.
-    """
+    """Read a classic pcap file; batches of equal frames are views of it."""
     data = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
     if len(data) < _HEAD:
         return []
@@ -131,12 +127,7 @@ def _find_current_flows(batches: Iterable[Batch], nonce: int) -> U8:
 
 
 def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch, int]]:
-    """Leave out the frames of earlier trials, and count them.
-
-    Args:
-        batches: of one trial.
-        nonce: octet of the trial in the trailers of marked frames.
-    """
+    """Leave out the frames of earlier trials, and count them; marked frames carry the trial's nonce."""
     expected = _find_current_flows(batches, nonce)
     for times_s, frames in _split(batches):
         current = np.zeros(len(frames), dtype=bool)
@@ -174,11 +165,7 @@ class Recordings:
         }
 
     def read(self, name: str) -> Iterator[Batch]:
-        """Yield the frames of the trial, some at a time, then remove the file.
-
-        Raises:
-            EnvironmentLacking: it is on another host.
-        """
+        """Yield the frames of the trial, some at a time, then remove the file."""
         source, nonce = self._paths.pop(name)
         with tempfile.TemporaryDirectory(prefix="v6t-") as directory:
             path = Path(source)
@@ -211,7 +198,7 @@ class StampColumns(NamedTuple):
 
 
 class CaptureReader:
-    """Reads the test frames of one direction, whatever they were captured for.
+    """Reads captured test frames of one direction.
 
     Args:
         distance: :func:`~v6t.drivers.trex.streams.number_distance` of marked frames; 0: none is
@@ -233,14 +220,12 @@ class CaptureReader:
 
     @classmethod
     def read(cls, batches: Iterable[Batch]) -> CaptureReader:
-        """Read batches whose frames are all kept."""
         reader = cls(keep=None)
         for batch in batches:
             reader.add(*batch)
         return reader
 
     def add(self, times_s: F64, frames: U8) -> None:
-        """Read a batch."""
         if frames.shape[1] < trailer.LENGTH:
             return
         marks = trailer.read(frames)
@@ -261,7 +246,6 @@ class CaptureReader:
         self._times.append(times_s)
 
     def columns(self, numbers: Iterable[int]) -> StampColumns:
-        """Return the columns of some numbers together."""
         nothing = StampColumns(np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
         parts = [part for number in numbers for part in self._parts.get(number, ())]
         return StampColumns(*map(np.concatenate, zip(nothing, *parts, strict=True)))
@@ -331,10 +315,6 @@ def compare_frames(
 
 def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Comparison:
     distance = number_distance(len(packet_of(stream)))
-
-    def read_numbers(received: U8) -> I64:
-        return read_marks(received, distance)[2]
-
     return compare_samples(
         stream,
         list(frames),
@@ -343,5 +323,7 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         load.oracle_of(stream),
         first_sequence=FIRST_SEQUENCE,
         source=load.source_of(stream),
-        numbered=read_numbers if is_marked(stream) else None,
+        numbered=(lambda received: read_marks(received, distance)[2])
+        if is_marked(stream)
+        else None,
     )

@@ -40,6 +40,8 @@ STL_MODULES = (
     "drivers/trex/client/stl.py",
 )
 """The worker for streams: modules in the order in which they are imported, the program last."""
+_OPTIONAL_MODULE = "drivers/trex/client/af_packet.py"
+"""Where it is missing, TRex's ports on Linux interfaces are not supported."""
 ASTF_MODULES = (*STL_MODULES, "drivers/trex/client/astf.py")
 """The worker for TCP connections."""
 
@@ -73,6 +75,7 @@ class ClientWorker:
         namespace_pid: int | None = None,
         modules: Sequence[str] = STL_MODULES,
     ) -> None:
+        packed = _pack_modules(modules)
         program: Sequence[str] = [python, "-u", "-c", _BOOT]
         if remote is not None:
             program = remote.command(program)
@@ -86,7 +89,7 @@ class ClientWorker:
         )
         self._number = 0
         self._pending = b""
-        self._write(_pack_modules(modules) + b"\n")
+        self._write(packed + b"\n")
 
     @property
     def pid(self) -> int:
@@ -189,7 +192,7 @@ def _pack_modules(paths: Sequence[str]) -> bytes:
     modules += [
         [name, (top / path).read_text("utf-8")]
         for name, path in zip(names, paths, strict=True)
-        if (top / path).exists()
+        if path != _OPTIONAL_MODULE or (top / path).exists()
     ]
     modules[-1][0] = "__main__"
     return base64.b64encode(json.dumps(modules).encode("ascii"))

@@ -84,6 +84,7 @@ MAX_CONNECTIONS = 1 << 24
 """TRex's server takes more than 100 octets for each value of a list."""
 IDS_PER_DIRECTION = MAX_TIMED_CLASSES
 """Streams of a direction that can be stamped, tags among them."""
+STAMPED_CONNECTIONS = IDS_PER_DIRECTION * MAX_ROWS
 NOTED_CONNECTIONS = 1_000_000
 """From here on a plan says what connections take."""
 SERVER_OCTETS, OWN_OCTETS, RECORDED_OCTETS = 120, 150, 180
@@ -93,19 +94,7 @@ _ORDER_SEED = 1
 
 
 def check_connections(most: int, needs: frozenset[Capability]) -> None:
-    """Refuse a number of connections that TRex cannot have, or not with what phase 2 needs.
-
-    Raises:
-        UsageError: naming the limit.
-    """
-    if most > MAX_CONNECTIONS:
-        raise UsageError(
-            f"TRex sends learned connections from lists, of which v6t gives its server at most "
-            f"{MAX_CONNECTIONS:,} rows; {most:,} connections are more",
-            "lower connections.count (connections.capacity.most of a capacity search), or use "
-            "the embedded tester, whose table takes 12 octets a connection",
-            code="too-many-for-trex",
-        )
+    """Refuse a number of connections that TRex cannot have, or not with what phase 2 needs."""
     if needs & {"two-rates", "flow-starts"}:
         raise UsageError(
             "TRex sends connections from lists at one rate, all from the first frame on: no system "
@@ -113,30 +102,29 @@ def check_connections(most: int, needs: frozenset[Capability]) -> None:
             "leave system-recovery out and set flows.starts to [together], or use the embedded tester",
             code="unsupported-by-tester",
         )
-    stamped = IDS_PER_DIRECTION * MAX_ROWS
-    if "frame-timeout" in needs and most > stamped:
-        raise UsageError(
-            f"a timeout for every frame needs TRex's stamp in every frame, and its 128 "
-            f"identifiers stamp {stamped:,} connections; {most:,} are more",
-            "lower connections.count, or leave the timeout out",
-            code="too-many-for-trex",
-        )
-    if "ipdv" in needs and most > MAX_ROWS:
-        raise UsageError(
-            f"IPDV needs neighbouring frames in one of TRex's lists, which hold {MAX_ROWS:,} "
-            f"connections; {most:,} are more",
-            "lower connections.count, or measure PDV",
-            code="too-many-for-trex",
-        )
+    for is_needed, limit, reason, hint in (
+        (True, MAX_CONNECTIONS,
+         "TRex sends learned connections from lists, of which v6t gives its server at most {} rows",
+         "lower connections.count (connections.capacity.most of a capacity search), or use the "
+         "embedded tester, whose table takes 12 octets a connection"),
+        ("frame-timeout" in needs, STAMPED_CONNECTIONS,
+         "a timeout for every frame needs TRex's stamp in every frame, and its 128 identifiers stamp "
+         "{} connections", "lower connections.count, or leave the timeout out"),
+        ("ipdv" in needs, MAX_ROWS,
+         "IPDV needs neighbouring frames in one of TRex's lists, which hold {} connections",
+         "lower connections.count, or measure PDV"),
+    ):  # fmt: skip
+        if is_needed and most > limit:
+            text = f"{reason.format(f'{limit:,}')}; {most:,} connections are more"
+            raise UsageError(text, hint, code="too-many-for-trex")
 
 
 def describe_costs(most: int, needs: frozenset[Capability]) -> Iterator[str]:
     """Yield what a user should know before a run with this many connections."""
-    stamped = IDS_PER_DIRECTION * MAX_ROWS
-    if most > stamped and needs & {"tags", "every-frame"}:
+    if most > STAMPED_CONNECTIONS and needs & {"tags", "every-frame"}:
         yield (
-            f"delays are those of about {stamped:,} of {most:,} connections, evenly spread: as many "
-            "as TRex's 128 identifiers stamp"
+            f"delays are those of about {STAMPED_CONNECTIONS:,} of {most:,} connections, evenly "
+            "spread: as many as TRex's 128 identifiers stamp"
         )
     if most >= NOTED_CONNECTIONS:
         server, own, disk = (
@@ -157,20 +145,13 @@ class ListOrder(Order):
     rows: NDArray[np.integer] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
 
     def connections(self, numbers: NDArray[np.integer]) -> I64:
-        """Return the connections ``(n,)`` of frames ``(n,)``."""
         connections: I64 = self.rows[numbers % len(self.rows)].astype(np.int64)
         return connections
 
 
 @dataclass(frozen=True)
 class Block:
-    """One stream of listed rows.
-
-    Attributes:
-        stream: without its lists.
-        connections: of its rows.
-        make_source: makes the source of the frames of its rows.
-    """
+    """One stream, still without its lists, and the connections of its rows."""
 
     stream: Stream
     connections: NDArray[np.integer]
@@ -218,15 +199,10 @@ def make_blocks(
     """Make the blocks of a foreground whose frames are those of connections in an order.
 
     Args:
-        stream: whose frames they are.
-        order: connections in the order in which they are sent.
         make_source: makes the frames of block k of B, given k, B and the block's connections.
         first_id, ids: the first identifier of stamped blocks, and their number.
         rows: largest block; None: :data:`MAX_ROWS`.
         marks: blocks without an identifier may be marked.
-
-    Raises:
-        UsageError: there are more blocks than identifiers.
     """
     largest = rows or MAX_ROWS
     number = max(1, -(-len(order) // largest))
@@ -279,13 +255,7 @@ def _pack_list(frames: U8, at: int, size: int) -> ins.Instruction:
 
 
 class StreamOracle(OracleDecorator):
-    """The oracle of one stream, whose frames tell their connections in their own way.
-
-    Args:
-        oracle: of the technology, around ``connections``.
-        connections: the part of it that locates connections.
-        locate: finds the connections of frames; None: they belong to none.
-    """
+    """The oracle of one stream; ``locate`` finds the connections of its frames, None: they have none."""
 
     def __init__(
         self, oracle: Oracle, connections: ConnectionOracle, locate: Callable[[U8], I64] | None
@@ -317,7 +287,6 @@ class LearnedConnections:
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
     ) -> None:
-        """Take the streams of both directions and the oracle of their frames."""
         self.close()
         self._streams = streams
         self._oracles = None
@@ -329,7 +298,6 @@ class LearnedConnections:
             self._oracles = connecting(oracle, streams["forward"], streams["reverse"])
 
     def begin(self, connections: Connections) -> None:
-        """Make a fresh table."""
         check_connections(connections.count, frozenset())
         self.close()
         count = connections.count
@@ -340,16 +308,11 @@ class LearnedConnections:
             self._oracles[1].bind(at)
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
-        """Return what the worker needs to record the frames of a phase on a port."""
         name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
         return {str(port): self._recordings.request(name, self._rows.count, length, nonce)}
 
     def read_phase(self, direction: Direction) -> None:
-        """Read the recording of a phase; of phase 1, remember its four-tuples.
-
-        Raises:
-            EnvironmentLacking: it is on another host.
-        """
+        """Read the recording of a phase; of phase 1, remember its four-tuples."""
         table, blocks = self._rows, list(self._blocks.get("reverse", {}).values())
         is_recorded = np.zeros(table.count, dtype=bool)
         self._recorded = 0
@@ -370,7 +333,6 @@ class LearnedConnections:
         self._distinct = int(np.count_nonzero(is_recorded))
 
     def count_phase(self, direction: Direction, result: TrialResult, began_s: float) -> PhaseCounts:
-        """Return the counts of phase 1, or of the validation."""
         counted = result.directions[direction]
         ((name, count),) = counted.classes.items()
         arrived = count.received + count.surplus
@@ -384,9 +346,8 @@ class LearnedConnections:
         classes = {name: replace(count, received=self._distinct, surplus=frames - self._distinct)}
         of_table: dict[str, Any] = {}
         if direction == "forward":
-            of_table = describe_repeated(self._rows)
-            stream = foreground(self._streams["forward"])
-            of_table["inside_endpoints"] = count_inside_endpoints(stream, self._rows.count)
+            inside = count_inside_endpoints(foreground(self._streams["forward"]), self._rows.count)
+            of_table = {**describe_repeated(self._rows), "inside_endpoints": inside}
         return PhaseCounts(
             replace(counted, classes=classes),
             began_s,

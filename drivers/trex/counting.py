@@ -38,14 +38,12 @@ _COUNTS = [f.name for f in fields(ClassCount) if f.name != "role"]
 
 @dataclass(frozen=True)
 class Counted:
-    """One direction as counted.
+    """One direction as counted, by traffic class; in *ports* mode a single one, ``test frames``.
 
     Attributes:
-        classes: per traffic class; in *ports* mode a single one, ``test frames``.
         control: received frames that are not test frames.
-        histograms: delays [us] by class, where every frame was stamped.
-        tags: the same of tagged frames alone.
-        untimed: stamped frames by class that arrived, but whose delay was not recorded.
+        histograms, tags: delays [us] where every frame was stamped, and of tagged frames alone.
+        untimed: stamped frames that arrived, but whose delay was not recorded.
     """
 
     classes: Mapping[str, ClassCount]
@@ -56,7 +54,7 @@ class Counted:
 
 
 def find_group(stats: TrialStats, burst: Burst) -> GroupStats:
-    """Find the counters of a stamped burst."""
+    """Return the counters of a stamped burst."""
     return stats.groups.get(-1 if burst.pg_id is None else burst.pg_id, GroupStats())
 
 

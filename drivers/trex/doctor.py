@@ -7,15 +7,18 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 from v6t.drivers.tester_kind import Finding, State
+from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.installation import Installation, find_installation, find_interpreter
 from v6t.drivers.trex.interfaces import full_address, is_pci
 from v6t.drivers.trex.options import TrexOptions
+from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.stats import ServerFacts
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
@@ -32,7 +35,7 @@ _PROBE = "import importlib.metadata as m, sys; m.version(sys.argv[1])"
 def examine(options: TrexOptions) -> Iterator[Finding]:
     """Yield findings in the order in which they matter."""
     if options.ssh:
-        yield from _examine_remote(options)
+        yield from _examine_remote(options, options.ssh)
         return
     yield from find_impostors()
     try:
@@ -41,18 +44,13 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
         yield "TRex", "missing", f"{exc.message}; {exc.hint}"
         return
     if installation is None:
-        yield (
-            "TRex",
-            "missing" if options != TrexOptions() else "note",
-            "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none",
-        )
+        state: State = "missing" if options != TrexOptions() else "note"
+        text = "none found (trex_dir, TREX_DIR, /opt/trex/v*); the embedded lab needs none"
+        yield "TRex", state, text
         return
     yield "TRex", "ok", f"{installation.path}, version {installation.version}"
-    here = ClientWorker(sys.executable)
-    try:
+    with closing(ClientWorker(sys.executable)) as here:
         yield from examine_host(here, options)
-    finally:
-        here.close()
     try:
         python, hello = find_interpreter(installation, options.python)
     except EnvironmentLacking as exc:
@@ -65,11 +63,7 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
 
 
 def find_impostors(python: str = "") -> Iterator[Finding]:
-    """Yield packages of an interpreter that look like TRex's client and are not.
-
-    Args:
-        python: another interpreter; empty: this one.
-    """
+    """Yield packages of an interpreter (empty: this one) that look like TRex's client and are not."""
     for name, text in _IMPOSTORS.items():
         if python:
             done = subprocess.run([python, "-c", _PROBE, name], capture_output=True, check=False)
@@ -84,15 +78,9 @@ def find_impostors(python: str = "") -> Iterator[Finding]:
 
 
 def _connect(worker: ClientWorker, options: TrexOptions) -> ServerFacts:
-    return ServerFacts.model_validate(
-        worker.ask(
-            "connect",
-            server=options.server,
-            rpc_port=options.rpc_port,
-            pub_port=options.pub_port,
-            timeout_s=3,
-        )
-    )
+    ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
+    answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
+    return ServerFacts.model_validate(answer)
 
 
 def _examine_server(
@@ -104,21 +92,19 @@ def _examine_server(
     except OSError as exc:
         yield "TRex server", "note", f"none answers at {where} ({exc.strerror}): v6t starts one"
         return
-    worker = ClientWorker(python)
     try:
-        worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
-        facts = _connect(worker, options)
-        flags = worker.ask("server_flags")
-    except (TesterError, V6tError) as exc:
+        with closing(ClientWorker(python)) as worker:
+            worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
+            facts = _connect(worker, options)
+            flags = worker.ask("server_flags")
+    except V6tError as exc:
+        fix = "client and server must be of one installation"
         yield (
             "TRex server",
             "missing",
-            f"{where} answers, but not this client: {exc.message}; client and server must be of "
-            "one installation",
+            f"{where} answers, but not this client: {exc.message}; {fix}",
         )
         return
-    finally:
-        worker.close()
     yield from describe_server(where, facts)
     if flags is not None:
         yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)
@@ -142,19 +128,15 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
     fix = "" if is_stl else "; v6t needs the stateless mode: restart it without --astf"
     cores = f"{facts.cores} data path core{'s' if facts.cores != 1 else ''}"
     version = facts.version.get("version", "version unknown")
-    yield (
-        "TRex server",
-        "ok" if is_stl else "missing",
-        f"{where}, {version}, mode {facts.mode or 'unknown'}, {cores}{fix}",
-    )
+    text = f"{where}, {version}, mode {facts.mode or 'unknown'}, {cores}{fix}"
+    yield "TRex server", "ok" if is_stl else "missing", text
     if facts.cores_per_port > 1:
-        yield (
-            "counting",
-            "note",
+        text = (
             "several data path cores: frames are counted by port counters; delays are those of a "
             "stream that one of them stamps, with memif or --software; `-c 1 --software --hdrh` counts "
-            "by trailer",
+            "by trailer"
         )
+        yield "counting", "note", text
     for port in facts.ports:
         text = f"{port.driver}, {port.mac}, link {port.link}, {port.speed} Gbit/s"
         if isinstance(port.numa, int) and port.numa >= 0:
@@ -167,7 +149,7 @@ def describe_server(where: str, facts: ServerFacts) -> Iterator[Finding]:
         yield f"port {port.index}", state, text
 
 
-def _examine_remote(options: TrexOptions) -> Iterator[Finding]:
+def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
     """Check login, installation and client on the host that ``ssh`` names."""
     if shutil.which("ssh") is None:
         yield "ssh", "missing", "no OpenSSH client here: apt-get install openssh-client"
@@ -175,21 +157,14 @@ def _examine_remote(options: TrexOptions) -> Iterator[Finding]:
     if not options.trex_dir:
         yield "TRex", "missing", "ssh needs trex_dir, the directory of TRex on that host"
         return
-    if options.ssh is None:
-        return
-    host = options.ssh.text
+    host, deadline_s = ssh.text, ssh.connect_deadline_s + _GRACE_S
     try:
-        remote = options.remote
-        if remote is None:
-            return
+        remote = options.remote or Remote(ssh)
+        command = remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
-            remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"]),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            timeout=options.ssh.connect_deadline_s + _GRACE_S,
-        )
+            command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+            timeout=deadline_s,
+        )  # fmt: skip
     except (V6tError, OSError, subprocess.TimeoutExpired) as exc:
         yield "ssh", "missing", f"{host}: {exc}"
         return
@@ -202,26 +177,22 @@ def _examine_remote(options: TrexOptions) -> Iterator[Finding]:
         yield "TRex", "missing", f"there is no {options.trex_dir}/t-rex-64 on {host}"
         return
     yield "TRex", "ok", f"{host}:{options.trex_dir}"
-    worker = ClientWorker(options.python or "python3", remote=remote)
     where = f"{options.server}:{options.rpc_port}"
     try:
-        yield from examine_host(worker, options)
-        yield from examine_interfaces(worker, options)
-        hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=options.start_deadline_s)
-        yield "TRex client", "ok", f"Python {hello['python']} there imports it"
-        # the kernel does not know the addresses of a server's ports: it is asked itself
-        yield from describe_server(where, _connect(worker, options))
+        with closing(ClientWorker(options.python or "python3", remote=remote)) as worker:
+            yield from examine_host(worker, options)
+            yield from examine_interfaces(worker, options)
+            deadline_s = options.start_deadline_s
+            hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=deadline_s)
+            yield "TRex client", "ok", f"Python {hello['python']} there imports it"
+            # the kernel does not know the addresses of a server's ports: it is asked itself
+            yield from describe_server(where, _connect(worker, options))
     except TesterError as exc:
         if isinstance(exc, WorkerError) and exc.kind == "connect":
             yield "TRex server", "note", f"none answers at {where} there: v6t starts one"
             return
-        yield (
-            "TRex client",
-            "missing",
-            f"{exc.message}; name a Python 3.8 to 3.13 of that host with the option python",
-        )
-    finally:
-        worker.close()
+        fix = "name a Python 3.8 to 3.13 of that host with the option python"
+        yield "TRex client", "missing", f"{exc.message}; {fix}"
 
 
 def read_host_facts(worker: ClientWorker, options: TrexOptions) -> Mapping[str, Any]:
@@ -274,21 +245,17 @@ def find_missing_mount(facts: Mapping[str, Any]) -> str:
 
 def check_hugepages(facts: Mapping[str, Any], *, are_needed: bool) -> Finding:
     """Check that there are hugepages, and that they are mounted."""
-    state: State = "missing" if are_needed else "note"
-    lines = [f"{n} of {_PAGES.get(size, f'{size}K')}" for size, n in facts["hugepages"] if n]
-    if not lines:
-        return (
-            "hugepages",
-            "note",
-            "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not",
-        )
-    mount = find_missing_mount(facts)
-    if mount:
+    subject, state = "hugepages", "missing" if are_needed else "note"
+    sizes = ", ".join(f"{n} of {_PAGES.get(k, f'{k}K')}" for k, n in facts["hugepages"] if n)
+    if not sizes:
         text = (
-            f"{', '.join(lines)}, but no hugetlbfs of that size is mounted: TRex with NICs ends at "
+            "none; NICs need them (sysctl vm.nr_hugepages=1024), Linux interfaces and memif do not"
         )
-        return "hugepages", state, f"{text}once; {mount}"
-    return "hugepages", "ok", ", ".join(lines)
+        return subject, "note", text
+    if mount := find_missing_mount(facts):
+        problem = "no hugetlbfs of that size is mounted: TRex with NICs ends at once"
+        return subject, state, f"{sizes}, but {problem}; {mount}"
+    return subject, "ok", sizes
 
 
 def check_programs(facts: Mapping[str, Any]) -> Finding:
@@ -307,16 +274,13 @@ def check_programs(facts: Mapping[str, Any]) -> Finding:
 
 def check_clock(name: str) -> Finding:
     """Check the kernel's clock source."""
+    text = (
+        f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
+        "not trust here; compare its delays with a loopback run"
+    )
     if name == "tsc":
         return "clock", "ok", "time stamp counter"
-    if not name:
-        return "clock", "note", "the kernel's clock source is unknown"
-    return (
-        "clock",
-        "note",
-        f"the kernel uses {name}, not tsc: TRex's time stamps come from a counter the kernel does "
-        "not trust here; compare its delays with a loopback run",
-    )
+    return "clock", "note", text if name else "the kernel's clock source is unknown"
 
 
 def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
@@ -324,32 +288,24 @@ def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
     subject, ports = "TRex's ports", f"{options.rpc_port} and {options.pub_port}"
     if options.lab:
         return subject, "ok", "in the lab's namespace: nobody else reaches them"
+    password, trouble = "TRex asks nobody for a password", facts["nft_trouble"]
     is_running = options.start == "auto" and facts["served"]
     if is_running or options.start == "never" or options.elsewhere:
-        return (
-            subject,
-            "note",
-            f"v6t closes only those of a server that it starts; yours is open to all who reach its host, as "
-            f"far as v6t knows ({ports}): TRex asks nobody for a password",
+        text = (
+            "v6t closes only those of a server that it starts; yours is open to all who reach its "
+            f"host, as far as v6t knows ({ports}): {password}"
         )
-    if options.fence and facts["nft"] and not facts["nft_trouble"]:
-        return (
-            subject,
-            "ok",
+        return subject, "note", text
+    if options.fence and facts["nft"] and not trouble:
+        text = (
             f"a server that v6t starts is closed to other hosts ({ports}, nftables); one that you "
-            "start is open to all who reach its host: TRex asks nobody for a password",
+            f"start is open to all who reach its host: {password}"
         )
-    fix = "apt-get install nftables, v6t then closes them"
-    if facts["nft_trouble"]:
-        fix = f"mend nft, which says '{facts['nft_trouble']}', v6t then closes them"
-    if not options.fence:
-        fix = "fence is false"
-    return (
-        subject,
-        "note",
-        f"{ports} are open on all addresses, and TRex asks nobody for a password: {fix}, or keep "
-        "the host in a network of its own",
-    )
+        return subject, "ok", text
+    fix = f"mend nft, which says '{trouble}'" if trouble else "apt-get install nftables"
+    fix = f"{fix}, v6t then closes them" if options.fence else "fence is false"
+    text = f"{ports} are open on all addresses, and {password}: {fix}"
+    return subject, "note", f"{text}, or keep the host in a network of its own"
 
 
 def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, str]:
@@ -362,10 +318,8 @@ def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, s
     if driver in DPDK_DRIVERS:
         return "ok", f"driver {driver}: TRex's already, and it stays there"
     name = f" ({', '.join(facts['names'])})" if facts["names"] else ""
-    return (
-        "ok",
-        f"driver {driver}{name}; TRex's wrapper t-rex-64 binds it, v6t gives it back at the end",
-    )
+    end = "TRex's wrapper t-rex-64 binds it, v6t gives it back at the end"
+    return "ok", f"driver {driver}{name}; {end}"
 
 
 def _check_linux_interface(name: str, facts: Mapping[str, Any] | None) -> tuple[State, str]:

@@ -54,11 +54,7 @@ class Histogram:
         return Histogram(tuple(reversed(buckets)))
 
     def nearest_rank(self, percent: float) -> int:
-        """Return a percentile by nearest rank: the upper edge of the bucket that holds it.
-
-        Raises:
-            ValueError: the histogram is empty.
-        """
+        """Return a percentile by nearest rank: the upper edge of the bucket that holds it."""
         if not self.total:
             raise ValueError("an empty histogram has no percentile")
         rank = max(1, -(-round(percent * self.total * 1e6) // 100_000_000))
@@ -78,11 +74,7 @@ def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
 
 
 def decode_histogram(text: str) -> Histogram:
-    """Decode a histogram.
-
-    Raises:
-        TesterError: the text is not such a histogram.
-    """
+    """Decode a histogram, or raise TesterError."""
     try:
         return _decode(base64.b64decode(text))
     except (binascii.Error, struct.error, zlib.error, IndexError, ValueError) as exc:

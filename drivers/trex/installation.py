@@ -75,11 +75,7 @@ def find_installation(trex_dir: str = "") -> Installation | None:
 
 
 def require_installation(trex_dir: str = "") -> Installation:
-    """Find the installation, see :func:`find_installation`.
-
-    Raises:
-        EnvironmentLacking: there is none.
-    """
+    """Find the installation, or raise EnvironmentLacking."""
     installation = find_installation(trex_dir)
     if installation is None:
         raise EnvironmentLacking(
@@ -144,11 +140,7 @@ def start_client(
 
 
 def find_interpreter(installation: Installation, python: str = "") -> tuple[str, dict[str, Any]]:
-    """Find the first interpreter that can import the client; return its facts, too.
-
-    Raises:
-        EnvironmentLacking: none can; the message holds the last reason.
-    """
+    """Find the first interpreter that can import the client; return its facts, too."""
     worker, hello = start_client(installation, python, ClientWorker, 60)
     worker.close()
     return _imported[installation, python], hello

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
@@ -31,8 +33,6 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Capability, Mode
 
 THIS_MACHINE = "this machine"
-
-
 SEVERAL_CORES = (
     "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
     "of the device that it does not see is taken for a test frame, and hides a lost one, "
@@ -80,19 +80,17 @@ class Trex(TesterKind):
     def check_links(self, links: Any) -> None:
         pairs = enumerate(self.options.pairs)
         named = [("", self.options), *((f"pairs[{number}].", pair) for number, pair in pairs)]
-        for where, pair in named:
-            for name in ("left", "right"):
-                side, link = getattr(pair, name), links.link_at(name)
-                if side is None or side.vlan is None:
-                    continue
-                if link.vlan is None or link.background is not None:
-                    raise UsageError(
-                        f"{where}{name}.vlan: {side.vlan} replaces the VLAN of "
-                        f"links.{name}, which "
-                        + ("has none" if link.vlan is None else "has another for the background"),
-                        f"set links.{name}.vlan, without a background there, or leave this one out",
-                        code="conflict",
-                    )
+        for (where, pair), name in itertools.product(named, ("left", "right")):
+            side, link = getattr(pair, name), links.link_at(name)
+            if side is None or side.vlan is None:
+                continue
+            if link.vlan is None or link.background is not None:
+                has = "has none" if link.vlan is None else "has another for the background"
+                raise UsageError(
+                    f"{where}{name}.vlan: {side.vlan} replaces the VLAN of links.{name}, which {has}",
+                    f"set links.{name}.vlan, without a background there, or leave this one out",
+                    code="conflict",
+                )
 
     def prepare(self) -> None:
         from v6t.drivers.lab.privilege import acquire
@@ -109,17 +107,14 @@ class Trex(TesterKind):
         from v6t.drivers.trex.tester import TrexTester
 
         del seed
-        options = self._options_for(links)
+        options = self.options.with_swapped_ports() if links.swapped else self.options
         return TrexTester(options, links, device, loopback=loopback, delays=delays)
-
-    def _options_for(self, links: Any) -> TrexOptions:
-        options: TrexOptions = self.options
-        return options.with_swapped_ports() if links.swapped else options
 
     def prober(self, links: Any, bed: Bed | None) -> Prober:
         from v6t.drivers.trex.probing import TrexProber
 
-        return TrexProber(self._options_for(links), links, bed)
+        options = self.options.with_swapped_ports() if links.swapped else self.options
+        return TrexProber(options, links, bed)
 
     @property
     def no_negative(self) -> tuple[str, str] | None:
@@ -131,24 +126,20 @@ class Trex(TesterKind):
     def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         if self._by_ports:
             return "ports"
-        limit_fps = stamped_fps(mode)
+        limit_fps, own = stamped_fps(mode), self.options
         beyond = most_fps > limit_fps and not needs & STAMPED_CAPABILITIES.keys()
         stamps = f"trailer up to {limit_fps:,.0f} fps, by ports beyond" if beyond else "trailer"
         marks = self._marks(needs, most_fps)
         way = f"marks or {stamps}" if marks is None else "marks" if marks else stamps
-        if self._may_attach and needs <= SAMPLED_CAPABILITIES:
+        # the cores of a server that v6t attaches to decide how frames are told apart
+        may_attach = own.by_trailer is None and own.start != "always" and not self.in_lab
+        if may_attach and needs <= SAMPLED_CAPABILITIES:
             return f"{way}, or ports where the server has several cores"
         return way
 
     @property
     def _by_ports(self) -> bool:
         return self.options.by_trailer is False or self.options.cores > 1
-
-    @property
-    def _may_attach(self) -> bool:
-        """Whether v6t may attach to a server, whose cores decide how frames are told apart."""
-        own = self.options
-        return own.by_trailer is None and own.start != "always" and not self.in_lab
 
     def _marks(self, needs: frozenset[Capability], most_fps: float) -> bool | None:
         """Whether such trials are marked; None: some are, or a server decides that is still unknown."""
@@ -182,12 +173,10 @@ class Trex(TesterKind):
             "by its ports, and some frames carry it for comparison"
         )
         if marks or (marks is None and self.options.on_linux):
-            where = (
-                "marks: true asks for it"
-                if marks
-                else f"above {STAMPED_FPS:,.0f} fps, where TRex's threads share CPUs; marks: false "
-                "stamps all"
-            )
+            where = "marks: true asks for it"
+            if not marks:
+                where = f"above {STAMPED_FPS:,.0f} fps, where TRex's threads share CPUs; "
+                where += "marks: false stamps all"
             yield (
                 "where nothing times frames, the trailer is a mark, which TRex counts at any rate but "
                 "does not put in order: one lost frame and one duplicate of its class look like none "
@@ -250,34 +239,27 @@ class Trex(TesterKind):
         from v6t.drivers.trex.doctor import examine
 
         findings = examine(self.options)
-        if named and not self.options.ssh:
-            findings = _check_start(self.options, findings)
-        yield from findings
+        yield from _check_start(self.options, findings) if named else findings
 
 
 def _check_start(options: TrexOptions, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Check, where no server answers here, whether v6t can start one."""
     from v6t.drivers.trex.channel import ClientWorker
     from v6t.drivers.trex.doctor import examine_interfaces
 
+    fix = ""
+    if options.start == "never":
+        fix = "start one, or say start: auto"
+    elif options.elsewhere:
+        fix = "start one there, or say ssh: user@host"
+    elif options.all_interfaces is None:
+        fix = "name its interfaces (tester.options.interfaces)"
     for what, state, text in findings:
-        silent = what == "TRex server" and state == "note"
-        if not silent or options.lab:
+        if what != "TRex server" or state != "note" or options.lab or options.ssh:
             yield what, state, text
-        elif options.start == "never":
-            yield what, "missing", text.replace("v6t starts one", "start one, or say start: auto")
-        elif options.elsewhere:
-            fix = "start one there, or say ssh: user@host"
+        elif fix:
             yield what, "missing", text.replace("v6t starts one", fix)
-        elif options.all_interfaces is None:
-            yield (
-                what,
-                "missing",
-                text.replace("v6t starts one", "name its interfaces (tester.options.interfaces)"),
-            )
         else:
             yield what, state, text
-            worker = ClientWorker(options.python or sys.executable, remote=options.remote)
-            try:
+            with closing(ClientWorker(options.python or sys.executable)) as worker:
                 yield from examine_interfaces(worker, options)
-            finally:
-                worker.close()

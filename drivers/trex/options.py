@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.placement import RING_FRAMES
@@ -70,9 +64,6 @@ def _parse_ssh(value: Any) -> Any:
         return value
     user, _, host = value.rpartition("@")
     return {"host": host, "user": user} if value else None
-
-
-_LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Side(StrictModel):
@@ -184,141 +175,85 @@ class TrexOptions(StrictModel):
 
     @model_validator(mode="after")
     def _check_consistency(self) -> TrexOptions:
-        for is_wrong, text, hint, settings, *rest in self._list_rules():
-            if is_wrong:
-                code = rest[0] if rest else "conflict"
-                raise InvalidValue(text, hint, code=code, settings=settings)
+        for is_broken, text, hint, code, *settings in self._list_rules():
+            if is_broken:
+                raise InvalidValue(text, hint, code=code, settings=tuple(settings))
         return self
 
-    def _list_rules(self) -> Iterator[tuple[Any, ...]]:
-        """Yield rules: whether one is broken, message, hint, settings, and a code if not conflict."""
-        lab_or_ssh = "ssh" if self.ssh else "start"
-        named, pairs = self.all_interfaces or (), 1 + len(self.pairs)
-        yield (
-            self.counting == "trailer" and self.cores > 1,
-            f"TRex sends frames with a trailer from one core, not from {self.cores}",
-            "set cores to 1, or counting to ports",
-            ("counting", "cores"),
-        )
-        yield (
-            self.lab and (self.ssh or self.start == "never"),
-            "the lab needs a TRex that v6t starts on this host",
-            "leave out lab",
-            ("lab", lab_or_ssh),
-        )
-        yield (
-            self.lab and not all(i.startswith("--vdev=net_memif") for i in self.interfaces or ()),
-            "the lab creates its own interfaces; only memif ports can replace them",
-            "leave out interfaces",
-            ("lab", "interfaces"),
-        )
-        yield (
-            self.rps_cpus and (not self.lab or self.interfaces),
-            "rps_cpus applies to the interfaces of the lab only",
-            "leave it out, or set it in the options of the device's driver",
-            ("rps_cpus", "interfaces" if self.lab else "lab"),
-        )
-        yield (
-            self.elsewhere and (self.lab or self.restart or self.start == "always"),
-            f"v6t cannot start a server at {self.server}",
-            "leave out server, or set ssh to user@host if TRex is on another host",
-            ("server", "lab" if self.lab else "restart" if self.restart else "start"),
-        )
-        yield (
-            self.restart and self.start == "never",
-            "restart starts a server, but start is never",
-            "leave out one",
-            ("restart", "start"),
-        )
-        yield (
-            self.restart and not self.lab and self.all_interfaces is None,
-            "restart starts a server, but no interfaces are given",
-            "set interfaces",
-            ("restart", "interfaces"),
-            "missing-setting",
-        )
-        yield (
-            self.lab and self.pairs,
-            "the lab has one pair of cables",
-            "leave out pairs",
-            ("lab", "pairs"),
-        )
-        yield (
-            len(set(self.all_ports)) < len(self.all_ports),
-            f"two pairs share a port: {', '.join(map(str, self.all_ports))}",
-            "give each pair two ports that no other pair has",
-            ("ports", "pairs"),
-            "duplicate",
-        )
-        yield (
-            self.pairs and self.interfaces and self.all_interfaces is None,
-            "a pair has no interfaces, but the first pair has",
-            "set interfaces in each of pairs",
-            ("pairs", "interfaces"),
-            "missing-setting",
-        )
+    def _list_rules(self) -> tuple[tuple[Any, ...], ...]:
+        """Return rules: whether one is broken, message, hint, code and settings."""
+        named, pairs, cores = self.all_interfaces or (), 1 + len(self.pairs), self.cores
         devices = [find_device(name) for name in named]
         limits = {find_af_packet_limit(name) for name in named}
         twice = [name for name in devices if devices.count(name) > 1]
-        yield (
-            twice,
-            f"two pairs share the interface {''.join(twice[:1])}",
-            "give each pair its own interfaces",
-            ("interfaces", "pairs"),
-            "duplicate",
+        cpus, own_cpus = cores * pairs + 2, len(self.core_list)
+        for_each = f"for each of {pairs} pairs" if self.pairs else "for the data path"
+        is_memif = all(i.startswith("--vdev=net_memif") for i in self.interfaces or ())
+        # fmt: off
+        return (
+            (self.counting == "trailer" and cores > 1,
+             f"TRex sends frames with a trailer from one core, not from {cores}",
+             "set cores to 1, or counting to ports", "conflict", "counting", "cores"),
+            (self.lab and (self.ssh or self.start == "never"),
+             "the lab needs a TRex that v6t starts on this host",
+             "leave out lab", "conflict", "lab", "ssh" if self.ssh else "start"),
+            (self.lab and not is_memif,
+             "the lab creates its own interfaces; only memif ports can replace them",
+             "leave out interfaces", "conflict", "lab", "interfaces"),
+            (self.rps_cpus and (not self.lab or self.interfaces),
+             "rps_cpus applies to the interfaces of the lab only",
+             "leave it out, or set it in the options of the device's driver",
+             "conflict", "rps_cpus", "interfaces" if self.lab else "lab"),
+            (self.elsewhere and (self.lab or self.restart or self.start == "always"),
+             f"v6t cannot start a server at {self.server}",
+             "leave out server, or set ssh to user@host if TRex is on another host",
+             "conflict", "server", "lab" if self.lab else "restart" if self.restart else "start"),
+            (self.restart and self.start == "never",
+             "restart starts a server, but start is never",
+             "leave out one", "conflict", "restart", "start"),
+            (self.restart and not self.lab and self.all_interfaces is None,
+             "restart starts a server, but no interfaces are given",
+             "set interfaces", "missing-setting", "restart", "interfaces"),
+            (self.lab and self.pairs,
+             "the lab has one pair of cables", "leave out pairs", "conflict", "lab", "pairs"),
+            (len(set(self.all_ports)) < len(self.all_ports),
+             f"two pairs share a port: {', '.join(map(str, self.all_ports))}",
+             "give each pair two ports that no other pair has", "duplicate", "ports", "pairs"),
+            (self.pairs and self.interfaces and self.all_interfaces is None,
+             "a pair has no interfaces, but the first pair has",
+             "set interfaces in each of pairs", "missing-setting", "pairs", "interfaces"),
+            (twice, f"two pairs share the interface {''.join(twice[:1])}",
+             "give each pair its own interfaces", "duplicate", "interfaces", "pairs"),
+            (self.cache and self.rows,
+             "cache and rows both replace the computing of each frame",
+             "leave out one", "conflict", "cache", "rows"),
+            (self.cache and self.counting == "trailer",
+             "TRex does not cache frames with a trailer",
+             "use rows in place of cache, or set counting to ports", "conflict", "cache", "counting"),
+            (self.hardware_filter and cores == 1,
+             "hardware_filter applies to servers with several cores, not with 1",
+             "leave it out, or raise cores", "conflict", "hardware_filter", "cores"),
+            (own_cpus not in {0, cpus},
+             f"{_with_plural(own_cpus, 'CPU')} given, {cpus} needed: master, latency, "
+             f"{_with_plural(cores, 'core')} {for_each}",
+             f"name {cpus} CPUs, or change cores", "wrong-length", "core_list", "cores"),
+            (cores > 1 and len(set(self.core_list)) < own_cpus,
+             f"threads cannot share a CPU with {cores} cores",
+             "name each CPU once, or set cores to 1", "duplicate", "core_list", "cores"),
+            ("queues" in limits,
+             "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
+             "leave out qpairs", "conflict", "interfaces"),
+            (cores > 1 and (self.on_linux or limits & {"queues", "cores"}),
+             f"TRex serves Linux interfaces with one data path core, not with {cores}",
+             "set cores to 1, or name memif ports or PCI addresses as interfaces",
+             "conflict", "cores", "interfaces"),
         )
-        yield (
-            self.cache and self.rows,
-            "cache and rows both replace the computing of each frame",
-            "leave out one",
-            ("cache", "rows"),
-        )
-        yield (
-            self.cache and self.counting == "trailer",
-            "TRex does not cache frames with a trailer",
-            "use rows in place of cache, or set counting to ports",
-            ("cache", "counting"),
-        )
-        yield (
-            self.hardware_filter and self.cores == 1,
-            "hardware_filter applies to servers with several cores, not with 1",
-            "leave it out, or raise cores",
-            ("hardware_filter", "cores"),
-        )
-        cpus = self.cores * pairs + 2
-        yield (
-            self.core_list and len(self.core_list) != cpus,
-            f"{_with_plural(len(self.core_list), 'CPU')} given, {cpus} needed: master, latency, "
-            f"{_with_plural(self.cores, 'core')} for "
-            + (f"each of {pairs} pairs" if self.pairs else "the data path"),
-            f"name {cpus} CPUs, or change cores",
-            ("core_list", "cores"),
-            "wrong-length",
-        )
-        yield (
-            self.cores > 1 and len(set(self.core_list)) < len(self.core_list),
-            f"threads cannot share a CPU with {self.cores} cores",
-            "name each CPU once, or set cores to 1",
-            ("core_list", "cores"),
-            "duplicate",
-        )
-        yield (
-            "queues" in limits,
-            "TRex reads only one queue of a Linux interface, so qpairs would lose frames",
-            "leave out qpairs",
-            ("interfaces",),
-        )
-        yield (
-            self.cores > 1 and (self.on_linux or limits & {"queues", "cores"}),
-            f"TRex serves Linux interfaces with one data path core, not with {self.cores}",
-            "set cores to 1, or name memif ports or PCI addresses as interfaces",
-            ("cores", "interfaces"),
-        )
+        # fmt: on
 
     @property
     def elsewhere(self) -> bool:
         """Whether the server is on another host than the one where v6t would start one."""
-        return self.server not in _LOCAL_HOSTS
+        return self.server not in {"127.0.0.1", "localhost", "::1"}
 
     def with_swapped_ports(self) -> TrexOptions:
         """Return the options with left and right exchanged."""
@@ -328,14 +263,8 @@ class TrexOptions(StrictModel):
     @property
     def all_pairs(self) -> tuple[Pair, ...]:
         """All pairs of ports, the first one included."""
-        first = Pair.model_construct(
-            ports=self.ports,
-            interfaces=self.interfaces,
-            left=self.left,
-            right=self.right,
-            socket=self.socket,
-        )
-        return (first, *self.pairs)
+        first = {name: getattr(self, name) for name in Pair.model_fields}
+        return (Pair.model_construct(**first), *self.pairs)
 
     @property
     def all_ports(self) -> tuple[int, ...]:
@@ -358,7 +287,7 @@ class TrexOptions(StrictModel):
 
     @property
     def in_software(self) -> bool:
-        """Whether a server that v6t starts finds trailers whatever the headers became."""
+        """Whether a server that v6t starts finds trailers after any translation."""
         named = self.all_interfaces or ()
         virtual = self.lab or (bool(named) and not any(map(is_pci, named)))
         return virtual or "--software" in (*self.mode, *self.extra_arguments)
@@ -367,7 +296,7 @@ class TrexOptions(StrictModel):
     def mode(self) -> list[str]:
         """Arguments of a server that v6t starts: how it receives.
 
-        Software mode finds trailers whatever the headers became. NICs' filters do not, and as captures
+        Software mode finds trailers after any translation. NICs' filters do not, and as captures
         want service mode, they hand all frames to one queue then. One core keeps sequence numbers and
         histograms whole.
         """
@@ -417,10 +346,8 @@ class TrexOptions(StrictModel):
     @property
     def remote(self) -> Remote | None:
         """Host of installation, server and client; None: this one."""
-        if self.ssh is None:
-            return None
         own = {"config": self.ssh_config} if self.ssh_config else {}
-        return _remote(self.ssh.model_copy(update=own))
+        return None if self.ssh is None else _remote(self.ssh.model_copy(update=own))
 
     @property
     def compares_some(self) -> bool:

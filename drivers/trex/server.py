@@ -139,9 +139,7 @@ def make_server_program(
     """Return the command for the whole life of a server.
 
     Args:
-        directory: the installation.
-        config: text of the configuration file.
-        program: the command, as shell text; ``$cfg`` is the file.
+        program: the command, as shell text; ``$cfg`` is the file with ``config``.
         prefix: keeps DPDK's files apart from those of other processes.
         nics: full PCI addresses, given back to the drivers that had them before.
         fence: TCP ports that other hosts shall not reach.
@@ -165,10 +163,8 @@ class Server:
     """One running ``t-rex-64 -i``; :meth:`wait` until it answers.
 
     Args:
-        trex_dir: the installation.
         config: text of the configuration file.
         arguments: after ``-i --cfg FILE``.
-        prefix: see :func:`make_server_program`.
         nics: full PCI addresses: ``t-rex-64`` is started, which binds them to DPDK, instead of
             ``_t-rex-64``; at the end they are given back.
         fence: TCP ports that other hosts shall not reach meanwhile.
@@ -214,11 +210,7 @@ class Server:
             )
 
     def wait(self, answers: Callable[[], bool], deadline_s: float) -> None:
-        """Return when ``answers`` is true.
-
-        Raises:
-            TesterError: the server ended or did not answer in time; with the end of its output.
-        """
+        """Return when ``answers`` is true; raise TesterError if the server ends or the time is over."""
         until = time.monotonic() + deadline_s
         while not answers():
             if not self.is_alive:
@@ -229,7 +221,6 @@ class Server:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still runs."""
         return self._process.poll() is None
 
     @property

@@ -67,28 +67,17 @@ class ServersOptions(TrexOptions):
                     code="duplicate",
                     settings=("servers",),
                 )
-        if self.only and self.only not in names:
-            raise InvalidValue(
-                f"unknown server {self.only!r}",
-                f"the servers are {', '.join(names) or 'not listed'}",
-                code="unknown-name",
-                settings=("only",),
-            )
-        if len(names) > 1 and any(one.lab for one in self.servers):
-            raise InvalidValue(
-                "the lab has one server",
-                "leave out lab, or servers",
-                code="conflict",
-                settings=("lab", "servers"),
-            )
-        for one in self.servers[1:]:
-            if one.left is None or one.right is None:
-                raise InvalidValue(
-                    f"server {one.name} has no MAC addresses",
-                    "set left and right with tester_mac and dut_mac",
-                    code="missing-setting",
-                    settings=("servers",),
-                )
+        lacking = [s.name for s in self.servers[1:] if s.left is None or s.right is None]
+        for is_broken, text, hint, code, *settings in (
+            (self.only and self.only not in names, f"unknown server {self.only!r}",
+             f"the servers are {', '.join(names) or 'not listed'}", "unknown-name", "only"),
+            (len(names) > 1 and any(one.lab for one in self.servers), "the lab has one server",
+             "leave out lab, or servers", "conflict", "lab", "servers"),
+            (lacking, f"server {''.join(lacking[:1])} has no MAC addresses",
+             "set left and right with tester_mac and dut_mac", "missing-setting", "servers"),
+        ):  # fmt: skip
+            if is_broken:
+                raise InvalidValue(text, hint, code=code, settings=tuple(settings))
         return self
 
     @property

@@ -74,16 +74,12 @@ def _change(
 
 
 def with_stamps(streams: StreamSet) -> StreamSet:
-    """Return the streams as TRex really sends them when it stamps each frame; see :func:`with_stamp`."""
+    """Return the streams as TRex sends them when it stamps each frame."""
     return replace(streams, streams=tuple(map(with_stamp, streams.streams)))
 
 
 def with_stamp(stream: Stream) -> Stream:
-    """Undo what TRex changes in the headers of a stream whose frames it stamps.
-
-    Raises:
-        UsageError: a frame cannot carry a stamp.
-    """
+    """Undo what TRex changes in the headers of a stream whose frames it stamps."""
     packet = bytearray(packet_of(stream))
     layout = locate_headers(bytes(packet))
     if layout.end + trailer.LENGTH > len(packet):
@@ -241,11 +237,7 @@ class CyclicSource:
 
 
 class MarkedStreams:
-    """The streams of both directions with marks, for trials in which nothing is timed.
-
-    Attributes:
-        sets: of the directions that can be marked.
-    """
+    """The streams of the directions that can be marked, for trials in which nothing is timed."""
 
     def __init__(self) -> None:
         self.sets: dict[Direction, StreamSet] = {}
@@ -288,11 +280,7 @@ def replace_addresses(
     first_macs: tuple[str, str],
     vlans: tuple[int, int] | None,
 ) -> list[tuple[float, bytes]]:
-    """Readdress captured frames of another pair of ports as they would have come to the first pair.
-
-    Destination and source, and VLANs that differ, are those of the port they came to, and of the first
-    pair's.
-    """
+    """Readdress captured frames of another pair of ports as they would have come to the first pair."""
     here, first = vlans or (None, None)
     return [
         (when, readdress(f, first_macs, first) if readdress(f, macs, here) == f else f)

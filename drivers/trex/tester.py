@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from v6t.base.errors import BeyondTester, TesterError
 from v6t.drivers.device import DeviceSession, StateDevice
@@ -58,13 +58,12 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.rows import with_rows
-from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 
 if TYPE_CHECKING:
-    from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.trex.bursts import SourceOf
     from v6t.drivers.trex.capture import Batch
 
@@ -82,14 +81,8 @@ _OVERTIME = 1.5
 """Traffic that takes this many times its duration (and five seconds) is stopped."""
 
 
-@dataclass(frozen=True)
-class PortPair:
-    """Ports of one pair in one direction.
-
-    Attributes:
-        tx, rx: TRex's port numbers.
-        sending, receiving: MAC addresses and VLAN where they are not those of the links.
-    """
+class PortPair(NamedTuple):
+    """Ports of one pair in one direction, with addresses where they are not those of the links."""
 
     tx: int
     rx: int
@@ -104,8 +97,7 @@ class TrexTester:
         options: see :class:`~v6t.drivers.trex.options.TrexOptions`.
         links: MAC addresses and MTUs, left and right.
         device: with ``lab: true``, what stands between the ports; None: they are joined.
-        loopback: the ports are joined (by the lab, or by the user's cable): frames come back
-            unchanged.
+        loopback: the ports are joined, by the lab or by the user's cable.
         delays: delays will be asked for: a server that cannot give them is refused at once.
     """
 
@@ -135,11 +127,15 @@ class TrexTester:
         self._connections = LearnedConnections(self._recordings)
         self._tcp = TcpTrials(self.attachment)
         self._readers: dict[Direction, CaptureReader] = {}
-        self._pairs = _list_pairs(options)
+        self._pairs: dict[Direction, list[PortPair]] = {
+            "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
+            "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
+        }
+        self.before_start: Callable[[], object] = lambda: None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What can be measured: delays need stamped frames; of several cores one stamps some."""
+        # of several cores one stamps some frames
         options = self._options
         if options.by_trailer is False or options.cores > 1 or not self.attachment.uses_trailer:
             return SAMPLED_CAPABILITIES if self.attachment.can_time_some() else frozenset()
@@ -207,11 +203,6 @@ class TrexTester:
         return self._add_losses(trial, result, loads) if finds_losses else result
 
     def establish(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        """Run phase 1: every frame is recorded in a file of the server and learned from there.
-
-        Raises:
-            TesterError: there is no recording.
-        """
         if connections.tcp is not None:
             self.attachment.run_engine("ASTF")
             self._pause(trial)
@@ -249,7 +240,6 @@ class TrexTester:
 
     @property
     def device(self) -> LabDevice | None:
-        """The device between the lab's cables, if there is a lab."""
         return None if self._bed is None else self._bed.device
 
     def device_state(self) -> StateDevice | None:
@@ -271,17 +261,12 @@ class TrexTester:
             or (not uses_trailer and self._options.cache)
             or "as the traffic says: every frame is computed",
         }
-        if self._bed is not None:
-            description["device"] = self._bed.describe()
-        return description
+        device = {} if self._bed is None else {"device": self._bed.describe()}
+        return description | device
 
     def namespaces(self) -> dict[str, int]:
         """Return process ids in the lab's network namespaces, for ``nsenter -t PID -n``."""
-        lab = self._bed.lab if self._bed is not None else None
-        if lab is None:
-            return {}
-        device = {} if lab.device is None else {"device": lab.device.pid}
-        return {"tester": lab.tester.pid, **device}
+        return {} if self._bed is None else self._bed.namespaces()
 
     def close(self) -> None:
         self._connections.close()
@@ -289,21 +274,13 @@ class TrexTester:
         if self._bed is not None:
             self._bed.close()
 
-    # ------------------------------------------------------------ before a trial
-
     @property
     def _marks_streams(self) -> bool | None:
         """Whether frames that nothing times are marked, not stamped; None: at high rates."""
-        if self._options.marks is None:
-            return None if self.attachment.shares_cpus else False
-        return self._options.marks
+        automatic = None if self.attachment.shares_cpus else False
+        return automatic if self._options.marks is None else self._options.marks
 
     def _check_capabilities(self, trial: Trial) -> None:
-        """Refuse what this server cannot do: some differ from what their options say.
-
-        Raises:
-            TesterError: naming it.
-        """
         missing = [CAPABILITIES[n] for n in trial.required_capabilities - self.capabilities]
         if missing:
             cores = self.attachment.facts.cores
@@ -325,7 +302,7 @@ class TrexTester:
         time.sleep(trial.pause_s)
 
     def _change_nonce(self) -> None:
-        """Begin a trial or a phase: its frames differ from those of the ones before."""
+        """Have the frames of a trial or a phase differ from those of the ones before."""
         self._nonce = self._nonce % 255 + 1
 
     def _run_phase(
@@ -340,8 +317,6 @@ class TrexTester:
             self._bed.check()
         return phase
 
-    # ------------------------------------------------------------ what is sent
-
     def _load(
         self,
         streams: StreamSet,
@@ -351,21 +326,14 @@ class TrexTester:
         nonce: int | None = None,
     ) -> OfferedLoad:
         direction, pairs = streams.direction, self._pairs[streams.direction]
-
-        def find_oracle(stream: Stream) -> Oracle | None:
-            return self._connections.oracle(direction, stream) or self._oracle
-
-        def find_source(stream: Stream) -> FrameSource | None:
-            return self._connections.source(direction, stream)
-
         return OfferedLoad(
             streams,
             bursts,
             pairs[0].tx,
             tuple(pair.rx for pair in pairs),
             self._nonce if nonce is None else nonce,
-            find_oracle,
-            source_of or find_source,
+            lambda stream: self._connections.oracle(direction, stream) or self._oracle,
+            source_of or partial(self._connections.source, direction),
         )
 
     def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
@@ -390,7 +358,7 @@ class TrexTester:
                 samples=samples,
                 interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),
             )
-            return [self._load(streams, bursts, lambda s: self._marked.source(direction, s))]
+            return [self._load(streams, bursts, partial(self._marked.source, direction))]
         loads = []
         for part, pair in enumerate(pairs):
             own = take_part(streams, trial, part, len(pairs))
@@ -398,7 +366,9 @@ class TrexTester:
                 own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
             )
             rx_ports = (pair.rx, *(other.rx for other in pairs if other is not pair))
-            load = self._load(own, bursts, _make_core_source(pair.tx // 2), nonce=0)
+            core = pair.tx // 2
+            source_of = partial(Expander, core=core) if core else None
+            load = self._load(own, bursts, source_of, nonce=0)
             loads.append(replace(load, tx_port=pair.tx, rx_ports=rx_ports))
         return loads
 
@@ -422,8 +392,6 @@ class TrexTester:
             program = self._connections.program(load.direction, stream)
             self.attachment.ask("load", port=load.tx_port, streams=[dict(program)], first=at)
         self._installed[load.tx_port] = load.streams
-
-    # ------------------------------------------------------------ a trial
 
     def _exchange(
         self,
@@ -453,6 +421,7 @@ class TrexTester:
             marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
         control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
         needs_ipdv = trial.delays is not None and trial.delays.ipdv
+        self.before_start()
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
         stats = TrialStats.model_validate(
             self.attachment.ask(
@@ -488,23 +457,20 @@ class TrexTester:
             return {}
         requests: dict[str, list[dict[str, Any]]] = {}
         for load in loads:
-            port, stamped, marked = str(load.rx_port), load.stamped_bursts, load.marked_bursts
+            stamped, marked = (
+                [b.frames for b in bursts] for bursts in (load.stamped_bursts, load.marked_bursts)
+            )
             if needs_ipdv and stamped:
                 pattern = capture_filters.neighbors_filter(load.frames, timing.IPDV_FRAMES)
-                requests[port] = [{"filter": pattern, "limit": 2 * timing.IPDV_FRAMES}]
+                requests[str(load.rx_port)] = [{"filter": pattern, "limit": 2 * timing.IPDV_FRAMES}]
                 continue
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
             limit = 4 * max(wanted, len(load.bursts)) + 100
-            patterns = []
-            if stamped:
-                longest = max(b.frames for b in stamped)
-                patterns.append(capture_filters.stamp_sample_filter(longest, each))
+            patterns = [capture_filters.stamp_sample_filter(max(stamped), each)] if stamped else []
             if marked:
-                longest, distance = max(b.frames for b in marked), mark_distance(load.streams)
-                patterns.append(
-                    capture_filters.mark_sample_filter(longest, each, distance, load.nonce)
-                )
-            requests[port] = [{"filter": pattern, "limit": limit} for pattern in patterns]
+                where = mark_distance(load.streams), load.nonce
+                patterns.append(capture_filters.mark_sample_filter(max(marked), each, *where))
+            requests[str(load.rx_port)] = [{"filter": p, "limit": limit} for p in patterns]
         return requests
 
     def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
@@ -544,8 +510,6 @@ class TrexTester:
             )
         return replace(result, directions=directions, faults=tuple(faults))
 
-    # ------------------------------------------------------------ the result
-
     def _make_result(
         self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, started: str
     ) -> TrialResult:
@@ -555,11 +519,8 @@ class TrexTester:
         samples = {d: self._read_samples(stats, own) for d, own in by_direction.items()}
         for reader in samples.values():
             self._ticks_hz = timing.estimate_tick_rate(reader.stamps) or self._ticks_hz
-        captured = {
-            d: counts
-            for d, own in by_direction.items()
-            if (counts := counting.count_captured_stamps(stats, own))
-        }
+        stamps = {d: counting.count_captured_stamps(stats, own) for d, own in by_direction.items()}
+        captured = {direction: counts for direction, counts in stamps.items() if counts}
         cores = self.attachment.facts.cores_per_port
         return TrialResult(
             directions={
@@ -583,11 +544,7 @@ class TrexTester:
         )
 
     def _make_direction(
-        self,
-        trial: Trial,
-        loads: Sequence[OfferedLoad],
-        stats: TrialStats,
-        samples: CaptureReader,
+        self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats, samples: CaptureReader
     ) -> DirectionResult:
         first, delays = loads[0], trial.delays
         if all(load.is_identified for load in loads):
@@ -604,7 +561,12 @@ class TrexTester:
             timed_share = self._connections.timed_share(first.direction)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
-        took = self._measure_sending_time(trial, loads, stats)
+        never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
+        times = (
+            measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
+            for load in loads
+        )
+        took = max(times, key=lambda t: t.most_s)
         ipdv = None
         if delays is not None and delays.ipdv and self._ticks_hz:
             ipdv = timing.make_ipdv(samples, first, self._ticks_hz)
@@ -634,9 +596,8 @@ class TrexTester:
             sent, received = received, sent
         batches: list[Batch] = []
         for port in dict.fromkeys(load.rx_port for load in loads):
-            frames = [
-                f for c in stats.captures if c.kind == "sample" and c.port == port for f in c.frames
-            ]
+            captures = (c for c in stats.captures if c.kind == "sample" and c.port == port)
+            frames = [frame for capture in captures for frame in capture.frames]
             pair = next(p for p in self._pairs[direction] if p.rx == port)
             # joined ports get frames as they were sent
             side, link = (pair.sending, sent) if self._loopback else (pair.receiving, received)
@@ -649,16 +610,6 @@ class TrexTester:
             batches += [b for b, _ in select_current(make_batches(frames), loads[0].nonce)]
         return CaptureReader.read(batches)
 
-    def _measure_sending_time(
-        self, trial: Trial, loads: Sequence[OfferedLoad], stats: TrialStats
-    ) -> SendingTime:
-        never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s
-        times = (
-            measure_sending_time(stats.looks, load.tx_port, load.frames, duration_s) or never
-            for load in loads
-        )
-        return max(times, key=lambda t: t.most_s)
-
 
 def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
     if all(len(load.stamped_bursts) == len(load.bursts) for load in loads):
@@ -668,14 +619,3 @@ def _describe_timing(loads: Sequence[OfferedLoad]) -> str:
 
 def _overtime_s(trial: Trial) -> float:
     return trial.total_duration_s * _OVERTIME + 5
-
-
-def _list_pairs(options: TrexOptions) -> dict[Direction, list[PortPair]]:
-    return {
-        "forward": [PortPair(*p.ports, p.left, p.right) for p in options.all_pairs],
-        "reverse": [PortPair(*p.ports[::-1], p.right, p.left) for p in options.all_pairs],
-    }
-
-
-def _make_core_source(core: int) -> SourceOf:
-    return lambda stream: Expander(stream, core) if core else None

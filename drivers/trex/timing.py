@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from v6t.drivers.delays import compute_ipdv
@@ -19,9 +19,7 @@ from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
-
-if TYPE_CHECKING:
-    from v6t.trials.result import DirectionResult
+from v6t.trials.result import DirectionResult
 
 IPDV_FRAMES = 30_000
 """Frames per direction whose neighbors are captured for IPDV: the client fetches them singly."""
@@ -102,7 +100,6 @@ def make_histograms(
     way to the receiver makes no delay longer than it makes the fastest frame's.
 
     Args:
-        reader: of the recording.
         named: class of each of TRex's numbers.
         min_delays_us: smallest delay of each class by TRex's own counter [us].
     """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.config.plugins import load_plugin
+from v6t.core.config.resolve import resolve
+from v6t.core.config.settings import Flags
 
 from .support import v6t
 
@@ -48,3 +50,24 @@ def test_parameters_that_the_device_alone_believes_are_a_second_set(validations)
     run = ("run", "--plugin", "mape-br", "--set-dut", "psid_offset=4", "--dry-run")
     assert v6t(*run).status == 0
     assert len(count) == 2
+
+
+SUBSCRIBERS = {"subscribers": "1000", "connections_per_subscriber": "200"}
+
+
+@pytest.mark.parametrize("preset", ["quick", "rfc"])
+@pytest.mark.parametrize(
+    ("plugin", "device"),
+    [("nat44", "nftables"), ("nat64", "jool"), ("dslite-aftr", "vpp")],
+)
+def test_connection_count_with_subscribers_is_their_product(plugin, device, preset):
+    options = {"start": "true"} if device == "vpp" else {}
+    flags = Flags(plugin=plugin, dut=device, dut_params=options, params=SUBSCRIBERS, preset=preset)
+    assert resolve(flags=flags).procedure.connections.count == 200_000
+
+
+def test_connection_count_given_with_subscribers_is_kept():
+    flags = Flags(
+        plugin="nat44", tester="sim", params=SUBSCRIBERS, procedure_texts={"connections.count": "9"}
+    )
+    assert resolve(flags=flags).procedure.connections.count == 9

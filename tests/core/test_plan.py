@@ -103,7 +103,7 @@ def test_trials_follow_from_search_repetitions_and_confirmations():
         procedure={"repetitions": 7, "resolution_fps": RESOLUTION_FPS, "confirmations": 2},
     )
     (point,) = found.points
-    steps = 1 + halvings(MEDIA_104_FPS, RESOLUTION_FPS)
+    steps = 1 + halvings(MEDIA_104_FPS / 2, RESOLUTION_FPS)
     assert point.trials == 7 * (steps + 2)
     assert found.trials == point.trials
 

@@ -14,7 +14,7 @@ from v6t.core.reporting import write
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
-from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.plan import ACTIONS, Change
 from v6t.drivers.lab.privilege import available
 from v6t.intent.families import Nat44Config
@@ -60,15 +60,19 @@ def test_devices_that_have_nothing_to_change(plugin, dut, code):
 
 def test_spare_networks_overlap_nothing_of_the_run():
     intent = bind(resolve(flags=Flags("mape-br"))).technology.dut_intent()
-    assert str(spare(intent, 4)) in ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24")
+    assert str(find_spare_network(intent, 4)) in (
+        "203.0.113.0/24",
+        "198.51.100.0/24",
+        "192.0.2.0/24",
+    )
     pool = Nat44Config(inside4=["203.0.113.0/24", "192.0.2.0/25"], pool4=["198.51.100.7"])
-    assert str(spare(replace(intent, configuration=pool), 4)) == "100.64.113.0/24"
+    assert str(find_spare_network(replace(intent, configuration=pool), 4)) == "100.64.113.0/24"
     left = replace(intent.left, addresses=["2001:db8:fffe::1/64"])
-    assert str(spare(replace(intent, left=left), 6)) == "2001:db8:fffd::/48"
+    assert str(find_spare_network(replace(intent, left=left), 6)) == "2001:db8:fffd::/48"
     every = ["203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.0.0/10", "192.88.99.0/24"]
     full = Nat44Config(inside4=every, pool4=[])
     with expect_error("address-conflict"):
-        spare(replace(intent, configuration=full), 4)
+        find_spare_network(replace(intent, configuration=full), 4)
 
 
 def test_what_a_change_reads_back():

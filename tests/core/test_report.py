@@ -469,7 +469,7 @@ def test_what_limits_the_device_is_told(run, tmp_path):
     }
     results = json.loads((path / "results.json").read_text()) | {"bottleneck": [entry]}
     (path / "results.json").write_text(json.dumps(results))
-    write.write(path, formats=["html", "md"], figures=False)
+    write.write(path, formats=["html", "md"], figures="none")
     found = Page((path / "report.html").read_text())
     title = "What limits the device, watched every second"
     assert found.tables[title][1] == [

@@ -214,6 +214,8 @@ def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path)
     outcome = execute(bound, tmp_path / "run", Listener())
     pages = []
     for name, data in (("memory", outcome.data), ("disk", None)):
-        files = write(tmp_path / "run", tmp_path / name, tuple(ALL_FILES), figures=False, data=data)
+        files = write(
+            tmp_path / "run", tmp_path / name, tuple(ALL_FILES), figures="none", data=data
+        )
         pages.append([file.read_text() for file in files])
     assert pages[0] == pages[1]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.resolve import resolve_and_bind
-from v6t.core.migrate.common import migrate
+from v6t.core.migrate.migration import migrate
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic

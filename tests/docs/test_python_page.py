@@ -63,18 +63,27 @@ def test_unknown_table_names_those_that_exist(names):
 def test_latex_tables_have_as_many_cells_as_columns(names, place):
     text = (place / "my-run" / "tables.tex").read_text()
     for columns, body in re.findall(r"\\begin{tabular}{(\w+)}(.*?)\\end{tabular}", text, re.S):
-        rows = [row for row in body.split(r"\\") if "&" in row]
+        rows = [line for line in body.splitlines() if "&" in line]
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1 for row in rows)
     assert "SIMULATED" in text and r"\toprule" in text
-    if shutil.which("pdflatex"):
-        document = (
-            r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{tables}"
-            r"\end{document}"
-        )
-        (place / "my-run" / "paper.tex").write_text(document)
-        subprocess.run(
-            ["pdflatex", "-interaction=batchmode", "paper.tex"], cwd=place / "my-run", check=True
-        )
+
+
+def test_paper_with_the_tables_and_figures_compiles(names, place):
+    figures = (place / "my-run" / "figures.tex").read_text()
+    included = re.findall(r"\\includegraphics\[[^]]*\]{(figures/[\w-]+\.pdf)}", figures)
+    assert included and len(included) == figures.count(r"\caption{")
+    assert all((place / "my-run" / name).read_bytes()[:5] == b"%PDF-" for name in included)
+    assert r"\usepackage{graphicx}" in figures and "SIMULATED" in figures
+    if not shutil.which("pdflatex"):
+        pytest.skip("needs the package texlive-latex-recommended")
+    document = (
+        r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}"
+        r"\input{tables}\input{figures}\end{document}"
+    )
+    (place / "my-run" / "paper.tex").write_text(document)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=place / "my-run", check=False, capture_output=True)
+    assert done.returncode == 0, done.stdout[-2000:]
 
 
 def test_latex_escapes_what_it_takes_for_commands():

@@ -24,8 +24,8 @@ from tempfile import TemporaryDirectory
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.migrate.common import Imported
 from v6t.core.migrate.maptperf import read_maptperf
+from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import lab_device
@@ -62,7 +62,7 @@ class Peer:
     name: str
     built: str
     program: str
-    read: Callable[[Path], Imported]
+    read: Callable[[Path], Migration]
 
 
 SIITPERF = Peer("siitperf", "SIITPERF_DIR", "siitperf-tp", read_siitperf)

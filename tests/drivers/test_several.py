@@ -288,13 +288,39 @@ def test_description_has_common_and_own_facts():
     assert set(facts["servers"]) == {"a", "b"}
 
 
-def test_servers_are_started_at_the_same_time():
-    barrier = threading.Barrier(2, timeout=5)
-    members = FakeMember(), FakeMember()
-    for member in members:
-        measure = member.measure
-        member.measure = lambda trial, measure=measure: (barrier.wait(), measure(trial))[1]
-    assert not combine(*members).measure(TRIAL).faults
+class InstallingMember(FakeMember):
+    """A tester that notes when it has installed its streams and when its traffic starts."""
+
+    def __init__(self, events, installed=None, error=None):
+        super().__init__()
+        self.events, self.installed, self.failure = events, installed, error
+
+    def measure(self, trial):
+        if self.failure is not None:
+            raise self.failure
+        if self.installed is not None:
+            assert self.installed.wait(5)
+        self.events.append("installed")
+        self.before_start()
+        self.events.append("started")
+        return super().measure(trial)
+
+
+def test_no_server_starts_before_all_have_installed_their_streams():
+    events, slow = [], threading.Event()
+    tester = combine(InstallingMember(events), InstallingMember(events, slow))
+    threading.Timer(0.2, slow.set).start()
+    tester.measure(TRIAL)
+    assert events == ["installed"] * 2 + ["started"] * 2
+
+
+def test_server_that_waits_for_a_failed_one_ends_with_its_error():
+    events = []
+    broken = InstallingMember(events, error=TesterError("gone", code="tester-fault"))
+    with expect_error("tester-fault", kind=TesterError) as caught:
+        combine(InstallingMember(events), broken).measure(TRIAL)
+    assert caught.value.message == "server b: gone"
+    assert events == ["installed"]
 
 
 def test_eight_fast_servers_are_simulated():

@@ -1,195 +1,81 @@
-"""Two real TRex servers in namespaces, through one kernel router with four ports."""
+"""Two real TRex servers through one kernel router, one VPP and one NAT."""
 
 from __future__ import annotations
 
+import json
 import os
-import signal
-import socket
-import subprocess
 import threading
-import time
-from pathlib import Path
+from contextlib import contextmanager
 
 import pytest
 from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
-from v6t.core.runs.bench import compile_point, make_tester
-from v6t.tests.needs import TREX_DIR, needs_lab, needs_trex
+from v6t.core.runs.bench import Bench, compile_point, make_tester
+from v6t.procedures.stateful.phases import judge_connections
+from v6t.tests.core.support import v6t
+from v6t.tests.drivers.two_servers import TwoServers, run
+from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
 from v6t.trials.verdict import assess_trial
 
-pytestmark = [pytest.mark.trex, pytest.mark.timeout(300), needs_trex, needs_lab]
+pytestmark = [pytest.mark.trex, pytest.mark.timeout(400), needs_trex, needs_lab]
 
-CONFIG = """
-- version: 2
-  port_limit: 2
-  low_end: true
-  low_end_core: {core}
-  prefix: v6t{core}
-  interfaces: ["--vdev=net_af_packet0,iface=left,framecnt=8192",
-               "--vdev=net_af_packet1,iface=right,framecnt=8192"]
-  port_info:
-    - {{src_mac: "{left}", dest_mac: "{dut_left}"}}
-    - {{src_mac: "{right}", dest_mac: "{dut_right}"}}
+VPP = os.environ.get("V6T_VPP", "")
+NAT = """
+table ip nat {
+  chain post {
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr 198.18.0.0/16 ip protocol udp snat to 198.19.1.0-198.19.1.3:1024-65535
+  }
+}
 """
-ROUTES = {"left": ("198.18.0.0/16", "192.168.18.2"), "right": ("198.19.0.0/16", "192.168.19.2")}
-PREFIX = f"v6ts{os.getpid() % 10_000}"
-ROUTER = f"{PREFIX}r"
-
-
-def run(command, netns=None):
-    within = ["ip", "netns", "exec", netns] if netns else []
-    subprocess.run([*within, *command.split()], check=True, capture_output=True)
-
-
-def make_macs(server):
-    left, right = (f"02:00:00:0{server}:0{side}:" for side in (1, 2))
-    return {
-        "left": {"tester_mac": f"{left}02", "dut_mac": f"{left}01"},
-        "right": {"tester_mac": f"{right}02", "dut_mac": f"{right}01"},
-    }
-
-
-def connect(server):
-    """Join a server's namespace with the router, and with this one for TRex's client."""
-    own, macs = f"{PREFIX}{server}", make_macs(server)
-    run(f"ip netns add {own}")
-    for side, addresses in (("left", "192.168.18.1/30"), ("right", "192.168.19.1/30")):
-        mac, port = macs[side], f"{side}{server}"
-        run(
-            f"ip -n {own} link add {side} address {mac['tester_mac']} type veth "
-            f"peer name {port} address {mac['dut_mac']} netns {ROUTER}"
-        )
-        run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1", own)
-        run(f"ethtool -K {side} tx off gro off gso off tso off", own)
-        run(f"ethtool -K {port} tx off gro off gso off tso off", ROUTER)
-        run(f"ip -n {own} link set {side} up")
-        run(f"ip -n {ROUTER} link set {port} up")
-        run(f"ip -n {ROUTER} addr add {addresses} dev {port}")
-    # what a server sends leaves by the other port of the same server
-    for side, far in (("left", "right"), ("right", "left")):
-        network, host = ROUTES[far]
-        run(
-            f"ip -n {ROUTER} neigh replace {host} lladdr {macs[far]['tester_mac']} "
-            f"dev {far}{server} nud permanent"
-        )
-        run(f"ip -n {ROUTER} rule add iif {side}{server} table {server}")
-        run(
-            f"ip -n {ROUTER} route add {network} via {host} dev {far}{server} onlink table {server}"
-        )
-    run(f"ip -n {own} link set lo up")
-    management = f"{PREFIX}m{server}"
-    run(f"ip link add {management} type veth peer name manage netns {own}")
-    run(f"ip addr add 10.77.{server}.1/30 dev {management}")
-    run(f"ip link set {management} up")
-    run(f"ip -n {own} addr add 10.77.{server}.2/30 dev manage")
-    run(f"ip -n {own} link set manage up")
-
-
-def start_server(server, directory):
-    own, macs = f"{PREFIX}{server}", make_macs(server)
-    config = directory / f"{server}.yaml"
-    config.write_text(
-        CONFIG.format(
-            core=server - 1,
-            left=macs["left"]["tester_mac"],
-            dut_left=macs["left"]["dut_mac"],
-            right=macs["right"]["tester_mac"],
-            dut_right=macs["right"]["dut_mac"],
-        )
-    )
-    command = f"ip netns exec {own} ./t-rex-64 -i --software --hdrh -c 1 --cfg {config} --iom 0"
-    with (directory / f"{server}.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command.split(), "--no-scapy-server"],
-            cwd=TREX_DIR,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection((f"10.77.{server}.2", 4501), timeout=1).close()
-        except OSError:
-            time.sleep(0.5)
-        else:
-            return process
-    raise AssertionError((directory / f"{server}.log").read_text())
-
-
-def kill_all(netns):
-    found = subprocess.run(
-        ["ip", "netns", "pids", netns], check=False, capture_output=True, text=True
-    )
-    for pid in found.stdout.split():
-        os.kill(int(pid), signal.SIGKILL)
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("servers")
-    processes = []
-    try:
-        run(f"ip netns add {ROUTER}")
-        for setting in ("ip_forward=1", "conf.all.rp_filter=0", "conf.default.rp_filter=0"):
-            run(f"sysctl -qw net.ipv4.{setting}", ROUTER)
-        for server in (1, 2):
-            connect(server)
-            processes.append(start_server(server, directory))
-        yield directory
-    finally:
-        for server in (1, 2):
-            kill_all(f"{PREFIX}{server}")
-            subprocess.run(
-                ["ip", "link", "del", f"{PREFIX}m{server}"], check=False, capture_output=True
-            )
-            subprocess.run(
-                ["ip", "netns", "del", f"{PREFIX}{server}"], check=False, capture_output=True
-            )
-        subprocess.run(["ip", "netns", "del", ROUTER], check=False, capture_output=True)
-        for process in processes:
-            process.wait(10)
-
-
-def make_testbed(directory):
-    one, two = make_macs(1), make_macs(2)
-    file = Path(directory) / "two.yaml"
-    file.write_text(f"""
-tester:
-  kind: trex
+COUNT = 200_000
+HOOKS = """
+dut:
   options:
-    trex_dir: {TREX_DIR}
-    start: never
-    max_skew: 0.2
-    servers:
-      - {{name: a, server: 10.77.1.2}}
-      - {{name: b, server: 10.77.2.2, left: {two["left"]}, right: {two["right"]}}}
-links: {{left: {one["left"]}, right: {one["right"]}}}
-line_rate: 100M
-""")
-    return file
+    hooks:
+      flush: ip netns exec {device} conntrack -F
+      count-states: ip netns exec {device} conntrack -C
+"""
 
 
 @pytest.fixture(scope="module")
-def tester(servers):
-    bound = bind(resolve(None, make_testbed(servers), Flags(plugin="ipv4-router")))
+def two(tmp_path_factory):
+    with TwoServers(tmp_path_factory.mktemp("servers")) as two:
+        yield two
+
+
+@contextmanager
+def opened(two, plugin, octets=128):
+    bound = bind(resolve(None, two.testbed(), Flags(plugin=plugin)))
     tester = make_tester(bound)
-    tester.open()
-    technology = bound.technology
-    tester.load(compile_point(technology, technology.sizes_of(128), 1), technology)
-    yield tester
-    tester.close()
+    try:
+        tester.open()
+        technology = bound.technology
+        sizes = technology.sizes_of(octets)
+        tester.load(compile_point(technology, sizes, 1), technology)
+        yield tester, sizes
+    finally:
+        tester.close()
 
 
-def make_trial(**changes):
-    return Trial("throughput", "t", 128, 128, "bidirectional", 4000.0, 2.0, 0.5, 0.1, **changes)
+@pytest.fixture
+def router(two):
+    with two.router(), opened(two, "ipv4-router") as (tester, sizes):
+        yield tester, sizes
+
+
+def make_trial(sizes, **changes):
+    return Trial(
+        "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 4000.0, 2.0, 0.5, 0.1, **changes
+    )
 
 
 def measure_valid(tester, trial):
-    """Measure until a trial passes: a busy machine may spoil the first ones."""
+    """Measure until a trial is valid: a busy machine may spoil the first ones."""
     for _ in range(8):
         result = tester.measure(trial)
         verdict = assess_trial(trial, result, sending_time_tolerance=1.1)
@@ -199,26 +85,45 @@ def measure_valid(tester, trial):
     return result
 
 
-def test_all_frames_of_both_servers_match(tester):
-    result = measure_valid(tester, make_trial())
+def check_all_matched(result):
     for counted in result.directions.values():
         assert counted.count_frames("sent") == counted.count_frames("received") == 8000
         assert counted.checked == counted.matched > 100
     assert set(result.tester["servers"]) == {"a", "b"}
+    assert all(lost == 0 for s in result.tester["servers"].values() for lost in s["lost"].values())
 
 
-def test_delays_of_both_servers_are_merged(tester):
-    result = measure_valid(tester, make_trial(delays=DelayRequest(tags=100)))
+def test_all_frames_of_both_servers_match(router):
+    tester, sizes = router
+    check_all_matched(measure_valid(tester, make_trial(sizes)))
+
+
+def test_delays_of_both_servers_are_merged(router):
+    tester, sizes = router
+    result = measure_valid(tester, make_trial(sizes, delays=DelayRequest(tags=100)))
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
 
 
-def test_frames_dropped_on_one_link_are_lost(tester):
-    run(f"ip -n {ROUTER} rule add iif left2 blackhole priority 1")
+def test_no_flow_is_sent_by_both_servers(two, router):
+    tester, sizes = router
+    with two.captured("left1") as first, two.captured("left2") as second:
+        measure_valid(tester, make_trial(sizes))
+    addresses = slice(26, 38)  # both IPv4 addresses and both ports of UDP
+    flows = [
+        {frame[addresses] for frame in frames if frame[12:14] == b"\x08\x00" and frame[23] == 17}
+        for frames in (first, second)
+    ]
+    assert min(map(len, flows)) > 100 and not flows[0] & flows[1]
+
+
+def test_frames_dropped_on_one_link_are_lost(two, router):
+    tester, sizes = router
+    run(f"ip -n {two.device} rule add iif left2 blackhole priority 1")
     try:
-        result = tester.measure(make_trial())
+        result = tester.measure(make_trial(sizes))
     finally:
-        run(f"ip -n {ROUTER} rule del priority 1")
+        run(f"ip -n {two.device} rule del priority 1")
     forward = result.directions["forward"]
     assert forward.count_frames("sent") == 8000
     assert forward.count_frames("received") == 4000
@@ -226,9 +131,81 @@ def test_frames_dropped_on_one_link_are_lost(tester):
     assert result.tester["servers"]["b"]["lost"]["forward"] == 4000
 
 
-def test_killed_server_is_named(tester):
-    timer = threading.Timer(1.0, kill_all, [f"{PREFIX}2"])
-    timer.start()
-    with pytest.raises(TesterError, match="server b"):
-        tester.measure(make_trial())
-    timer.join()
+@pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
+def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
+    with two.vpp(VPP), opened(two, "mape-br") as (tester, sizes):
+        check_all_matched(measure_valid(tester, make_trial(sizes)))
+
+
+def test_connections_are_divided_learned_and_validated(two):
+    flags = Flags(
+        plugin="nat44",
+        params={"subscribers": "1000", "connections_per_subscriber": "200"},
+        procedure_texts={"connections.count": str(COUNT)},
+    )
+    bound = bind(resolve(None, two.testbed(HOOKS.format(device=two.device)), flags))
+    technology = bound.technology
+    sizes = technology.frame_pair(bound.settings.frame_sizes[0])
+    bench = Bench(bound)
+    bench.load(compile_point(technology, sizes, 1))
+    asked = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")
+    trial = make_trial(sizes, connections=asked)
+    try:
+        with two.router(NAT):
+            for _ in range(6):
+                result = bench.measure(trial)
+                verdict = judge_connections(trial, result, sending_time_tolerance=1.5)
+                if verdict.passed:
+                    break
+            counted = result.connections
+            assert verdict.passed, (verdict, result.faults)
+            assert (counted.established, counted.validated) == (COUNT, COUNT)
+            assert int(run("conntrack -C", two.device)) == COUNT
+    finally:
+        bench.close()
+
+
+def v6t_command(two, *arguments):
+    testbed = ("--testbed", two.testbed(), "--plugin", "ipv4-router")
+    return v6t(*arguments[:1], *testbed, *arguments[1:])
+
+
+def test_selftest_of_each_server_and_of_both(two):
+    with two.cables():
+        for chosen in ("a", "b", ""):
+            done = v6t_command(two, "selftest", "--set-tester", f"only={chosen}")
+            assert done.status == 0, done.err
+
+
+def test_run_whose_server_was_killed_is_resumed(two, tmp_path):
+    path = tmp_path / "run"
+    journal = path / "journal.jsonl"
+    quick = ("--mode", "forward", "--frame-size", "128", "--no-report")
+
+    def kill_late(ended):
+        while not ended.wait(0.2):
+            if journal.exists() and journal.read_text().count("\n") >= 4:
+                two.kill(2)
+                return
+
+    ended = threading.Event()
+    killer = threading.Thread(target=kill_late, args=(ended,))
+    with two.router():
+        killer.start()
+        done = v6t_command(two, "run", *quick, "-o", path)
+        ended.set()
+        killer.join()
+        assert done.status not in (0, 1) and "server b" in done.err
+        two.start(2)
+        done = v6t("resume", path, "--no-report")
+    assert done.status == 0, done.err
+    assert json.loads((path / "manifest.json").read_text())["status"] == "complete"
+
+
+def test_killed_server_is_named(two):
+    with two.router(), opened(two, "ipv4-router") as (tester, sizes):
+        timer = threading.Timer(1.0, two.kill, [2])
+        timer.start()
+        with pytest.raises(TesterError, match="server b"):
+            tester.measure(make_trial(sizes))
+        timer.join()

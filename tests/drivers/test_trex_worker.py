@@ -140,6 +140,25 @@ def test_the_first_interpreter_that_can_import_the_client_is_kept(installation, 
         module.start_client(where, "other", start, 60)
 
 
+def test_worker_without_one_of_its_modules_does_not_start():
+    modules = ("drivers/trex/client/none.py", *ASTF_MODULES)
+    with pytest.raises(FileNotFoundError):
+        ClientWorker(sys.executable, modules=modules)
+
+
+@pytest.mark.parametrize(
+    ("told", "driver", "virtual"),
+    [
+        ("yes", "net_ixgbe", True), (True, "net_ixgbe", True), ("no", "net_ixgbe", False),
+        (False, "net_ixgbe", False), ("N/A", "net_ixgbe", False), ("no", "net_memif", True),
+    ],
+)  # fmt: skip
+def test_port_is_virtual_by_what_trex_says_or_by_its_driver(told, driver, virtual):
+    port = PortFacts.model_validate({"index": 0, "driver": driver, "is_virtual": told})
+    assert port.is_virtual is virtual
+    assert port.describe()["virtual"] is virtual
+
+
 def test_no_client_is_one_sentence(tmp_path):
     worker = ClientWorker(sys.executable)
     try:

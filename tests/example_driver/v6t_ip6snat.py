@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Step, has_lines
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import Nat66Config
 
 CHAIN = "ip6tables -w -t nat"
@@ -51,7 +51,7 @@ class Ip6tablesSnat(NetfilterNat):
         if self.options.masquerade:
             target = "MASQUERADE" + (f" --to-ports {pool.low}-{pool.high}" if ports else "")
         rule = f"POSTROUTING -s {net} -o {port} -p {protocol} -m comment --comment v6t -j {target}"
-        return owned(
+        return create_object(
             f"{CHAIN} -A {rule}",
             f"{CHAIN} -D {rule}",
             f"translate {protocol} of {net}",

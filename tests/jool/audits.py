@@ -20,7 +20,7 @@ from v6t.core.cli.audit_command import make_record
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
-from v6t.drivers.duts.kinds.jool import MAPT, Jool, program_of
+from v6t.drivers.duts.kinds.jool import MAPT, Jool, choose_program
 from v6t.tests.jool.built import built_mapt
 from v6t.tests.jool.image import JOOL
 from v6t.tests.jool.vm import MachineDut, Standing
@@ -48,7 +48,7 @@ def audited(plugin: str, place: Path, *, variants: bool) -> None:
     """Ask everything, or all of the plugin's own configuration."""
     bound = bind(resolve(flags=Flags(plugin, dut="jool")))
     image = JOOL.image()
-    files = built_mapt().files(image) if program_of(bound.intent) == MAPT else ()
+    files = built_mapt().files(image) if choose_program(bound.intent) == MAPT else ()
     device, selection = choose_clauses(BoundDevice(bound), (), bound.settings.params)
     progress, started = AuditProgress(), time.monotonic()
     with one_machine(Standing(image, files)):

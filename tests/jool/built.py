@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.duts.kinds.jool import PROGRAMS, version_key
+from v6t.drivers.duts.kinds.jool import PROGRAMS, parse_version
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 
@@ -100,4 +100,4 @@ def _newest(*, mapt: bool) -> Built:
     fitting = [b for b in found if b.translates_mapt == mapt and b.modules]
     if not fitting:
         raise _missing(f"{VARIABLE}={named} has no directory with {what}")
-    return max(fitting, key=lambda b: version_key(b.version))
+    return max(fitting, key=lambda b: parse_version(b.version))

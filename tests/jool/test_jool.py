@@ -12,7 +12,7 @@ import threading
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.duts.chain import driver as chain
+from v6t.drivers.duts import devices
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import Bed
@@ -31,7 +31,7 @@ from .image import JOOL
 from .measuring import CONNECTIONS, THROUGHPUT, bed_file, count_sessions, exchange_frames, measured
 from .vm import MachineDut, Standing, stands_in
 
-pytestmark = asked_for("jool", "test-jool", "V6T_JOOL")
+pytestmark = asked_for("jool", "test-jool", "V6T_JOOL", timeout_s=3600)
 
 DEBIAN, NEWEST, MAPT = "debian", "newest-4.1", "mapt"
 releases = pytest.mark.parametrize("machine", [DEBIAN, NEWEST], indirect=True)
@@ -131,7 +131,7 @@ def as_two_devices(machine, seen, request, monkeypatch, tmp_path):
                 return LabDut(driver, intent, keep, part)
             return MachineDut(driver, intent, stand[intent.technology], keep=keep)
 
-        monkeypatch.setattr(chain, "LabDut", device)
+        monkeypatch.setattr(devices, "LabDut", device)
         parts = {name: {"driver": "jool"} for name in (ce[0], pe[0])}
         dut = {"driver": "chain", "options": {"parts": parts}}
         how = ("--set", f"variant={variant}", *CONNECTIONS)

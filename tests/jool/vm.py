@@ -25,16 +25,16 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.device import Links
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
-from v6t.tests.machine.machine import MANAGEMENT_MAC, Machine, tap_cards
+from v6t.tests.machine.machine import ACCELERATOR, MANAGEMENT_MAC, Machine, tap_cards
 
 SIDES = ("left", "right")
 MACS = {side: getattr(Links(), side).dut_mac for side in SIDES}
 """After each start; most technologies have these."""
-PROCESSOR = "-M q35 -accel tcg -cpu max -smp 1 -m 512"
+PROCESSOR = f"-M q35 -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
 
 
 class JoolMachine(Machine):
-    """QEMU without hardware acceleration, in a namespace."""
+    """QEMU in a namespace."""
 
     address = "10.0.2.15"
     anew = True
@@ -133,8 +133,10 @@ class Stand(ABC, Generic[M]):
             machine = self._made()
             try:
                 machine.start()
-            except BaseException:  # the next one is not to take it for one that stands
+            except BaseException:  # the next one needs a namespace without its taps
                 machine.stop()
+                self.end()
+                self._host = None
                 raise
             self._machine = machine
         return self._machine
@@ -241,7 +243,8 @@ class MachineDut(LabDut):
         """Facts for the manifest; who reads its rates is to know what they are of."""
         told = super().describe()
         system = self.named(told.get("system", ""))
-        return {**told, "system": f"{system}, in QEMU without hardware acceleration"}
+        emulated = " without hardware acceleration" if ACCELERATOR == "tcg" else ""
+        return {**told, "system": f"{system}, in QEMU{emulated}"}
 
     def named(self, system: str) -> str:
         """What its system is called; it calls itself ``system``."""

@@ -25,6 +25,8 @@ SUITE = os.environ.get("V6T_VM_SUITE", "bookworm")
 KMOD = ("depmod", "insmod", "lsmod", "modinfo", "modprobe", "rmmod")
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Top directories that are links into usr."""
+_ISOLATED = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Runs a program whose mounts and processes end with it: an interrupted one leaves no `/sys` in what is removed."""
 REBOOT = "#!/bin/sh\nexec busybox reboot -f\n"
 
 
@@ -96,7 +98,7 @@ class Recipe:
         root = place / "root"
         subprocess.run(
             [
-                "mmdebstrap", "--quiet", "--variant=apt",
+                *_ISOLATED, "mmdebstrap", "--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io",
                 f"--include={','.join(self.packages)}", SUITE, str(root),
             ],
             check=True,

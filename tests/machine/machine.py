@@ -22,6 +22,9 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from . import cpio
 from .image import Image
 
+ACCELERATOR = os.environ.get("V6T_VM_ACCEL", "tcg")
+"""A /dev/kvm says little: within a virtual machine without nested virtualisation one may be there that
+is slower than none."""
 BOOT_DEADLINE_S = 600.0
 QEMU = "qemu-system-x86_64"
 _STARTS = """\
@@ -41,7 +44,7 @@ OFFLOADS_OFF = (
 class QemuProcess:
     """A process of QEMU in a session of its own, with a directory for what belongs to it."""
 
-    accelerator = "tcg"
+    accelerator = ACCELERATOR
 
     def __init__(self) -> None:
         self.place = Path(tempfile.mkdtemp(prefix="v6t-vm-"))

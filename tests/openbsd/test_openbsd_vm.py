@@ -18,7 +18,7 @@ from scapy.layers.l2 import Ether
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import DeviceBusy, Lock
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.shell import tracked_command
+from v6t.drivers.duts.session.shell import track_command
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.transport.contract import DeadlinePassed
 from v6t.tests.drivers import machines
@@ -115,8 +115,8 @@ def test_what_it_is(machine):
     assert facts.boot
     assert len(facts.management) == 1
     assert facts.management.isdisjoint(machine.machine.ports().values())
-    assert facts.way.unknown == ""
-    assert {str(p.address) for p in facts.way.peers} >= {"10.0.2.2", "10.0.2.15"}
+    assert facts.path.unknown == ""
+    assert {str(p.address) for p in facts.path.peers} >= {"10.0.2.2", "10.0.2.15"}
 
 
 @pytest.mark.parametrize("technology", INTENTS)
@@ -266,9 +266,7 @@ def test_a_device_that_hears_nothing_undoes_everything(machine):
 def given_up(bed):
     """What has no end goes on there when our ssh has ended, until it is restored."""
     session = bed.session
-    hangs = tracked_command(
-        session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait"
-    )
+    hangs = track_command(session.driver.options.state_dir, "(while :; do sleep 9999; done) & wait")
     with pytest.raises(DeadlinePassed):
         session.transport.run(hangs, "", 5.0)
     processes = "ps -axww -o args"

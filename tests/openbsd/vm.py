@@ -21,12 +21,21 @@ from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.here import enter
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.jool.vm import MACS, SIDES, MachineDut, Stand, bridged, carried_out
-from v6t.tests.machine.machine import BOOT_DEADLINE_S, QEMU, QemuProcess, management_card, tap_cards
+from v6t.tests.machine.machine import (
+    ACCELERATOR,
+    BOOT_DEADLINE_S,
+    QEMU,
+    QemuProcess,
+    management_card,
+    tap_cards,
+)
 
 BOOTS, KEY = "V6T_OPENBSD_VM", "V6T_OPENBSD_KEY"
 VERSION = "V6T_OPENBSD_VERSION"
 PORT = 2222
-PLACE = "-nodefaults -no-user-config -display none -M pc -accel tcg -cpu max -smp 1 -m 512"
+PLACE = (
+    f"-nodefaults -no-user-config -display none -M pc -accel {ACCELERATOR} -cpu max -smp 1 -m 512"
+)
 
 
 def lacking() -> str:
@@ -36,7 +45,7 @@ def lacking() -> str:
 
 
 class OpenBsdMachine(QemuProcess):
-    """QEMU without hardware acceleration, in a namespace."""
+    """QEMU in a namespace."""
 
     def __init__(self, pid: int) -> None:
         """Remember; `pid` is that of a process in the device's namespaces."""

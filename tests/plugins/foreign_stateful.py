@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.plan import Step, has_words
-from v6t.drivers.duts.steps import config_file
+from v6t.drivers.duts.steps import write_config_file
 from v6t.plugins import four_tuples
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.ports import Ports
@@ -81,7 +81,7 @@ class QueryNftables(Nftables):
         text = "\n".join([*lines, *rules, "}", "}\n"])
         file = f"{self.options.state_dir}/v6t.nft"
         return [
-            config_file(file, text, "the rules"),
+            write_config_file(file, text, "the rules"),
             Step(
                 f"nft -f {file}",
                 "translate the clients' queries",

@@ -8,7 +8,6 @@ kernel modules a host without modules may lack; busybox does it then.
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -22,11 +21,14 @@ from v6t.tests.core.support import COMMAND
 from v6t.tests.drivers.duts.test_guard import DUMMY, PLUGIN
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Recipe
-from v6t.tests.machine.machine import MANAGEMENT_MAC, OFFLOADS_OFF, Machine, management_card
+from v6t.tests.machine.machine import (
+    ACCELERATOR,
+    MANAGEMENT_MAC,
+    OFFLOADS_OFF,
+    Machine,
+    management_card,
+)
 
-ACCELERATOR = os.environ.get("V6T_VM_ACCEL", "tcg")
-"""A /dev/kvm says little: within a virtual machine without nested virtualisation one may be there that
-is slower than none."""
 INIT = """\
 #!/bin/sh
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin

@@ -7,7 +7,7 @@ the image is made. Without hardware acceleration a machine is slow, and rates ar
 from __future__ import annotations
 
 import pytest
-from v6t.drivers.duts.chain import driver as chain
+from v6t.drivers.duts import devices
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.setup import Bed
@@ -21,7 +21,7 @@ from v6t.tests.jool.measuring import CONNECTIONS, SHORT, THROUGHPUT, measured
 from v6t.tests.jool.vm import MachineDut, Standing, stands_in
 from v6t.tests.needs import asked_for, needs_trex
 
-pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM")
+pytestmark = asked_for("tunnelvm", "test-tunnel-vm", "V6T_TUNNEL_VM", timeout_s=3600)
 DRIVER = "ip6-tunnel"
 PLUGINS = ("mape-ce", "lwb4")
 DELAYS = (
@@ -56,7 +56,7 @@ def in_chain(machine, monkeypatch):
             return MachineDut(driver, intent, machine, keep=keep)
         return LabDut(driver, intent, keep, part)
 
-    monkeypatch.setattr(chain, "LabDut", device)
+    monkeypatch.setattr(devices, "LabDut", device)
 
 
 def seen(machine, technology, run):

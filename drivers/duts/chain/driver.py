@@ -81,7 +81,7 @@ class Chain(WithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        chosen = self._chosen_parts(intent)
+        chosen = self._choose_parts(intent)
         names = [part.name for part in chosen]
         unknown = next((name for name in self.options.parts if name not in names), None)
         if unknown is not None:
@@ -111,7 +111,7 @@ class Chain(WithoutCommands):
         if not intent.parts:
             raise cls.make_refusal(intent, "name the driver of one device")
 
-    def _chosen_parts(self, intent: Intent) -> list[PartIntent]:
+    def _choose_parts(self, intent: Intent) -> list[PartIntent]:
         parts = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:
@@ -135,7 +135,7 @@ class Chain(WithoutCommands):
         own = part.options if name == part.driver else {}
         options = {**own, **chosen.options}
         driver = make_driver(name, options, swapped=swapped)
-        directory = directory_beside(before, part.name, driver)
+        directory = choose_state_directory(before, part.name, driver)
         if directory:
             driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
         driver.part = PartOf(part.name, part.params)
@@ -156,12 +156,12 @@ class Chain(WithoutCommands):
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        hops = further_hops(self.parts(intent))
+        hops = count_further_hops(self.parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
         return ExpectProfile(further_hops=hops, why=words)
 
     def further_hops(self, intent: Intent, direction: Direction) -> int:
-        return hops_on_way(self.parts(intent), direction)
+        return count_hops_in_direction(self.parts(intent), direction)
 
     def timeout_s(self, intent: Intent) -> float | None:
         timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
@@ -173,10 +173,10 @@ class Chain(WithoutCommands):
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         parts = self.parts(intent)
-        last = {way: last_to_ipv4(parts, way) for way in DIRECTIONS}
-        hops = {way: hops_on_way(parts, way) for way in DIRECTIONS}
+        last = {way: find_last_translator(parts, way) for way in DIRECTIONS}
+        hops = {way: count_hops_in_direction(parts, way) for way in DIRECTIONS}
         df = {way: profile.df for way, profile in last.items()}
-        policy = policy_of(parts, last)
+        policy = combine_policies(parts, last)
         plain = not any(hops.values()) and set(df.values()) == {"reference"}
         if plain and policy == HeaderPolicy():
             return oracle
@@ -186,15 +186,15 @@ class Chain(WithoutCommands):
         return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
 
 
-def further_hops(parts: tuple[Part, ...]) -> int:
+def count_further_hops(parts: tuple[Part, ...]) -> int:
     """Return the hops inside the chain beyond one for each device."""
     taken = sum(1 + part.profile.further_hops for part in parts)
     return taken - len({part.device for part in parts})
 
 
-def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
+def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> int:
     """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
-    hops = further_hops(parts)
+    hops = count_further_hops(parts)
     for part in parts:
         side = getattr(part.intent.configuration, "ipv6_side", "left")
         leaves = direction == ("reverse" if side == "right" else "forward")
@@ -202,7 +202,9 @@ def hops_on_way(parts: tuple[Part, ...], direction: Direction) -> int:
     return hops
 
 
-def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) -> HeaderPolicy:
+def combine_policies(
+    parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]
+) -> HeaderPolicy:
     """Return what the parts do to UDP checksums and DF that is visible behind the last one."""
     profiles = [part.profile for part in parts]
     zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
@@ -214,13 +216,13 @@ def policy_of(parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]) 
     )
 
 
-def last_to_ipv4(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
+def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
     """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
     return next((p.profile for p in from_its_end if p.to_ipv4 == direction), ExpectProfile())
 
 
-def directory_beside(before: Sequence[Part], name: str, driver: Driver) -> str:
+def choose_state_directory(before: Sequence[Part], name: str, driver: Driver) -> str:
     """Return the state directory of a part on another part's machine; empty: as its options say.
 
     The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and

@@ -8,7 +8,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import map_address
@@ -22,12 +22,12 @@ SPARE4 = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24"
 SPARE6 = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
-def prefix_parameter(configuration: DeviceConfig) -> str:
+def find_prefix_parameter(configuration: DeviceConfig) -> str:
     """Return the name of the technology's parameter that holds the prefix."""
     return next(name for kind, name in _PREFIX_PARAMETERS if isinstance(configuration, kind))
 
 
-def table_of(intent: Intent) -> SiitConfig:
+def get_address_table(intent: Intent) -> SiitConfig:
     """Return what a stateless translator, or a CE of MAP-T (RFC 7599, section 6), translates."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
@@ -43,62 +43,64 @@ def table_of(intent: Intent) -> SiitConfig:
     )
 
 
-def eams(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
+def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     """Return explicit address mappings: pairs of an IPv4 and an IPv6 prefix."""
-    return list(table_of(intent).eam)
+    return list(get_address_table(intent).eam)
 
 
-def single(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
+def get_single_mapping(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the IPv4 and the IPv6 address of the only host of an address table."""
-    table = eams(intent)
+    table = list_mappings(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
         problem = f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}"
-        raise unsupported(problem, "map a single host", params=dict(instead))
+        raise make_unsupported_error(problem, "map a single host", params=dict(instead))
     four, six = table[0]
     return four[0], six[0]
 
 
-def with_equal_suffixes(intent: Intent) -> dict[str, str]:
+def suggest_equal_suffixes(intent: Intent) -> dict[str, str]:
     """Return parameters whose mappings start at the same addresses and have equally many host bits."""
     table = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
-        for four, six in eams(intent)
+        for four, six in list_mappings(intent)
     ]
     if isinstance(intent.configuration, ClatConfig):
         return {"clat_ipv6": str(table[0][1])}
     return {"eam": "[" + ", ".join(f"{{ipv4: {four}, ipv6: {six}}}" for four, six in table) + "]"}
 
 
-def prefix_of(intent: Intent) -> IPv6Network | None:
+def get_prefix(intent: Intent) -> IPv6Network | None:
     """Return the RFC 6052 prefix, if there is one."""
-    return table_of(intent).prefix
+    return get_address_table(intent).prefix
 
 
-def ipv6_side(intent: Intent) -> str:
+def get_ipv6_side(intent: Intent) -> str:
     """Return the side with IPv6 hosts."""
-    return table_of(intent).ipv6_side
+    return get_address_table(intent).ipv6_side
 
 
-def other_side(side: str) -> str:
+def get_opposite_side(side: str) -> str:
     """Return the side opposite to this one."""
     return "right" if side == "left" else "left"
 
 
-def whole_prefix(intent: Intent, does: str, hint: str, params: Mapping[str, Any]) -> IPv6Network:
+def require_prefix_96(
+    intent: Intent, does: str, hint: str, params: Mapping[str, Any]
+) -> IPv6Network:
     """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
-    prefix = prefix_of(intent)
+    prefix = get_prefix(intent)
     if prefix is None or prefix.prefixlen != 96:
         problem = f"{does} a prefix of /96, not {prefix or 'mappings alone'}"
-        raise unsupported(problem, hint, params=dict(params))
+        raise make_unsupported_error(problem, hint, params=dict(params))
     return prefix
 
 
-def hosts_behind(intent: Intent, side: str, version: int) -> list[Any]:
+def find_networks_behind(intent: Intent, side: str, version: int) -> list[Any]:
     """Return the networks of an IP version that a side's routes lead to."""
     return [net for net in getattr(intent, side).routes if net.version == version]
 
 
-def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
+def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
     if prefix.prefixlen in _SHORTER:
@@ -114,15 +116,18 @@ def ipv4_within(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     return IPv4Network((number >> (32 - taken) << (32 - taken), taken))
 
 
-def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:
+def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:
     """Return the IPv4 and IPv6 destinations that a router next to the translator sends to it.
 
     An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
     """
-    side = ipv6_side(intent)
-    near, far = hosts_behind(intent, side, 6), hosts_behind(intent, other_side(side), 4)
-    table = eams(intent)
+    side = get_ipv6_side(intent)
+    near, far = (
+        find_networks_behind(intent, side, 6),
+        find_networks_behind(intent, get_opposite_side(side), 4),
+    )
+    table = list_mappings(intent)
     # of each network, the IPv6 prefix of the mapping that holds it
     longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
     owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
@@ -136,11 +141,11 @@ def through_translator(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Netw
             four.append(ipv4)
         if ipv4_hosts or not ipv6_hosts:
             six.append(ipv6)
-    prefix = prefix_of(intent)
+    prefix = get_prefix(intent)
     if prefix is not None:
         six.append(prefix)
         four += [
-            ipv4_within(prefix, net)
+            extract_ipv4_network(prefix, net)
             for net, owner in zip(near, owners, strict=True)
             if owner is None and net.subnet_of(prefix)
         ]
@@ -154,16 +159,20 @@ POOLS = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 """Networks that a translator and a NAT may have between them."""
 
 
-def in_use(intent: Intent) -> list[Any]:
+def find_test_networks(intent: Intent) -> list[Any]:
     """Return the networks of a test: links, hosts, tables, pools, and the IPv4 form of IPv6 hosts."""
-    taken = networks_in_use(intent)
-    prefix = prefix_of(intent)
-    hosts = [net for side in ("left", "right") for net in hosts_behind(intent, side, 6)]
-    embedded = [ipv4_within(prefix, n) for n in hosts if prefix is not None and n.subnet_of(prefix)]
+    taken = list_networks(intent)
+    prefix = get_prefix(intent)
+    hosts = [net for side in ("left", "right") for net in find_networks_behind(intent, side, 6)]
+    embedded = [
+        extract_ipv4_network(prefix, n) for n in hosts if prefix is not None and n.subnet_of(prefix)
+    ]
     return [*taken, *(net for net in embedded if net.prefixlen)]
 
 
-def free(option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]) -> str:
+def choose_free_address(
+    option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]
+) -> str:
     """Return ``given`` or a candidate for an option, as it overlaps none of the networks taken."""
     unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
@@ -182,17 +191,17 @@ def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
     return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)
 
 
-def spare(intent: Intent, version: int, skip: int = 0) -> Network:
+def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
     """Return an unused network of this version of IP, of documentation addresses if one is free."""
     candidates = SPARE6 if version == 6 else SPARE4
-    used = networks_in_use(intent)
-    free = [
+    used = list_networks(intent)
+    unused = [
         net
         for net in map(ip_network, candidates)
         if not any(t.version == version and t.overlaps(net) for t in used)
     ]
-    if len(free) > skip:
-        return free[skip]
+    if len(unused) > skip:
+        return unused[skip]
     problem = (
         f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic"
     )
@@ -200,7 +209,7 @@ def spare(intent: Intent, version: int, skip: int = 0) -> Network:
     raise UsageError(problem, hint, code="address-conflict")
 
 
-def two_ways(
+def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
     """Find a version of IP of both sides, with a host and its interface on the right and the left."""
@@ -214,9 +223,9 @@ def two_ways(
     return None
 
 
-def networks_in_use(intent: Intent) -> list[Network]:
+def list_networks(intent: Intent) -> list[Network]:
     """Return every address and prefix of an intent; a default route does not use the networks within it."""
-    found = [*networks_in(intent.configuration.to_json())]
+    found = [*find_networks(intent.configuration.to_json())]
     for side in (intent.left, intent.right):
         for link in filter(None, (side, side.background)):
             found += [interface.network for interface in link.addresses]
@@ -225,13 +234,13 @@ def networks_in_use(intent: Intent) -> list[Network]:
     return [net for net in found if net.prefixlen]
 
 
-def networks_in(value: Any) -> Iterator[Network]:
+def find_networks(value: Any) -> Iterator[Network]:
     """Yield every address and prefix in JSON values."""
     if isinstance(value, Mapping):
-        yield from networks_in(list(value.values()))
+        yield from find_networks(list(value.values()))
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from networks_in(each)
+            yield from find_networks(each)
     elif isinstance(value, str):
         try:
             yield ip_interface(value).network

@@ -14,10 +14,10 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
 from v6t.drivers.duts.readings import Lost, Reading
-from v6t.drivers.duts.way import client_alone
 from v6t.intent.families import DeviceConfig
 
 CRITERIA = ("contains", "equals", "matches", "absent")
@@ -199,7 +199,7 @@ class Command(LinuxDriver):
             version=sections["version"],
             boot=sections.get("boot", "").strip(),
             root=sections.get("user", "").strip() == "0",
-            way=client_alone(sections.get("client", "")),
+            path=make_client_path(sections.get("client", "")),
             sections=dict(sections),
         )
 
@@ -227,13 +227,15 @@ class Command(LinuxDriver):
 
     def sessions(self, intent: Intent) -> Reading | None:
         text = self.options.sessions_command
-        return Reading(self._line(intent, text), partial(numbers, "sessions")) if text else None
+        return (
+            Reading(self._line(intent, text), partial(parse_numbers, "sessions")) if text else None
+        )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         readings = dict(super().telemetry(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             readings[name] = Reading(
-                self._line(intent, text), partial(numbers, name), losses=LOSSES
+                self._line(intent, text), partial(parse_numbers, name), losses=LOSSES
             )
         return readings
 
@@ -257,7 +259,7 @@ class Command(LinuxDriver):
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
 
 
-def numbers(name: str, text: str) -> Mapping[str, float]:
+def parse_numbers(name: str, text: str) -> Mapping[str, float]:
     """Parse a number, or ``name=number`` words."""
     values: dict[str, float] = {}
     for word in text.split():

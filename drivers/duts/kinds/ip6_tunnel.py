@@ -17,13 +17,13 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import load_table
-from v6t.drivers.duts.kinds.softwires import Customer, customer_of
+from v6t.drivers.duts.kinds.softwires import Customer, get_customer
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, sysctl
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, has_words, line_with, passes
+from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, set_sysctls
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, has_lines, has_words, passes
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import lacking, unsupported
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
 
@@ -71,20 +71,22 @@ class Ip6Tunnel(LinuxDriver):
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
-        customer_of(intent)
+        get_customer(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
-        customer = customer_of(intent)
+        customer = get_customer(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
             problem = f"the device's kernel {facts.version} has no {MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks and filters.PROGRAM not in facts.programs:
-            raise lacking(filters.PROGRAM, "nftables", ", which checks are made with")
+            raise make_missing_program_error(
+                filters.PROGRAM, "nftables", ", which checks are made with"
+            )
         if self.options.checks and customer.edge is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
-            raise unsupported(problem, "leave dut.options.checks out")
+            raise make_unsupported_error(problem, "leave dut.options.checks out")
 
     def profile(self, intent: Intent) -> ExpectProfile:
         uniform = self.options.dscp == "uniform"
@@ -98,11 +100,11 @@ class Ip6Tunnel(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         words = "its errors are packets that it could not send, and marks it cannot keep"
-        tunnel = telemetry.link_reading(TUNNEL, words)
+        tunnel = telemetry.make_link_reading(TUNNEL, words)
         return {**super().telemetry(intent), f"tunnel {TUNNEL}": tunnel}
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        customer = customer_of(intent)
+        customer = get_customer(intent)
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
@@ -110,10 +112,10 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        own = [*self._tunnel_steps(intent, customer), *self._checks(intent, customer)]
+        own = [*self._make_tunnel(intent, customer), *self._checks(intent, customer)]
         return self.finish(facts, [*self.base(intent, facts), *own], notes=notes)
 
-    def _tunnel_steps(self, intent: Intent, customer: Customer) -> list[Step]:
+    def _make_tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
@@ -132,7 +134,7 @@ class Ip6Tunnel(LinuxDriver):
                 read=read_link(TUNNEL),
                 want=is_link(TUNNEL, UP, mtu=mtu),
             ),
-            sysctl(
+            set_sysctls(
                 {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, "whatever comes out of it, from whomever"
             ),
             *_route_into_tunnel(inside),
@@ -147,7 +149,7 @@ class Ip6Tunnel(LinuxDriver):
         delete = f"ip -6 tunnel del {TUNNEL}"
         read = f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true"
         want = _is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
-        return owned(create, delete, "the tunnel to the relay", read=read, want=want)
+        return create_object(create, delete, "the tunnel to the relay", read=read, want=want)
 
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:
@@ -157,7 +159,7 @@ class Ip6Tunnel(LinuxDriver):
             "ip v6t",
             "own",
             "type filter hook forward priority filter",
-            drops(customer.edge, self.port(intent, customer.inside)),
+            parse_drops(customer.edge, self.port(intent, customer.inside)),
             "what is none of the customer's is dropped",
             list_options="-s -p ",
         )
@@ -166,13 +168,13 @@ class Ip6Tunnel(LinuxDriver):
 def _is_tunnel(*phrases: str, dscp: bool) -> Want:
 
     def is_tunnel(output: str) -> bool:
-        line = line_with(output, *phrases)
-        return line is not None and (line_with(line, "dscp inherit") is not None) == dscp
+        line = find_line(output, *phrases)
+        return line is not None and (find_line(line, "dscp inherit") is not None) == dscp
 
     return passes(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
-def drops(edge: CustomerConfig, inside: str) -> list[str]:
+def parse_drops(edge: CustomerConfig, inside: str) -> list[str]:
     """Return rules, as nft lists them, that drop what does not belong to a customer."""
     ways = ((f'iifname "{inside}" oifname "{TUNNEL}"', "s"), (f'iifname "{TUNNEL}"', "d"))
     net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
@@ -192,14 +194,14 @@ def drops(edge: CustomerConfig, inside: str) -> list[str]:
 def _route_into_tunnel(inside: str) -> Sequence[Step]:
     rule = f"iif {inside} lookup {TABLE}"
     return [
-        owned(
+        create_object(
             f"ip route add default dev {TUNNEL} table {TABLE} proto 86",
             f"ip route flush table {TABLE}",
             "everybody's IPv4 is behind the relay",
             read=f"ip route show table {TABLE} 2>/dev/null || true",
             want=has_words(f"default dev {TUNNEL} proto 86"),
         ),
-        owned(
+        create_object(
             f"ip rule add priority {TABLE} {rule}",
             f"ip rule del priority {TABLE}",
             "for what comes from the customer",

@@ -26,13 +26,12 @@ from v6t.drivers.duts.plan import (
     Want,
     equals,
     has_lines,
-    parsed,
     passes,
     shorten,
 )
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import lacking, unsupported
-from v6t.drivers.duts.steps import config_file, owned
+from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
+from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import (
     MapRuleConfig,
     MapTCeConfig,
@@ -46,7 +45,7 @@ PROGRAMS = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
-"""Where each comes from: see :func:`lacking`."""
+"""Where each comes from: see :func:`make_missing_program_error`."""
 
 
 class JoolOptions(LinuxOptions):
@@ -62,15 +61,15 @@ class JoolOptions(LinuxOptions):
     """How long a reboot may take until the next login."""
 
 
-def _lowest_mtu(intent: Intent, options: JoolOptions) -> int:
+def _choose_lowest_mtu(intent: Intent, options: JoolOptions) -> int:
     return options.lowest_ipv6_mtu or getattr(intent.configuration, "lowest_ipv6_mtu", 1280)
 
 
-def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
+def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
     """Write the configuration of SIIT or NAT64, and make an instance of it in one step."""
-    program = program_of(intent)
-    prefix = addresses.prefix_of(intent)
-    settings: dict[str, Any] = {"lowest-ipv6-mtu": _lowest_mtu(intent, options)}
+    program = choose_program(intent)
+    prefix = addresses.get_prefix(intent)
+    settings: dict[str, Any] = {"lowest-ipv6-mtu": _choose_lowest_mtu(intent, options)}
     if prefix is not None:
         settings["pool6"] = str(prefix)
     if program == NAT64:
@@ -85,7 +84,7 @@ def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     file = f"{options.state_dir}/jool.json"
     show = f"{program} -i v6t global display --csv --no-headers"
     if program == SIIT:
-        table = addresses.eams(intent)
+        table = addresses.list_mappings(intent)
         content["eamt"] = [
             {"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table
         ]
@@ -93,8 +92,10 @@ def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
         checks += [f"{six},{four}" for four, six in table]
         says = f"{len(table)} mappings, {says}"
     return [
-        config_file(file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"),
-        owned(
+        write_config_file(
+            file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"
+        ),
+        create_object(
             f"{program} file handle {file}",
             f"{program} instance remove v6t",
             "the translator",
@@ -104,7 +105,7 @@ def instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     ]
 
 
-def mapt_steps(intent: Intent, options: JoolOptions) -> list[Step]:
+def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
     """Make an instance of MAP-T, and add its rules one by one."""
     program, configuration = MAPT, intent.configuration
     edge: MapTCeConfig | None = None
@@ -117,37 +118,37 @@ def mapt_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     softwires.refuse_psid(rules, "Jool")
     run = f"{program} -i v6t"
     steps = [
-        owned(
+        create_object(
             f"{program} instance add v6t --{options.framework} --dmr {dmr}",
             f"{program} instance remove v6t",
             "the translator",
             read=f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
-            want=passes(lambda out: any(map(is_ours, out.splitlines())), "an instance v6t"),
+            want=passes(lambda out: any(map(is_own_instance, out.splitlines())), "an instance v6t"),
         )
     ]
     if edge is None:
         steps += [
             Step(
-                f"{run} fmrt add {_rule(rule)}",
+                f"{run} fmrt add {_format_rule(rule)}",
                 f"forwarding mapping rule {rule.ipv6_prefix}",
                 read=f"{run} fmrt display --csv --no-headers",
-                want=has_lines(_row(_rule(rule))),
+                want=has_lines(_format_row(_format_rule(rule))),
             )
             for rule in rules
         ]
     else:
         steps += [
-            _global(run, "end-user-ipv6-prefix", str(edge.end_user_prefix)),
-            _global(run, "bmr", _rule(edge.rule)),
+            _set_global(run, "end-user-ipv6-prefix", str(edge.end_user_prefix)),
+            _set_global(run, "bmr", _format_rule(edge.rule)),
         ]
     return [
         *steps,
-        _global(run, "map-t-type", "CE" if edge else "BR"),
-        _global(run, "lowest-ipv6-mtu", str(_lowest_mtu(intent, options))),
+        _set_global(run, "map-t-type", "CE" if edge else "BR"),
+        _set_global(run, "lowest-ipv6-mtu", str(_choose_lowest_mtu(intent, options))),
     ]
 
 
-def program_of(intent: Intent) -> str:
+def choose_program(intent: Intent) -> str:
     """Return the program of Jool that makes such a device."""
     match intent.configuration:
         case Nat64Config():
@@ -158,35 +159,35 @@ def program_of(intent: Intent) -> str:
             return SIIT
 
 
-def statistics_command(program: str) -> str:
+def make_statistics_command(program: str) -> str:
     """Return the command for its counters; a counter that is not printed is not known to be 0."""
     return f"{program} -i v6t stats display --all --csv --no-headers"
 
 
-def _rule(rule: MapRuleConfig) -> str:
+def _format_rule(rule: MapRuleConfig) -> str:
     return f"{rule.ipv6_prefix} {rule.ipv4_prefix} {rule.ea_len} {rule.psid_offset}"
 
 
-def _row(words: str) -> str:
+def _format_row(words: str) -> str:
     return ",".join(words.split())
 
 
-def is_ours(row: str) -> bool:
+def is_own_instance(row: str) -> bool:
     """Return whether a row of ``instance display --csv`` is that of the instance v6t."""
     return row.split(",")[1:2] == ["v6t"]
 
 
-def _global(run: str, name: str, value: str) -> Step:
+def _set_global(run: str, name: str, value: str) -> Step:
     command = f"{run} global update {name} {value}"
     why = f"{name} of the translator"
     read = f"{run} global display --csv --no-headers | grep '^{name},'"
-    return Step(command, why, read=read, want=equals(_row(f"{name} {value}")))
+    return Step(command, why, read=read, want=equals(_format_row(f"{name} {value}")))
 
 
-def pool4_steps(intent: Intent, version: str) -> list[Step]:
+def add_pool4(intent: Intent, version: str) -> list[Step]:
     """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
-    pool = nat.pool_of(intent, can=("udp_timeout_s",))
-    force = " --force" if version_key(version) >= (4, 1, 15) else ""
+    pool = nat.get_pool(intent, can=("udp_timeout_s",))
+    force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [
         Step(
             f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --{name}{force}",
@@ -211,7 +212,7 @@ def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
     """Replace the instance by an empty one; flushing sessions one by one takes minutes."""
     file = f"{options.state_dir}/jool.json"
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
-    lines += [step.set for step in pool4_steps(intent, version)]
+    lines += [step.set for step in add_pool4(intent, version)]
 
     def checker(output: str) -> str | None:
         left = jool_statistics.sessions(output).get("sessions")
@@ -219,11 +220,11 @@ def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
             return f"it does not say how many sessions are left; the output is {shorten(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
-    proof = Check(statistics_command(NAT64), parsed(checker, "no session"))
+    proof = Check(make_statistics_command(NAT64), Want("no session", checker))
     return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
 
 
-def version_key(version: str) -> tuple[int, ...]:
+def parse_version(version: str) -> tuple[int, ...]:
     """Return the numbers of a version, for comparisons."""
     return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])
 
@@ -281,14 +282,14 @@ class Jool(LinuxDriver):
 
     def example(self, intent: Intent) -> Facts:
         """Assume the oldest version that has the function, unless an option names one."""
-        newest = "4.2.0-rc3" if program_of(intent) == MAPT else "4.1.9"
+        newest = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
         return replace(super().example(intent), version=self.options.version or newest)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
-        program = program_of(intent)
+        program = choose_program(intent)
         # a device without a version has no Jool at all
-        if program == MAPT and facts.version and version_key(facts.version) < MAPT_SINCE:
+        if program == MAPT and facts.version and parse_version(facts.version) < MAPT_SINCE:
             other = "VPP" if isinstance(intent.configuration, MapTRelayConfig) else "nat46"
             problem = f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have"
             hint = f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}"
@@ -296,9 +297,11 @@ class Jool(LinuxDriver):
         if program == NAT64:
             self._refuse_timeout(intent)
         if program not in facts.programs:
-            raise lacking(program, PROGRAMS[program])
+            raise make_missing_program_error(program, PROGRAMS[program])
         for name, text in facts.sections.items():
-            others = [line for line in text.splitlines() if line.strip() and not is_ours(line)]
+            others = [
+                line for line in text.splitlines() if line.strip() and not is_own_instance(line)
+            ]
             if name.startswith("instances_") and others:
                 problem = f"another translator is at work on the device: {shorten(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
@@ -310,7 +313,7 @@ class Jool(LinuxDriver):
         if 0 < given_s < UDP_MIN_S:
             name = "udp_timeout_s" if told_s else "timeout_s"
             instead = {name: UDP_MIN_S}
-            raise unsupported(
+            raise make_unsupported_error(
                 f"the UDP timeout of Jool must be at least {UDP_MIN_S} s, not {given_s}",
                 f"set {name} to {UDP_MIN_S} or more",
                 params=instead if told_s else {},
@@ -318,19 +321,19 @@ class Jool(LinuxDriver):
             )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        program, lab = program_of(intent), self.options.in_lab
+        program, lab = choose_program(intent), self.options.in_lab
         unload = (
             f'[ "$(cat /sys/module/{program}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {program}'
         )
         load = load_module(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
-            own = mapt_steps(intent, self.options)
+            own = make_mapt_instance(intent, self.options)
         elif program == NAT64:
-            own = [*instance_steps(intent, self.options), *pool4_steps(intent, facts.version)]
+            own = [*make_instance(intent, self.options), *add_pool4(intent, facts.version)]
             flush = (self._flush(intent, facts.version),)
         else:
-            own = instance_steps(intent, self.options)
+            own = make_instance(intent, self.options)
         notes = NOTES + MORE_NOTES.get(program, ())
         return self.finish(facts, [*self.base(intent, facts), load, *own], flush, notes)
 
@@ -339,14 +342,14 @@ class Jool(LinuxDriver):
         return ExpectProfile(zero_checksum="ipv6", why=why)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        if program_of(intent) != NAT64:
+        if choose_program(intent) != NAT64:
             return None
-        return Reading(statistics_command(NAT64), jool_statistics.sessions)
+        return Reading(make_statistics_command(NAT64), jool_statistics.sessions)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        program = program_of(intent)
-        command = statistics_command(program)
-        outcomes = partial(jool_statistics.outcomes, nat64=program == NAT64)
+        program = choose_program(intent)
+        command = make_statistics_command(program)
+        outcomes = partial(jool_statistics.parse_outcomes, nat64=program == NAT64)
         counters = Reading(command, outcomes, JSTAT, jool_statistics.LOSSES)
         found = {**super().telemetry(intent), "jool": counters}
         if program == NAT64:

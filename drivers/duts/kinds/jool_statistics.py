@@ -28,7 +28,7 @@ LOSSES = {
     r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": Lost.QUEUE,
     r"dropped: .*": Lost.RULE,
 }
-"""Of :func:`outcomes`. A reason that only a later Jool has may be any."""
+"""Of :func:`parse_outcomes`. A reason that only a later Jool has may be any."""
 _REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
@@ -68,13 +68,15 @@ table = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 """Parse the number of a NAT64's connections, which only memory limits; nothing if it is not printed."""
 
 
-def outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
+def parse_outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals."""
     counters = statistics(text).items()
-    return {_outcome(n, nat64=nat64): value for n, value in counters if not _NO_PACKETS.match(n)}
+    return {
+        _find_outcome(n, nat64=nat64): value for n, value in counters if not _NO_PACKETS.match(n)
+    }
 
 
-def _outcome(name: str, *, nat64: bool) -> str:
+def _find_outcome(name: str, *, nat64: bool) -> str:
     if _TOTALS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
     if _HANDED_BACK.match(name) or (nat64 and _NAT64_HANDS_BACK.match(name)):

@@ -22,4 +22,4 @@ class LinuxRouter(LinuxDriver):
         return self.finish(facts, self.base(intent, facts), notes=notes)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        return self.moved_route(intent)
+        return self.make_route_change(intent)

@@ -15,11 +15,11 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, sysctl
+from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, set_sysctls
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
 from v6t.drivers.duts.readings import Lost, Reading
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE = "v6t-nat46"
@@ -63,7 +63,7 @@ class Mapped:
         if six.prefixlen + suffix != 128:
             problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
             hint = f"use an IPv6 prefix of /{128 - suffix} for {four}"
-            raise unsupported(problem, hint, params=instead)
+            raise make_unsupported_error(problem, hint, params=instead)
         return cls(four, six, ea_len=suffix)
 
     def words(self, side: str) -> str:
@@ -125,7 +125,7 @@ class Nat46(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
-        counted = telemetry.link_reading(DEVICE, words)
+        counted = telemetry.make_link_reading(DEVICE, words)
         own = {NOT_SENT: Lost.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
@@ -134,15 +134,15 @@ class Nat46(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         softwires.refuse_lowest_mtu(
-            addresses.table_of(intent).lowest_ipv6_mtu,
+            addresses.get_address_table(intent).lowest_ipv6_mtu,
             "nat46 fragments no packet that fits the IPv6 link",
-            getattr(intent.links, addresses.ipv6_side(intent)).mtu,
+            getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
         )
         local, remote = _find_mappings(intent)
         if not local or not remote:
             problem = "nat46 needs mappings of hosts on both sides"
-            instead = {addresses.prefix_parameter(intent.configuration): "2001:db8:64::/96"}
-            raise unsupported(problem, "give eam or prefix", params=instead)
+            instead = {addresses.find_prefix_parameter(intent.configuration): "2001:db8:64::/96"}
+            raise make_unsupported_error(problem, "give eam or prefix", params=instead)
         named, why = self.options.module, "nat46's kernel module"
         # unlike modprobe insmod fails where the module is loaded
         load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
@@ -154,14 +154,14 @@ class Nat46(LinuxDriver):
         four, six = (
             (_HALVES, [edge.end_user_prefix])
             if isinstance(edge, MapTCeConfig)
-            else addresses.through_translator(intent)
+            else addresses.find_translated_networks(intent)
         )
         ways = {str(net): f"dev {DEVICE}" for net in (*four, *six)}
         own = (f"net.ipv6.conf.{DEVICE}.disable_ipv6", f"net.ipv4.conf.{DEVICE}.rp_filter")
         settings = dict.fromkeys(own, 0)
         steps = [
             load_module("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
-            owned(
+            create_object(
                 f"echo add {DEVICE} >{CONTROL}",
                 f"echo del {DEVICE} >{CONTROL}",
                 "nat46's device",
@@ -169,14 +169,14 @@ class Nat46(LinuxDriver):
                 "2>/dev/null; true",
                 want=has_lines(f"add {DEVICE}"),
             ),
-            *_rules(local, remote),
+            *_list_rules(local, remote),
             Step(
                 f"ip link set dev {DEVICE} mtu {mtu} up",
                 "its own is 16384",
                 read=read_link(DEVICE),
                 want=is_link(DEVICE, "UP", mtu=mtu),
             ),
-            sysctl(settings, "both versions through the device, whatever the source"),
+            set_sysctls(settings, "both versions through the device, whatever the source"),
             add_routes(ways, "into the translator"),
         ]
         notes = (
@@ -188,13 +188,13 @@ class Nat46(LinuxDriver):
 
 def count_unsent(text: str) -> Mapping[str, float]:
     """Parse the counters of its device, and what came in and did not go out (nat46-netdev.c)."""
-    found = dict(telemetry.link(text))
+    found = dict(telemetry.parse_link(text))
     if {"rx.packets", "tx.packets"} <= found.keys():
         found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])
     return found
 
 
-def _rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
+def _list_rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
     """Add a rule for each pair of both sides: nat46 does not combine the sides of different rules."""
     pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
     # a new device has one rule, which is configured; all others go before it
@@ -229,20 +229,22 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [Mapped(*addresses.eams(intent)[0])], [Mapped.embedded(dmr)]
+            return [Mapped(*addresses.list_mappings(intent)[0])], [Mapped.embedded(dmr)]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
-            raise unsupported(problem, "let the EA bits hold a whole address", params=instead)
+            raise make_unsupported_error(
+                problem, "let the EA bits hold a whole address", params=instead
+            )
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
         return [own], [Mapped.embedded(dmr)]
-    near = addresses.hosts_behind(intent, addresses.ipv6_side(intent), 6)
+    near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
     local, remote = [], []
-    for four, six in addresses.eams(intent):
+    for four, six in addresses.list_mappings(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(Mapped.explicit(four, six, addresses.with_equal_suffixes(intent)))
-    prefix = addresses.prefix_of(intent)
+        there.append(Mapped.explicit(four, six, addresses.suggest_equal_suffixes(intent)))
+    prefix = addresses.get_prefix(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
             remote.append(Mapped.embedded(prefix))

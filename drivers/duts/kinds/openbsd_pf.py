@@ -10,17 +10,17 @@ from typing import Literal
 from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.device import NEARLY_EMPTY
-from v6t.drivers.duts import way
+from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, parsed, shorten
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, shorten
 from v6t.drivers.duts.readings import Lost, Reading, add_matches
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import config_file
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import write_config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
 
 NAT44_STATES, NAT64_STATES = 2, 1
@@ -91,19 +91,19 @@ def parse_rules(text: str, tables: str) -> list[str]:
     ]
 
 
-def occupancy(text: str) -> Mapping[str, float]:
+def parse_occupancy(text: str) -> Mapping[str, float]:
     """Parse ``used`` and ``limit`` of the table of states."""
     used, limit = parse_info(text).get("sessions"), parse_limits(text).get("states")
     return {"used": used, "limit": limit} if used is not None and limit is not None else {}
 
 
-def translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
+def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
     """Return what each rule that translates matches, and the words before its public addresses."""
     configuration = intent.configuration
     if isinstance(configuration, Nat64Config):
         match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
         return [(match, "af-to inet from")]
-    nets = nat.pool_of(intent).inside
+    nets = nat.get_pool(intent).inside
     return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
 
 
@@ -113,7 +113,7 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
     It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
     its own, and no ports where they are its own choice.
     """
-    pool, wanted = nat.pool_of(intent), translating_rules(intent, options)
+    pool, wanted = nat.get_pool(intent), list_translating_rules(intent, options)
     public = re.escape(pool.addresses[0])
     if len(pool.addresses) > 1:
         public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
@@ -131,12 +131,12 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
                 return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
         return None
 
-    return parsed(checker, " and ".join(f"'{m} {a}'" for m, a in wanted))
+    return Want(" and ".join(f"'{m} {a}'" for m, a in wanted), checker)
 
 
 def kill_states(intent: Intent) -> str:
     """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
-    nets = list(nat.pool_of(intent).inside)
+    nets = list(nat.get_pool(intent).inside)
     for side in (intent.left, intent.right):
         nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
     return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
@@ -199,7 +199,7 @@ class OpenBsdPf(Driver):
             "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
             "user": "id -u",
             "version": "uname -r",
-            "client": way.CLIENT,
+            "client": management_path.CLIENT,
             "way": 'set -- $SSH_CONNECTION; [ -z "$1" ] || route -n get "$1"',
             "links": "ifconfig -A",
             "default4": "route -n get -inet default",
@@ -223,7 +223,7 @@ class OpenBsdPf(Driver):
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
-        looked = openbsd.way_back(words[0], sections.get("way", "")) if words else ""
+        looked = openbsd.parse_route_back(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,
@@ -232,7 +232,7 @@ class OpenBsdPf(Driver):
             root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
             management=frozenset(managed),
-            way=way.way_of(sections.get("client", ""), looked, sorted(managed)),
+            path=management_path.parse_path(sections.get("client", ""), looked, sorted(managed)),
             default_via=frozenset(re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)),
             sections=dict(sections),
         )
@@ -257,7 +257,7 @@ class OpenBsdPf(Driver):
             raise DutError(problem, hint, code="device-not-restored")
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             problem = "this driver does not configure VLANs on OpenBSD"
-            raise unsupported(problem, "use untagged links")
+            raise make_unsupported_error(problem, "use untagged links")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         steps = [openbsd.enable_forwarding()]
@@ -294,7 +294,7 @@ class OpenBsdPf(Driver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
         return {
-            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.cpu, ticks),
+            "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu, ticks),
             "pf": Reading(
                 "pfctl -si",
                 parse_info,
@@ -302,7 +302,9 @@ class OpenBsdPf(Driver):
                 "of a port to translate to (`translate`), of time (`congestion`) ...",
                 LOSSES,
             ),
-            "table": Reading("pfctl -si; pfctl -sm", occupancy, "states, and how many PF takes"),
+            "table": Reading(
+                "pfctl -si; pfctl -sm", parse_occupancy, "states, and how many PF takes"
+            ),
         }
 
     def table(self, intent: Intent) -> Reading | None:
@@ -310,9 +312,9 @@ class OpenBsdPf(Driver):
         return Reading("pfctl -sm", parse_limits) if has_states else None
 
     def _rules(self, intent: Intent) -> list[Step]:
-        file, text = f"{self.options.state_dir}/pf.conf", ruleset(intent, self.options)
+        file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
         return [
-            config_file(file, text, "the rules, in place of /etc/pf.conf"),
+            write_config_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
@@ -345,16 +347,16 @@ class OpenBsdPf(Driver):
             f"{kill_states(intent)} && {PURGE}",
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
-                "pfctl -vsr", parsed(checker, "hardly any state of the rule that translates")
+                "pfctl -vsr", Want("hardly any state of the rule that translates", checker)
             ),
             deadline_s=300.0,
         )
 
 
-def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
+def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return ``pf.conf``: timeouts longer than any test, and ports that are not PF's own choice."""
-    pool = nat.pool_of(intent)
-    wanted = nat.sessions_wanted(options.sessions, intent)
+    pool = nat.get_pool(intent)
+    wanted = nat.count_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
     states = int(wanted * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
     limit = max(100_000, states)
@@ -370,6 +372,6 @@ def ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
         f"{match} {action} {public} port {pool.low}:{pool.high}"
-        for match, action in translating_rules(intent, options)
+        for match, action in list_translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"

@@ -16,8 +16,13 @@ from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
 from v6t.drivers.duts.readings import Lost, Reading, add_matches
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import background_command, config_file, daemon, stop_group
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import (
+    build_background_command,
+    start_daemon,
+    stop_group,
+    write_config_file,
+)
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
@@ -99,13 +104,13 @@ class SnabbLwAftr(LinuxDriver):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
-        if _by_pci(self.options):
+        if _attach_by_pci(self.options):
             _check_pci(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
             problem = "this driver does not configure VLANs for Snabb"
-            raise unsupported(problem, "use untagged links")
+            raise make_unsupported_error(problem, "use untagged links")
 
     def profile(self, intent: Intent) -> ExpectProfile:
         return ExpectProfile(
@@ -116,10 +121,10 @@ class SnabbLwAftr(LinuxDriver):
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {
-            "cpu": telemetry.cores(polls=True),
+            "cpu": telemetry.make_core_reading(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
         }
-        if not _by_pci(self.options):
+        if not _attach_by_pci(self.options):
             losses = {"dropped": Lost.INGRESS}
             readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
         return readings
@@ -134,12 +139,14 @@ class SnabbLwAftr(LinuxDriver):
         # whatever it is asked, it makes its directory: only a running one is asked
         answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
         steps = [
-            config_file(file, configuration(intent, self.options), "the lwAFTR's configuration"),
-            *([_return_devices(self.options)] if _by_pci(self.options) else []),
+            write_config_file(
+                file, format_configuration(intent, self.options), "the lwAFTR's configuration"
+            ),
+            *([_return_devices(self.options)] if _attach_by_pci(self.options) else []),
             *([] if self.options.in_lab else [_keep_huge_pages()]),
             _remove_directory(),
-            daemon(
-                background_command(pid, run, f"{place}/snabb.log"),
+            start_daemon(
+                build_background_command(pid, run, f"{place}/snabb.log"),
                 pid,
                 COMM,
                 "the lwAFTR itself",
@@ -151,13 +158,13 @@ class SnabbLwAftr(LinuxDriver):
         return self.finish(facts, steps, notes=NOTES)
 
 
-def _by_pci(options: SnabbOptions) -> bool:
+def _attach_by_pci(options: SnabbOptions) -> bool:
     return bool(_PCI.match(options.left) and _PCI.match(options.right))
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
     """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings."""
-    untouchable = facts.untouchable()
+    untouchable = facts.find_protected_interfaces()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")
         address, *own = rest.split() or [""]
@@ -219,7 +226,7 @@ def _remove_directory() -> Step:
     return Step("true", why, undo=undo, read=read, existing=Existing.KEEP)
 
 
-def configuration(intent: Intent, options: SnabbOptions) -> str:
+def format_configuration(intent: Intent, options: SnabbOptions) -> str:
     """Return the text for ``--conf``: one instance, one queue, the binding table."""
     links = intent.links
     lines = [
@@ -228,9 +235,9 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
         f"  instance {{ device {options.left}; external-device {options.right};",
         "    queue {",
         "      id 0;",
-        f"      external-interface {{ ip {_address(intent.right, 4)}; mac {links.right.dut_mac}; "
+        f"      external-interface {{ ip {_format_address(intent.right, 4)}; mac {links.right.dut_mac}; "
         f"next-hop {{ mac {links.right.tester_mac}; }} }}",
-        f"      internal-interface {{ ip {_address(intent.left, 6)}; mac {links.left.dut_mac}; "
+        f"      internal-interface {{ ip {_format_address(intent.left, 6)}; mac {links.left.dut_mac}; "
         f"next-hop {{ mac {links.left.tester_mac}; }} }}",
         "    }",
         "  }",
@@ -247,7 +254,7 @@ def configuration(intent: Intent, options: SnabbOptions) -> str:
     return "\n".join([*lines, "  }", "}"]) + "\n"
 
 
-def _address(side: LinkIntent, version: int) -> Address:
+def _format_address(side: LinkIntent, version: int) -> Address:
     own = next((a.ip for a in side.addresses if a.version == version), None)
     if own is None:
         raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")

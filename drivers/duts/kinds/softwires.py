@@ -9,7 +9,7 @@ from pathlib import Path
 
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.plan import Intent
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.binding_table import read_softwires
 from v6t.intent.families import (
     AftrTunnelConfig,
@@ -73,7 +73,7 @@ class Customer:
         return "left" if self.side == "right" else "right"
 
 
-def customer_of(intent: Intent) -> Customer:
+def get_customer(intent: Intent) -> Customer:
     """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4."""
     configuration = intent.configuration
     if isinstance(configuration, B4Config):
@@ -81,7 +81,7 @@ def customer_of(intent: Intent) -> Customer:
         return Customer(*ends, configuration.ipv6_side, None)
     if isinstance(configuration, AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
-            raise unsupported(
+            raise make_unsupported_error(
                 f"a tunnel has one other end, and this AFTR has {configuration.b4_count} B4s",
                 "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
                 "end",
@@ -95,7 +95,7 @@ def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse interface identifiers of the drafts before RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":
-            raise unsupported(
+            raise make_unsupported_error(
                 f"{name} supports only the interface identifier of RFC 7597, but the rule {rule.ipv6_prefix} "
                 f"has iid_format {rule.iid_format}",
                 "set iid_format to rfc7597, or take another driver",
@@ -107,7 +107,7 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse PSIDs of rules without EA bits (RFC 7597, section 5.2)."""
     for rule in rules:
         if rule.psid is not None:
-            raise unsupported(
+            raise make_unsupported_error(
                 f"{name} cannot configure a PSID, but the rule of {rule.ipv4_prefix} without EA bits has "
                 f"psid {rule.psid}",
                 "use a rule with EA bits, or take another driver",

@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Step
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
@@ -131,26 +131,26 @@ class Tayga(TunTranslator):
         )
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
-        table = addresses.table_of(intent)
+        table = addresses.get_address_table(intent)
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
-        if version_numbers(facts.version) < OFFLINK_MTU:
+        if parse_version(facts.version) < OFFLINK_MTU:
             why = f"TAYGA {facts.version} has no offlink-mtu"
             softwires.refuse_lowest_mtu(lowest, why, OWN_LOWEST_MTU)
         return self.config_text(
             intent,
             *([f"prefix {prefix}"] if prefix else []),
-            *(f"map {four} {six}" for four, six in _mappings(intent)),
+            *(f"map {four} {six}" for four, six in _list_mappings(intent)),
             *([f"offlink-mtu {lowest}"] if lowest != OWN_LOWEST_MTU else []),
         )
 
     def config_text(self, intent: Intent, *lines: str) -> str:
-        own4, own6 = self.own_addresses(intent)
+        own4, own6 = self.choose_own_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
         more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
         return "\n".join([*own, *lines, *more, ""])
 
-    def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+    def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         if not self.options.mend_checksums:
             return ()
         return load_table(
@@ -177,20 +177,22 @@ class Tayga(TunTranslator):
 
 def has_workers(version: str) -> bool:
     """Return whether a version translates in several threads."""
-    return version_numbers(version) >= WORKERS
+    return parse_version(version) >= WORKERS
 
 
-def _mappings(intent: Intent) -> Iterator[tuple[object, object]]:
-    for four, six in addresses.eams(intent):
+def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
+    for four, six in addresses.list_mappings(intent):
         if four.prefixlen + 96 != six.prefixlen:
             problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
             hint = f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}"
-            raise unsupported(problem, hint, params=addresses.with_equal_suffixes(intent))
+            raise make_unsupported_error(
+                problem, hint, params=addresses.suggest_equal_suffixes(intent)
+            )
         # a single host without prefix length, as in TAYGA's manual
         yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
 
 
-def version_numbers(version: str) -> tuple[int, ...]:
+def parse_version(version: str) -> tuple[int, ...]:
     """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16); a version without numbers is the oldest."""
     numbers = re.match(r"[\d.]+(?:-\d+)?", version)
     return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
@@ -198,29 +200,29 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 def refuse_reserved(intent: Intent, version: str) -> None:
     """Refuse a prefix, mappings and hosts that this version drops, or does not start with."""
-    numbers = version_numbers(version)
-    prefix = addresses.prefix_of(intent)
+    numbers = parse_version(version)
+    prefix = addresses.get_prefix(intent)
     if prefix is not None and _is_refused6(prefix, numbers):
         problem = f"TAYGA {version} does not take the prefix {prefix}"
         hint = f"use a prefix of your own, for example {OWN_PREFIX}"
-        instead = {addresses.prefix_parameter(intent.configuration): OWN_PREFIX}
+        instead = {addresses.find_prefix_parameter(intent.configuration): OWN_PREFIX}
         raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
     # mappings where this version supports none
     within = addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION
-    for ipv4, ipv6 in addresses.eams(intent):
+    for ipv4, ipv6 in addresses.list_mappings(intent):
         if _is_refused6(ipv6, numbers) or (numbers < LINK_LOCAL and ipv6.overlaps(within)):
             problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
             raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
     if prefix is None or prefix.network_address != addresses.WELL_KNOWN.network_address:
         return
     private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
-    for net in _unmapped_hosts(intent):
+    for net in _find_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
-            raise unsupported(
+            raise make_unsupported_error(
                 f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
                 "RFC 6052, section 3.1, demands",
                 f"use a prefix of your own, for example {OWN_PREFIX}",
-                params={addresses.prefix_parameter(intent.configuration): OWN_PREFIX},
+                params={addresses.find_prefix_parameter(intent.configuration): OWN_PREFIX},
             )
 
 
@@ -233,7 +235,7 @@ def _is_refused6(net: IPv6Network, numbers: tuple[int, ...]) -> bool:
 
 def refuse_pool(pool: IPv4Network, version: str) -> None:
     """Refuse a dynamic pool with addresses that this version drops."""
-    numbers = version_numbers(version)
+    numbers = parse_version(version)
     reserved = [*_ALWAYS, _BROADCAST if numbers >= CLASS_E else _RESERVED]
     if numbers < LINK_LOCAL:
         reserved.append(_AUTOCONFIGURED)
@@ -243,13 +245,13 @@ def refuse_pool(pool: IPv4Network, version: str) -> None:
             raise UsageError(problem, "choose other IPv4 addresses", code="unsupported-by-version")
 
 
-def _unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
-    side, table = addresses.ipv6_side(intent), addresses.eams(intent)
-    for net in addresses.hosts_behind(intent, addresses.other_side(side), 4):
+def _find_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
+    side, table = addresses.get_ipv6_side(intent), addresses.list_mappings(intent)
+    for net in addresses.find_networks_behind(intent, addresses.get_opposite_side(side), 4):
         if not any(net.subnet_of(ipv4) for ipv4, _ in table):
             yield net
-    prefix = addresses.prefix_of(intent)
-    for net in addresses.hosts_behind(intent, side, 6):
+    prefix = addresses.get_prefix(intent)
+    for net in addresses.find_networks_behind(intent, side, 6):
         owned = any(net.subnet_of(ipv6) for _, ipv6 in table)
         if prefix is not None and not owned and net.subnet_of(prefix):
-            yield addresses.ipv4_within(prefix, net)
+            yield addresses.extract_ipv4_network(prefix, net)

@@ -67,7 +67,9 @@ class TaygaNftables(ConntrackDevice, Tayga):
         pool = self.pool
         candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
         wide_enough = candidates if pool.prefixlen >= 24 else []
-        addresses.free("dynamic_pool", str(pool), wide_enough, addresses.in_use(intent))
+        addresses.choose_free_address(
+            "dynamic_pool", str(pool), wide_enough, addresses.find_test_networks(intent)
+        )
         refuse_pool(pool, facts.version)
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
@@ -82,18 +84,20 @@ class TaygaNftables(ConntrackDevice, Tayga):
     def ipv6_side(self, intent: Intent) -> str:
         return "left"
 
-    def translated_networks(self, intent: Intent) -> list[Any]:
+    def find_translated_networks(self, intent: Intent) -> list[Any]:
         # conntrack restores the clients' IPv4 addresses before packets are filtered
-        prefix = addresses.prefix_of(intent)
+        prefix = addresses.get_prefix(intent)
         return [self.pool, *([prefix] if prefix else [])]
 
-    def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        taken, o = addresses.in_use(intent), self.options
-        own4 = addresses.free("ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken)
-        return own4, addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
+    def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
+        taken, o = addresses.find_test_networks(intent), self.options
+        own4 = addresses.choose_free_address(
+            "ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken
+        )
+        return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
-        prefix: IPv6Network | None = addresses.prefix_of(intent)
+        prefix: IPv6Network | None = addresses.get_prefix(intent)
         if prefix is None:
             hint = "set the plugin's parameter prefix"
             instead = {"prefix": "2001:db8:64::/96"}
@@ -109,18 +113,18 @@ class TaygaNftables(ConntrackDevice, Tayga):
     def _forget_clients(self) -> str:
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
-    def steps_before_start(self) -> Sequence[Step]:
+    def prepare_start(self) -> Sequence[Step]:
         why = "TAYGA starts without remembered clients"
         return (Step(self._forget_clients, why, undo=self._forget_clients),)
 
-    def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        public = nat.pool_of(intent, can=("udp_timeout_s",))
+    def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+        public = nat.get_pool(intent, can=("udp_timeout_s",))
         pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
         return (
-            *super().steps_after_start(intent, facts),
+            *super().finish_start(intent, facts),
             *translate_sources(self.options.state_dir, [pool], self.port(intent, "right")),
-            *nat.conntrack(self.options, intent, facts),
-            *nat.logging(self.options),
+            *nat.configure_conntrack(self.options, intent, facts),
+            *nat.log_connections(self.options),
         )
 
     def flush(self, intent: Intent) -> Sequence[Step]:
@@ -128,7 +132,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         command = f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}"
         why = "no client of an earlier trial is left"
         restart = Step(command, why, proof=self.run_translator().check)
-        return (restart, *nat.flush([str(self.pool)]))
+        return (restart, *nat.delete_connections([str(self.pool)]))
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:
         return self.notes

@@ -12,10 +12,10 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_routes, is_link, read_link, sysctl
+from v6t.drivers.duts.os.linux import add_routes, is_link, read_link, set_sysctls
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.steps import config_file, daemon, owned, stop_process
+from v6t.drivers.duts.steps import create_object, start_daemon, stop_process, write_config_file
 
 TUN = "v6t-nat64"
 """The name of the TUN device."""
@@ -54,10 +54,10 @@ class TunTranslator(LinuxDriver):
     def configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the text of the configuration file."""
 
-    def steps_before_start(self) -> Sequence[Step]:
+    def prepare_start(self) -> Sequence[Step]:
         return ()
 
-    def steps_after_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+    def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         return ()
 
     def flush(self, intent: Intent) -> Sequence[Step]:
@@ -75,52 +75,54 @@ class TunTranslator(LinuxDriver):
         words = f"its `tx.dropped` are frames {self.display_name} did not fetch"
         return {
             **super().telemetry(intent),
-            f"tun {TUN}": telemetry.link_reading(TUN, words),
-            "process": telemetry.process(self.shell("{pid}")),
+            f"tun {TUN}": telemetry.make_link_reading(TUN, words),
+            "process": telemetry.make_process_reading(self.shell("{pid}")),
         }
 
-    def translated_networks(self, intent: Intent) -> list[Any]:
-        four, six = addresses.through_translator(intent)
+    def find_translated_networks(self, intent: Intent) -> list[Any]:
+        four, six = addresses.find_translated_networks(intent)
         return [*four, *six]
 
     def ipv6_side(self, intent: Intent) -> str:
-        return addresses.ipv6_side(intent)
+        return addresses.get_ipv6_side(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """Filter before the translator what comes in on either side."""
         six = self.ipv6_side(intent)
-        networks = self.translated_networks(intent)
+        networks = self.find_translated_networks(intent)
         translated = {
             side: [net for net in networks if net.version == (6 if side == six else 4)]
             for side in ("left", "right")
         }
-        return filters.steps(intent, facts, self.all_ports(intent), count, translated)
+        return filters.make_filters(intent, facts, self.all_ports(intent), count, translated)
 
-    def own_addresses(self, intent: Intent) -> tuple[str, str]:
-        taken, o = addresses.in_use(intent), self.options
+    def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
+        taken, o = addresses.find_test_networks(intent), self.options
         return (
-            addresses.free("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
-            addresses.free("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken),
+            addresses.choose_free_address("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
+            addresses.choose_free_address("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken),
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         config = self.configuration(intent, facts)
         steps = [
             *self.base(intent, facts),
-            *self.steps_before_start(),
-            config_file(self.shell("{config}"), config, f"{self.display_name}'s configuration"),
-            *self._tun_device(intent),
+            *self.prepare_start(),
+            write_config_file(
+                self.shell("{config}"), config, f"{self.display_name}'s configuration"
+            ),
+            *self._make_tun_device(intent),
             self.run_translator(),
-            *self.steps_after_start(intent, facts),
+            *self.finish_start(intent, facts),
         ]
         return self.finish(facts, steps, self.flush(intent), notes=self.plan_notes(facts))
 
-    def _tun_device(self, intent: Intent) -> list[Step]:
+    def _make_tun_device(self, intent: Intent) -> list[Step]:
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
         settings = {f"net.ipv6.conf.{TUN}.disable_ipv6": 0, f"net.ipv4.conf.{TUN}.rp_filter": 0}
         return [
-            owned(
+            create_object(
                 self.shell(self.create_tun),
                 f"if ip link show dev {TUN} >/dev/null 2>&1; then {self.shell(self.remove_tun)}; fi",
                 f"{self.display_name}'s TUN device",
@@ -133,13 +135,13 @@ class TunTranslator(LinuxDriver):
                 read=read_link(TUN),
                 want=is_link(TUN, mtu=mtu, qlen=queue),
             ),
-            sysctl(
+            set_sysctls(
                 settings,
                 "both versions through the TUN device, whatever the source",
                 existing=Existing.NONE,
             ),
             add_routes(
-                {str(net): f"dev {TUN}" for net in self.translated_networks(intent)},
+                {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)},
                 "into the translator",
             ),
         ]
@@ -151,7 +153,7 @@ class TunTranslator(LinuxDriver):
 
     def run_translator(self) -> Step:
         """Start the translator; its process may exist before it has opened the TUN device."""
-        return daemon(
+        return start_daemon(
             self.shell(self.start),
             self.shell("{pid}"),
             self.process,

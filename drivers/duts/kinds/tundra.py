@@ -13,8 +13,8 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.readings import ParameterOverride
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import background_command
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import build_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
 PROGRAM = "tundra-nat64"
@@ -64,7 +64,7 @@ class Tundra(TunTranslator):
     display_name = "Tundra"
     create_tun = "{program} -c {config} mktun"
     remove_tun = "{program} -c {config} rmtun"
-    start = background_command("{pid}", "{program} -c {config} translate", "{log}")
+    start = build_background_command("{pid}", "{program} -c {config} translate", "{log}")
     writes_log = True
     notes = (
         "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",
@@ -80,35 +80,37 @@ class Tundra(TunTranslator):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
-        table = addresses.eams(intent)
+        table = addresses.list_mappings(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
             problem = (
                 f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}"
             )
             instead = {"eam": [], "prefix": NSP}
-            raise unsupported(problem, "give both ends addresses in one prefix", params=instead)
+            raise make_unsupported_error(
+                problem, "give both ends addresses in one prefix", params=instead
+            )
         self._prefix(intent)
         self._single_host(intent)
         softwires.refuse_lowest_mtu(
-            addresses.table_of(intent).lowest_ipv6_mtu,
+            addresses.get_address_table(intent).lowest_ipv6_mtu,
             "Tundra fragments no packet that fits the IPv6 link",
-            getattr(intent.links, addresses.ipv6_side(intent)).mtu,
+            getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
         )
 
     def _prefix(self, intent: Intent) -> IPv6Network:
-        params = {addresses.prefix_parameter(intent.configuration): NSP}
+        params = {addresses.find_prefix_parameter(intent.configuration): NSP}
         hint = f"give a /96, for example {NSP}"
-        return addresses.whole_prefix(intent, "Tundra translates", hint, params)
+        return addresses.require_prefix_96(intent, "Tundra translates", hint, params)
 
     def _single_host(self, intent: Intent) -> tuple[Any, ...]:
         if not isinstance(intent.configuration, ClatConfig):
             return ()
         instead = {name: own.value for name, own in SUITED["clat"].items()}
-        return addresses.single(intent, self.display_name, instead)
+        return addresses.get_single_mapping(intent, self.display_name, instead)
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the whole file: no setting has a default."""
-        four, six = self.own_addresses(intent)
+        four, six = self.choose_own_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
         side6 = self.ipv6_side(intent)
         o = self.options
@@ -130,7 +132,7 @@ class Tundra(TunTranslator):
             f"addressing.nat64_clat_siit.prefix = {self._prefix(intent).network_address}",
             # test addresses are not those that the well-known prefix is for (RFC 6052, section 3.1)
             "addressing.nat64_clat_siit.allow_translation_of_private_ips = yes",
-            f"translator.ipv4.outbound_mtu = {mtu[addresses.other_side(side6)]}",
+            f"translator.ipv4.outbound_mtu = {mtu[addresses.get_opposite_side(side6)]}",
             f"translator.ipv6.outbound_mtu = {mtu[side6]}",
             "translator.6to4.copy_dscp_and_ecn = yes",
             "translator.4to6.copy_dscp_and_ecn = yes",

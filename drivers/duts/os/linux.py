@@ -12,13 +12,12 @@ from v6t.drivers.duts.plan import (
     Step,
     Want,
     equals,
+    find_line,
     has_words,
-    line_with,
-    parsed,
     passes,
     shorten,
 )
-from v6t.drivers.duts.steps import owned, setting
+from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import Address, Interface, LinkIntent
 
 SHOWN_ROUTES = 64
@@ -39,13 +38,13 @@ def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "
     )
 
 
-def conf_key(version: int, port: str, name: str) -> str:
+def format_conf_key(version: int, port: str, name: str) -> str:
     """Return the sysctl key of an interface's setting, with slashes if the interface's name has dots."""
     path = f"net/ipv{version}/conf/{port}/{name}"
     return path if "." in port else path.replace("/", ".")
 
 
-def sysctl(
+def set_sysctls(
     values: Mapping[str, str | int], why: str, also: str = "", existing: Existing = Existing.RESTORE
 ) -> Step:
     """Change kernel settings; the present ones, and those that ``also`` prints, are written back."""
@@ -89,11 +88,11 @@ def enable_forwarding(ports: Iterable[str]) -> Step:
     values = {f"net.ipv{version}.conf.all.forwarding": 1 for version in (4, 6)}
     values |= {f"net.ipv4.conf.all.{name}": 0 for name in own4}
     for port in ports:
-        keys = (conf_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
+        keys = (format_conf_key(v, port, n) for v, names in ((4, own4), (6, own6)) for n in names)
         values |= dict.fromkeys(keys, 0)
     also = "; sysctl -a -r '^net\\.ipv[46]\\.conf\\.[^.]*\\.forwarding$'"
     why = "forward both versions, whatever the source; no redirects, no address tests"
-    return sysctl(values, why, also)
+    return set_sysctls(values, why, also)
 
 
 def enlarge_neighbor_table(neighbors: int) -> Step:
@@ -104,7 +103,7 @@ def enlarge_neighbor_table(neighbors: int) -> Step:
         for v in (4, 6)
         for n in (3, 2, 1)
     }
-    return sysctl(values, f"room for {neighbors} neighbors")
+    return set_sysctls(values, f"room for {neighbors} neighbors")
 
 
 def is_gone(name: str) -> str:
@@ -129,7 +128,7 @@ def is_link(name: str, *flags: str, **numbers: int) -> Want:
         if match is None or match[1] != name:
             return f"there is no interface {name}; the output is {shorten(output)}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
-        missing += [words for words in wanted if line_with(match[3], words) is None]
+        missing += [words for words in wanted if find_line(match[3], words) is None]
         return f"{name} is not {missing[0]}; the output is {shorten(output)}" if missing else None
 
     wanted = [f"{word} {number}" for word, number in numbers.items()]
@@ -138,7 +137,7 @@ def is_link(name: str, *flags: str, **numbers: int) -> Want:
 
 def set_mtu(name: str, mtu: int) -> Step:
     """Set the MTU of an interface."""
-    return setting(
+    return set_value(
         f"ip link set dev {name} mtu VALUE",
         mtu,
         f"MTU of {name}",
@@ -150,7 +149,7 @@ def set_mtu(name: str, mtu: int) -> Step:
 
 def set_up(name: str, why: str = "") -> Step:
     """Set an interface up, and down again if it was down; its IPv6 addresses stay."""
-    keep = conf_key(6, name, "keep_addr_on_down")
+    keep = format_conf_key(6, name, "keep_addr_on_down")
     return Step(
         f"ip link set dev {name} up",
         why or f"{name} carries test traffic",
@@ -167,7 +166,7 @@ def set_up(name: str, why: str = "") -> Step:
 def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
     """Add an interface of the plan's own for a VLAN."""
     return [
-        owned(
+        create_object(
             f"ip link add link {name} name {port} type vlan id {vlan}",
             f"ip link del {port}",
             why,
@@ -188,7 +187,7 @@ def add_address(interface: Interface, port: str) -> Step:
 
     def checker(output: str) -> str | None:
         family = "inet6" if interface.version == 6 else "inet"
-        line = line_with(output, f"{family} {interface.with_prefixlen}")
+        line = find_line(output, f"{family} {interface.with_prefixlen}")
         if line is None:
             return f"{interface} is not on {port}; the output is {shorten(output)}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
@@ -199,7 +198,7 @@ def add_address(interface: Interface, port: str) -> Step:
         f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
         f"the device's IPv{interface.version} address on {port}",
         read=f"{ours} || true",  # an interface of the plan's own does not exist yet
-        want=parsed(checker, f"{interface.with_prefixlen}, not tentative"),
+        want=Want(f"{interface.with_prefixlen}, not tentative", checker),
         undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
         existing=Existing.KEEP,
         is_gone=is_gone(port),
@@ -264,24 +263,24 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
     def checker(output: str) -> str | None:
         rows = [line.partition(" ") for line in output.splitlines()]
         for net in sample:
-            name, to = _printed_network(net), entries[net]
+            name, to = _format_printed_network(net), entries[net]
             own = "\n".join(rest for first, _, rest in rows if first == name)
-            if line_with(own, to, f"proto {PROTO}") is None:
+            if find_line(own, to, f"proto {PROTO}") is None:
                 return f"there is no route to {net} {to}; the output is {shorten(output)}"
         return None
 
-    return owned(
+    return create_object(
         "ip -batch -",
         "ip -force -batch - 2>/dev/null\ntrue",
         why,
         text="\n".join(lines) + "\n",
         undo_text="".join(f"route del {net} {to} proto {PROTO}\n" for net, to in entries.items()),
         read="; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in sample),
-        want=parsed(checker, f"{len(entries)} of v6t (proto {PROTO})"),
+        want=Want(f"{len(entries)} of v6t (proto {PROTO})", checker),
     )
 
 
-def _printed_network(net: str) -> str:
+def _format_printed_network(net: str) -> str:
     network = ip_network(net)
     if not network.prefixlen:
         return "default"

@@ -8,8 +8,8 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import is_gone
 from v6t.drivers.duts.plan import Step, has_members, passes
-from v6t.drivers.duts.refusals import lacking
-from v6t.drivers.duts.steps import setting
+from v6t.drivers.duts.refusals import make_missing_program_error
+from v6t.drivers.duts.steps import set_value
 
 _OFFLOADS = {
     "gro": "generic-receive-offload", "lro": "large-receive-offload",
@@ -52,7 +52,7 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
     names = (options.left, options.right)
     steps: list[Step] = []
     if (options.rss or options.queues) and "ethtool" not in facts.programs:
-        raise lacking("ethtool", "ethtool")
+        raise make_missing_program_error("ethtool", "ethtool")
     if options.offloads == "off" and "ethtool" in facts.programs:
         steps += [_disable_offloads(name) for name in names]
     if options.queues:
@@ -87,7 +87,7 @@ def _set_queues(name: str, count: int) -> Step:
     write = f"ethtool -L {name} combined VALUE"
     why = f"receive queues of {name}, each for a core"
     read = f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'"
-    return setting(write, count, why, read=read, is_gone=is_gone(name))
+    return set_value(write, count, why, read=read, is_gone=is_gone(name))
 
 
 def _set_hash(name: str, kind: str, fields: str) -> Step:

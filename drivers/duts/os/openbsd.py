@@ -11,14 +11,14 @@ from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import (
     Existing,
     Step,
+    Want,
     equals,
     has_lines,
     has_words,
-    parsed,
     passes,
     shorten,
 )
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import Address, LinkIntent, Network
 
 InterfaceAddress = IPv4Interface | IPv6Interface
@@ -44,7 +44,7 @@ def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]
     return interfaces, addresses
 
 
-def lengths(text: str, port: str) -> list[InterfaceAddress]:
+def parse_addresses(text: str, port: str) -> list[InterfaceAddress]:
     """Parse the addresses of one interface, with their prefix lengths, from ``ifconfig -A``."""
     blocks = re.split(r"\n(?=\S)", text.strip())
     own = next((block for block in blocks if block.startswith(f"{port}: ")), "")
@@ -56,15 +56,15 @@ def lengths(text: str, port: str) -> list[InterfaceAddress]:
     ]
 
 
-def printed(own: InterfaceAddress) -> str:
+def format_address(own: InterfaceAddress) -> str:
     """Return an address with its prefix length in the words of ``ifconfig``."""
     if own.version == 6:
         return f"inet6 {own.ip} prefixlen {own.network.prefixlen}"
     return f"inet {own.ip} netmask 0x{int(own.netmask):08x}"
 
 
-def way_back(client: str, text: str) -> str:
-    """Return ``route -n get`` in the words of :func:`v6t.drivers.duts.way.survey`."""
+def parse_route_back(client: str, text: str) -> str:
+    """Convert ``route -n get`` to the form of :func:`.management_path.make_survey_command`."""
     route = dict(re.findall(r"^\s*([a-z ]+): (\S+)", text, re.MULTILINE))
     to, mask = (route.get(name, "").partition("%")[0] for name in ("destination", "mask"))
     port = route.get("interface", "")
@@ -76,7 +76,7 @@ def way_back(client: str, text: str) -> str:
     return f"client {client.partition('%')[0]} matched {to} dev {port}"
 
 
-def listed(net: str) -> str:
+def format_listed_network(net: str) -> str:
     """Return how ``route -n show`` begins the line of a network: IPv4 without trailing zeros."""
     network = ip_network(net)
     if network.prefixlen == network.max_prefixlen:
@@ -87,7 +87,7 @@ def listed(net: str) -> str:
     return ".".join(str(network.network_address).split(".")[:octets]) + f"/{network.prefixlen}"
 
 
-def cpu(text: str) -> Mapping[str, float]:
+def parse_cpu(text: str) -> Mapping[str, float]:
     """Parse ``sysctl hw.ncpuonline kern.cp_time``: ticks of a single core, or ``mean_`` ticks of several."""
     cores = re.search(r"^hw\.ncpuonline=(\d+)", text, re.MULTILINE)
     ticks = re.search(r"^kern\.cp_time=([\d,]+)", text, re.MULTILINE)
@@ -144,7 +144,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
     """Add one address."""
     family = "inet" if interface.version == 4 else "inet6"
     length = "/" if interface.version == 4 else " prefixlen "
-    words = printed(interface)
+    words = format_address(interface)
 
     def checker(output: str) -> str | None:
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
@@ -156,7 +156,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
         f"ifconfig {port} {family} alias {interface.ip}{length}{interface.network.prefixlen}",
         f"the device's address on {port}",
         read=f"ifconfig {port} | grep -wF '{words}' || true",
-        want=parsed(checker, f"'{words}'"),
+        want=Want(f"'{words}'", checker),
         undo=f"ifconfig {port} {family} {interface.ip} delete",
         existing=Existing.KEEP,
     )
@@ -164,7 +164,7 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
 
 def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
     """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
-    for own in lengths(links, port):
+    for own in parse_addresses(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
             problem = f"{port} has {own} already, and the test wants another prefix length"
             hint = f"take it away with ifconfig {port} {own.ip} delete, or use other addresses"
@@ -178,13 +178,13 @@ def add_neighbor(address: Address, mac: str, port: str) -> Step:
     why = f"static neighbor entries for the tester's hosts on {port}"
     read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
     want = has_words(f"{address} {mac.lower()} {port} permanent")
-    return owned(create, f"{tool} -d {address}", why, read=read, want=want)
+    return create_object(create, f"{tool} -d {address}", why, read=read, want=want)
 
 
 def add_route(net: Network, via: Address, port: str) -> Step:
     """Add a route to this network itself, not one that leads there with others."""
     family = "-inet" if net.version == 4 else "-inet6"
-    first = listed(str(net))
+    first = format_listed_network(str(net))
 
     def is_routed(output: str) -> bool:
         return [first, str(via)] in [row.split()[:2] for row in output.splitlines()]
@@ -193,4 +193,4 @@ def add_route(net: Network, via: Address, port: str) -> Step:
     delete = f"route -qn delete {family} {net} {via}"
     why = f"to the test hosts behind {port}"
     read = f"route -n show {family} | grep '^{re.escape(first)} ' || true"
-    return owned(create, delete, why, read=read, want=passes(is_routed, f"{net} by {via}"))
+    return create_object(create, delete, why, read=read, want=passes(is_routed, f"{net} by {via}"))

@@ -22,10 +22,10 @@ from v6t.drivers.duts.plan import shorten
 from v6t.drivers.duts.session.shell import (
     Section,
     assign,
-    batch_script,
+    build_batch_script,
     parse_sections,
     read_program,
-    tracked_command,
+    track_command,
 )
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Output, Transport
 
@@ -42,13 +42,13 @@ class DeviceBusy(DutError):
     """Another v6t, or the rollback timer, is at work on the device."""
 
 
-def lock_script(directory: str, owner: str) -> str:
+def build_lock_script(directory: str, owner: str) -> str:
     """Return shell lines that hold the lock and print ``locked``, or ``busy PID OWNER``, ``foreign WHY``."""
     variables = assign(directory=directory, owner=owner, silence_s=SILENCE_S)
     return f"{variables}\n{read_program('lock')}hold_lock"
 
 
-def lock_condition(directory: str, owner: str) -> str:
+def build_lock_condition(directory: str, owner: str) -> str:
     """Return a shell line that succeeds while the owner has the lock, perhaps lost while it was suspended."""
     return f'case "$(readlink {shlex.quote(directory)}/lock)" in *" "{shlex.quote(owner)}) ;; *) false;; esac'
 
@@ -63,7 +63,7 @@ class Heartbeat:
         self._wake = threading.Event()
         self._answered = threading.Condition()
         self._sent: dict[str, float] = {}
-        self._last = _boot_time_s()
+        self._last = _read_boot_time_s()
         self._longest = 0.0
         self._thread = threading.Thread(target=self._run, name="v6t-beat", daemon=True)
         self._thread.start()
@@ -73,10 +73,10 @@ class Heartbeat:
         """Longest time so far without an answered line [s], suspension included; infinite: it has ended."""
         if self._process.ended:
             return float("inf")
-        return max(self._longest, _boot_time_s() - self._last)
+        return max(self._longest, _read_boot_time_s() - self._last)
 
     def await_answer(self, limit_s: float) -> bool:
-        began = _boot_time_s()
+        began = _read_boot_time_s()
         self._wake.set()
         with self._answered:
             self._answered.wait_for(lambda: self._last >= began or self._process.ended, limit_s)
@@ -95,13 +95,13 @@ class Heartbeat:
             if self._stopping.is_set():
                 return
             number += 1
-            self._sent[str(number)] = _boot_time_s()
+            self._sent[str(number)] = _read_boot_time_s()
             with contextlib.suppress(DutError):  # silence_s tells of the failure
                 self._process.send("beat\n")
                 while self._sent and not self._stopping.is_set():
                     sent = self._sent.pop(self._process.line(self._period_s), None)
                     if sent is not None:
-                        self._longest = max(self._longest, _boot_time_s() - self._last)
+                        self._longest = max(self._longest, _read_boot_time_s() - self._last)
                         self._last = sent
             with self._answered:
                 self._answered.notify_all()
@@ -113,11 +113,11 @@ class Lock(Heartbeat):
     def __init__(
         self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
     ) -> None:
-        process = transport.hold(lock_script(directory, owner))
+        process = transport.hold(build_lock_script(directory, owner))
         try:
             answer = process.line(LOCK_DEADLINE_S)
             if answer != "locked":
-                raise _refusal(transport, directory, answer, owner)
+                raise _make_refusal(transport, directory, answer, owner)
         except ConnectionLost as exc:
             process.release()
             problem = f"{transport.name}: {directory} cannot be made or locked {transport.where}"
@@ -136,7 +136,7 @@ class Lock(Heartbeat):
         self._process.release()
 
 
-def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
+def _make_refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
     kind, _, text = answer.partition(" ")
     pid, _, holder = text.partition(" ")
     run, _, part = holder.partition(PART)
@@ -154,7 +154,7 @@ def _refusal(transport: Transport, directory: str, answer: str, owner: str) -> D
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
 
-def _boot_time_s() -> float:  # suspension counts
+def _read_boot_time_s() -> float:  # suspension counts
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock)
 
@@ -192,7 +192,7 @@ class Connection:
         try:
             beat_period_s = min(BEAT_PERIOD_S, self.limit_s / 4 or BEAT_PERIOD_S)
             self._lock = Lock(self.state_transport, self.directory, self.owner, beat_period_s)
-            self.state_transport.condition = lock_condition(self.directory, self.owner)
+            self.state_transport.condition = build_lock_condition(self.directory, self.owner)
         except BaseException:
             self.transport.close()
             raise
@@ -221,7 +221,7 @@ class Connection:
         return "the connection was lost"
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
-        return self.transport.run(tracked_command(self.directory, command), text, deadline_s)
+        return self.transport.run(track_command(self.directory, command), text, deadline_s)
 
     def read_batch(
         self, commands: Mapping[str, str], any_octets: str | None = None
@@ -233,7 +233,7 @@ class Connection:
         """
         if not commands:
             return {}
-        done = self.transport.run(batch_script(commands))
+        done = self.transport.run(build_batch_script(commands))
         sections = parse_sections(done.out)
         for name, command in commands.items():
             if name not in sections or sections[name].status is None:

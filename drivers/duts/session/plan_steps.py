@@ -11,8 +11,13 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shorten
-from v6t.drivers.duts.session.shell import HEADING, Section, tracked_command
-from v6t.drivers.duts.session.undo_store import PROGRESS, UNDO_DEADLINE_S, Undo, here_document
+from v6t.drivers.duts.session.shell import HEADING, Section, track_command
+from v6t.drivers.duts.session.undo_store import (
+    PROGRESS,
+    UNDO_DEADLINE_S,
+    Undo,
+    format_here_document,
+)
 from v6t.drivers.transport.contract import Output
 
 
@@ -40,12 +45,12 @@ class Difference:
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
-def state_commands(plan: Plan) -> dict[str, str]:
+def list_state_commands(plan: Plan) -> dict[str, str]:
     """Return the commands that print what a rollback restores, by the number of the step."""
     return {str(n): step.before for n, step in enumerate(plan.steps, 1) if step.before}
 
 
-def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
+def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
     """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
@@ -61,11 +66,11 @@ def undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tupl
                 "nothing was changed; remove it yourself if it is not needed",
                 code="foreign-configuration",
             )
-        entries.append(undo_entry(number, step, section.text))
+        entries.append(make_undo_entry(number, step, section.text))
     return tuple(entries)
 
 
-def undo_entry(number: int, step: Step, old: str) -> Undo:
+def make_undo_entry(number: int, step: Step, old: str) -> Undo:
     """Return how a step is undone, given the state before it."""
     command = step.undo
     if step.existing is Existing.KEEP and old.strip():
@@ -80,19 +85,19 @@ def undo_entry(number: int, step: Step, old: str) -> Undo:
     return Undo(number, step.why, command, text if command else "", step.before, old, step.is_gone)
 
 
-def undo_deadline_s(steps: Iterable[Step]) -> float:
+def compute_undo_deadline_s(steps: Iterable[Step]) -> float:
     """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
     return UNDO_DEADLINE_S + sum(
         s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
     )
 
 
-def step_script(step: Step, number: int, directory: str) -> str:
+def build_step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [
         f"(umask 077; echo {number} >>{progress}) || exit 125",
-        tracked_command(directory, step.set),
+        track_command(directory, step.set),
     ]
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
@@ -100,7 +105,7 @@ def step_script(step: Step, number: int, directory: str) -> str:
 
 
 def check_step(step: Step, done: Output, device: str) -> None:
-    """Check the output of :func:`step_script`; DutError: the command failed, or the read-back is wrong."""
+    """Check the output of :func:`build_step_script`; raise DutError if a command or the read-back failed."""
     output, _, answer = done.out.partition(f"\n{HEADING} check\n")
     text = (output + done.err).strip()
     if done.status or (step.silent and text):
@@ -114,7 +119,7 @@ def check_step(step: Step, done: Output, device: str) -> None:
         raise DutError(problem, hint, code="check-failed")
 
 
-def comparison_commands(plan: Plan) -> dict[str, str]:
+def list_comparison_commands(plan: Plan) -> dict[str, str]:
     """Return the commands that :func:`compare_plan` needs the answers of, by name."""
     reads = {f"read-{n}": s.read for n, s in enumerate(plan.steps, 1) if s.read}
     proofs = {f"proof-{n}": s.proof.command for n, s in enumerate(plan.steps, 1) if s.proof}
@@ -157,7 +162,7 @@ def _compare(want: Want, output: str) -> tuple[StepState, str, str]:
     return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
 
 
-def comparison_lines(differences: Iterable[Difference], *, every: bool) -> list[str]:
+def format_comparison(differences: Iterable[Difference], *, every: bool) -> list[str]:
     """Return a comparison for a reader; ``every``: with the steps that do not differ."""
     lines = []
     for d in differences:
@@ -167,32 +172,34 @@ def comparison_lines(differences: Iterable[Difference], *, every: bool) -> list[
     return lines
 
 
-def command_lines(plan: Plan) -> list[str]:
+def list_commands(plan: Plan) -> list[str]:
     """Return the command of each step with its standard input, for the manifest."""
     return [s.set + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
 
 
-def plan_lines(plan: Plan) -> list[str]:
+def format_plan(plan: Plan) -> list[str]:
     """Return a plan for a reader: every command with its reason, its undo and its check."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
-        lines += ["", f"# {number}. {step.why}", _with_input(step.set, step.text)]
+        lines += ["", f"# {number}. {step.why}", _add_input(step.set, step.text)]
         check = step.check
         if step.before and check is not None and check.command == step.before:
-            lines += _comment(f"read ({step.existing.value})", f"{step.before}  -> {check.says}")
+            lines += _format_comment(
+                f"read ({step.existing.value})", f"{step.before}  -> {check.says}"
+            )
             check = None
         elif step.before:
             lines.append(f"#    before ({step.existing.value}): {step.before}")
         if step.undo:
-            lines += _comment("undo", _with_input(step.undo, step.undo_text))
-        lines += _check_lines([check] if check else [])
+            lines += _format_comment("undo", _add_input(step.undo, step.undo_text))
+        lines += _format_checks([check] if check else [])
     if plan.checks:
-        lines += ["", "# besides, when it is configured", *_check_lines(plan.checks)]
+        lines += ["", "# besides, when it is configured", *_format_checks(plan.checks)]
     if plan.flush:
         lines += ["", "# between trials"]
         for step in plan.flush:
             check = [step.check] if step.check else []
-            lines += [_with_input(step.set, step.text), *_check_lines(check)]
+            lines += [_add_input(step.set, step.text), *_format_checks(check)]
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
     if change := plan.live_change:
@@ -200,14 +207,14 @@ def plan_lines(plan: Plan) -> list[str]:
         lines += ["", f"# under traffic: {change.what} beside it{how}"]
         for action in ACTIONS:
             lines += [f"#    {action}", change.command(action)]
-        lines += _comment("check", change.look)
+        lines += _format_comment("check", change.look)
     if update := plan.route_update:
         lines += ["", f"# under traffic, in turn: {update.what} is moved"]
-        lines += [update.add, update.change, *_comment("check", update.look)]
+        lines += [update.add, update.change, *_format_comment("check", update.look)]
     return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def export_plan(plan: Plan) -> dict[str, Any]:
     """Return a plan for programs."""
     data: dict[str, Any] = {
         "steps": [
@@ -235,14 +242,14 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     return data
 
 
-def _with_input(command: str, text: str) -> str:
-    return here_document(command, text) if text else command
+def _add_input(command: str, text: str) -> str:
+    return format_here_document(command, text) if text else command
 
 
-def _check_lines(checks: Iterable[Check]) -> list[str]:
-    return [line for c in checks for line in _comment("check", f"{c.command}  -> {c.says}")]
+def _format_checks(checks: Iterable[Check]) -> list[str]:
+    return [line for c in checks for line in _format_comment("check", f"{c.command}  -> {c.says}")]
 
 
-def _comment(title: str, text: str) -> list[str]:
+def _format_comment(title: str, text: str) -> list[str]:
     first, *more = text.splitlines()
     return [f"#    {title}: {first}", *(f"#      {line}" for line in more)]

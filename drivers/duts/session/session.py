@@ -15,7 +15,7 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Action, Change, Check, Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session import telemetry
-from v6t.drivers.duts.session.plan_steps import command_lines
+from v6t.drivers.duts.session.plan_steps import list_commands
 from v6t.drivers.duts.session.telemetry import Sample, TelemetryWatcher
 from v6t.drivers.duts.session.transaction import Transaction
 from v6t.drivers.transport.contract import (
@@ -110,7 +110,7 @@ class Session(Transaction, DeviceSession):
                 },
             }
         if self.plan is not None:
-            description["commands"] = command_lines(self.plan)
+            description["commands"] = list_commands(self.plan)
             description["notes"] = list(self.plan.notes)
         description["profile"] = asdict(self.driver.profile(self.intent))
         return {**description, "device": self.name}
@@ -156,7 +156,9 @@ class Session(Transaction, DeviceSession):
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)
-        process = self.transport.hold(telemetry.watch_script(chosen, telemetry.WATCH_INTERVAL_S))
+        process = self.transport.hold(
+            telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
+        )
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
@@ -165,7 +167,7 @@ class Session(Transaction, DeviceSession):
 
     def read(self) -> Sample:
         quick = {n: r for n, r in self.driver.telemetry(self.intent).items() if not r.lasts_s}
-        output = self.transport.run(telemetry.sample_script(quick)).out
+        output = self.transport.run(telemetry.build_sample_script(quick)).out
         return telemetry.parse_sample(output, quick)
 
     @property

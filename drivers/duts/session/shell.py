@@ -44,7 +44,7 @@ def call(program: str, function: str, *arguments: object, **variables: str | int
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])
 
 
-def tracked_command(directory: str, command: str) -> str:
+def track_command(directory: str, command: str) -> str:
     """Return shell lines that run a command whose end ``undo.sh`` waits for."""
     note = call("process", "write_process", f"{directory}/doing")
     return f"{note}\n( {command}\n) || exit $?"
@@ -58,7 +58,7 @@ class Section:
     status: int | None
 
 
-def batch_script(commands: Mapping[str, str]) -> str:
+def build_batch_script(commands: Mapping[str, str]) -> str:
     """Return shell lines that run all commands, by names of one word, without their standard error."""
     return "\n".join(
         f"echo; echo '{HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "

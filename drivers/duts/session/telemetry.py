@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.session.shell import HEADING, batch_script, parse_sections
+from v6t.drivers.duts.session.shell import HEADING, build_batch_script, parse_sections
 from v6t.drivers.transport.contract import Held
 
 SAMPLE_END = f"{HEADING} tick"
@@ -27,13 +27,13 @@ class Sample:
     readings: Mapping[str, Reading] = field(default_factory=dict)
 
 
-def sample_script(readings: Mapping[str, Reading]) -> str:
+def build_sample_script(readings: Mapping[str, Reading]) -> str:
     """Return shell lines that read everything once."""
-    return batch_script({str(n): r.command for n, r in enumerate(readings.values())})
+    return build_batch_script({str(n): r.command for n, r in enumerate(readings.values())})
 
 
 def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
-    """Parse what :func:`sample_script` has printed just now."""
+    """Parse what :func:`build_sample_script` has printed just now."""
     sections = parse_sections(text)
     figures = {}
     for number, (name, reading) in enumerate(readings.items()):
@@ -42,17 +42,17 @@ def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
     return Sample(figures, time.time(), readings)
 
 
-def watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
+def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
     """Return a shell loop that ends with its standard input."""
     return (
         # the standard input of the loop is not the one whose end is awaited
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "
-        f"while :; do\n{sample_script(readings)}\necho; echo '{SAMPLE_END}'; sleep {interval_s:g}; done"
+        f"while :; do\n{build_sample_script(readings)}\necho; echo '{SAMPLE_END}'; sleep {interval_s:g}; done"
     )
 
 
 def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sample]:
-    """Yield the samples that :func:`watch_script` prints."""
+    """Yield the samples that :func:`build_watch_script` prints."""
     lines: list[str] = []
     while True:
         line = process.line(LINE_DEADLINE_S)

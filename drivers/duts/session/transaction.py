@@ -108,7 +108,7 @@ class Transaction(Connection):
         identity = (self.driver.name, self.intent.technology)
         is_own = record is not None and (record.driver, record.technology) == identity
         own_steps = plan_steps.find_own_steps(plan, record.undo if record and is_own else ())
-        answers = self.read_batch(plan_steps.comparison_commands(plan))
+        answers = self.read_batch(plan_steps.list_comparison_commands(plan))
         return plan_steps.compare_plan(plan, answers, own_steps)
 
     def commit(self, revert_in: int | None = None) -> Plan:
@@ -122,7 +122,7 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        states = self.read_states(plan_steps.state_commands(plan))
+        states = self.read_states(plan_steps.list_state_commands(plan))
         ssh = self.driver.options.ssh
         record = self._record = Record(
             owner=self.owner,
@@ -131,9 +131,9 @@ class Transaction(Connection):
             technology=self.intent.technology,
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             directory=self.directory,
-            undo=plan_steps.undo_entries(plan, states, self.name),
+            undo=plan_steps.make_undo_entries(plan, states, self.name),
             program=self.undo_program,
-            deadline_s=plan_steps.undo_deadline_s(plan.steps),
+            deadline_s=plan_steps.compute_undo_deadline_s(plan.steps),
             netns="" if ssh is None else ssh.netns,
             notes_verified=True,
         )
@@ -155,7 +155,7 @@ class Transaction(Connection):
         return plan
 
     def apply_step(self, number: int, step: Step) -> None:
-        script = plan_steps.step_script(step, number, self.directory)
+        script = plan_steps.build_step_script(step, number, self.directory)
         done = self.transport.run(script, step.text, step.deadline_s)
         plan_steps.check_step(step, done, self.name)
 
@@ -253,7 +253,7 @@ class Transaction(Connection):
             except (ConnectionLost, DeadlinePassed, Unreachable, DeviceBusy) as exc:
                 self.close()
                 if time.monotonic() > end:
-                    raise self._unknown_state(exc, limit_s) from exc
+                    raise self._make_unknown_state_error(exc, limit_s) from exc
                 if not reported:
                     _LOG.log(
                         NOTICE,
@@ -265,9 +265,9 @@ class Transaction(Connection):
             except StillChanged:
                 raise
             except DutError as exc:
-                raise self._unknown_state(exc, limit_s) from exc
+                raise self._make_unknown_state_error(exc, limit_s) from exc
 
-    def _unknown_state(self, exc: DutError, limit_s: int) -> DutError:
+    def _make_unknown_state_error(self, exc: DutError, limit_s: int) -> DutError:
         timer = f"; its rollback timer acts after {limit_s:g} s of silence" if limit_s else ""
         problem = f"{exc.message}; changes of v6t may still be on the device{timer}"
         return DutError(problem, self.undo_hint, code=exc.code)

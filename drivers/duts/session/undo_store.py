@@ -138,11 +138,11 @@ class Progress(NamedTuple):
         return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
-def undo_script(record: Record) -> str:
+def build_undo_script(record: Record) -> str:
     """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
     lines = [
         "#!/bin/sh",
-        _comment(
+        _format_comment(
             f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
             f"{record.started}; harmless to run twice"
         ),
@@ -152,14 +152,14 @@ def undo_script(record: Record) -> str:
         "begin_undo",
     ]
     if record.program:
-        undo_all = here_document(record.program, record.to_json())
+        undo_all = format_here_document(record.program, record.to_json())
         lines += ["undo_all() {", undo_all, "}", "undo_all || failed=1"]
     for entry in reversed(record.undo):
         if not entry.command or record.program:
             continue
-        lines += ["", _comment(entry.why)]
+        lines += ["", _format_comment(entry.why)]
         functions = {
-            "undo": here_document(entry.command, entry.text),
+            "undo": format_here_document(entry.command, entry.text),
             "is_gone": entry.gone,
             "state": entry.before,
         }
@@ -169,11 +169,11 @@ def undo_script(record: Record) -> str:
     return "\n".join([*lines, "", "finish_undo", ""])
 
 
-def _comment(text: str) -> str:
+def _format_comment(text: str) -> str:
     return "# " + " ".join(text.split())
 
 
-def here_document(command: str, text: str) -> str:
+def format_here_document(command: str, text: str) -> str:
     """Return a command with its standard input, as it is written in a shell."""
     if "\n" in command and not text:
         return command
@@ -191,7 +191,8 @@ def here_document(command: str, text: str) -> str:
 def describe_undo(entries: Iterable[Undo]) -> str:
     """Return the commands that undo steps, for a message."""
     return "; ".join(
-        f"{u.why}: {here_document(u.command, u.text) if u.text else u.command}" for u in entries
+        f"{u.why}: {format_here_document(u.command, u.text) if u.text else u.command}"
+        for u in entries
     )
 
 
@@ -235,10 +236,10 @@ class UndoStore:
             try:
                 return Record.parse_json(text)
             except DutError as exc:
-                raise self._damage_error(exc.message, has_script=True) from exc
+                raise self._make_damage_error(exc.message, has_script=True) from exc
         if kind == "lost":
             problem = "the undo record on the device is empty or missing, but v6t has changed it"
-            raise self._damage_error(problem, has_script="script" in text)
+            raise self._make_damage_error(problem, has_script="script" in text)
         return None
 
     def read_progress(self) -> Progress:
@@ -267,7 +268,7 @@ class UndoStore:
 
     def write(self, record: Record) -> None:
         """Store the record at both places and read it back; the script is stored first."""
-        files = {SCRIPT: undo_script(record), RECORD: record.to_json()}
+        files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
             write_atomically(self._record_dir / LOCAL_SCRIPT, files[SCRIPT], durable=True)
@@ -314,7 +315,7 @@ class UndoStore:
             deadline: count all the time from now on, not only silence.
         """
         token = secrets.token_hex(8)
-        program = timer_script(self._directory, token, limit_s, deadline=deadline)
+        program = build_timer_script(self._directory, token, limit_s, deadline=deadline)
         done = self._call("start_timer", token, text=program)
         if done.status:
             problem = f"{self._transport.name}: cannot start the rollback timer: {done.words}"
@@ -345,7 +346,7 @@ class UndoStore:
             raise DutError(f"{self._transport.name}: cannot {purpose}: {done.words}", code=code)
         return done
 
-    def _damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
+    def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
         script = f"{self._directory}/{SCRIPT}"
         by_hand = f"`sh {shlex.quote(script)}` {self._transport.where}"
         hint = (
@@ -358,7 +359,7 @@ class UndoStore:
         return DamagedRecord(f"{self._transport.name}: {problem}", hint, code="undo-record-failed")
 
 
-def timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
+def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
     """Return the program of the timer."""
     counts = "time" if deadline else "silence"
     variables = assign(

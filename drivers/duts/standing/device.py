@@ -69,7 +69,7 @@ class LabDut(LabDevice):
                 if login.netns:
                     self._pid = self._server.namespace(login.netns)
         except OSError as exc:
-            raise _no_namespaces(exc) from exc
+            raise _make_namespace_error(exc) from exc
         self._await_free()
         return self._pid
 
@@ -80,7 +80,7 @@ class LabDut(LabDevice):
         try:
             process, pid = host.start(persistent=False)
         except OSError as exc:
-            raise _no_namespaces(exc) from exc
+            raise _make_namespace_error(exc) from exc
         try:
             transport = NamespaceTransport(pid, f"lab device ({self.driver.name})")
             facts = make_device_session(self.driver, transport, self.intent).survey()
@@ -159,6 +159,6 @@ class LabDut(LabDevice):
             raise EnvironmentLacking(problem, code="lab-failed")
 
 
-def _no_namespaces(exc: OSError) -> EnvironmentLacking:
+def _make_namespace_error(exc: OSError) -> EnvironmentLacking:
     hint = "it needs process and mount namespaces; root has them"
     return EnvironmentLacking(f"the lab's device could not be made: {exc}", hint, code="lab-failed")

@@ -88,7 +88,7 @@ class LabSsh:
 
     def namespace(self, netns: str) -> int:
         kept = self.place / f"netns-{netns}"
-        pid = _alive(kept)
+        pid = _is_alive(kept)
         if pid:
             return pid
         inside = NamespaceTransport(self._pid, f"lab device {self.name}")
@@ -103,7 +103,7 @@ class LabSsh:
         waiting = subprocess.Popen(
             words, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
-        pid = _child(waiting.pid, "sleep")
+        pid = _find_child(waiting.pid, "sleep")
         kept.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
@@ -133,7 +133,7 @@ class LabSsh:
 
     def running(self) -> int:
         """Return the id of its process, 0 if it does not stand."""
-        return _alive(self.place / "pid")
+        return _is_alive(self.place / "pid")
 
     def _keys(self) -> None:
         for name in ("hostkey", "id"):
@@ -170,7 +170,7 @@ class LabSsh:
 
     def _connect_now(self) -> socket.socket | None:
         try:
-            return connect_in(self._pid, "127.0.0.1", 22)
+            return connect_in_namespace(self._pid, "127.0.0.1", 22)
         except OSError:
             return None
 
@@ -195,7 +195,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
     return lab.transport(ssh.netns)
 
 
-def connect_in(pid: int, host: str, port: int) -> socket.socket:
+def connect_in_namespace(pid: int, host: str, port: int) -> socket.socket:
     """Open a TCP connection within another process's network namespace, which only a thread enters."""
     results: list[socket.socket | OSError] = []
 
@@ -223,7 +223,7 @@ def read_start_time(pid: int) -> str:
         return ""
 
 
-def _alive(kept: Path) -> int:
+def _is_alive(kept: Path) -> int:
     try:
         pid, _, started = kept.read_text().strip().partition(" ")
     except OSError:
@@ -232,7 +232,7 @@ def _alive(kept: Path) -> int:
     return int(pid) if alive else 0
 
 
-def _child(parent: int, name: str) -> int:
+def _find_child(parent: int, name: str) -> int:
     """Return a process's child of a name, once it bears that name."""
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until:

@@ -51,11 +51,7 @@ class AstfWorker(StlWorker):
         return {"owners": {}}
 
     def begin(self, profile: dict[str, Any]) -> None:
-        """Start connections; return when the first SYN has left.
-
-        Args:
-            profile: see :func:`v6t.drivers.trex.astf.make_profile`.
-        """
+        """Start connections of :func:`v6t.drivers.trex.astf.make_profile`; return when the first began."""
         self.finish()
         self.client.load_profile(self._make_profile(profile))
         self.client.clear_stats()
@@ -84,15 +80,13 @@ class AstfWorker(StlWorker):
         """Look at what the client counts until everything is done or the time is over.
 
         Args:
-            counter: of the client.
-            each: counts of it that make a unit.
-            count: expected units.
+            counter, each: of the client, and counts of it that make one of ``count`` units.
             from_s, due_s: when the first and the last of them are due, from the first SYN [s].
             until_s: longest wait, from the first SYN [s].
             done: by side, values of counters at which nothing more is to come.
 
         Returns:
-            See :func:`v6t.drivers.trex.stats.StepStats`.
+            See :class:`v6t.drivers.trex.stats.StepStats`.
         """
         client = self.client
         first, cpu, next_load = None, [], 0.0
@@ -128,7 +122,6 @@ class AstfWorker(StlWorker):
         }
 
     def finish(self) -> None:
-        """Stop what is left."""
         if self.is_running:
             self.is_running = False
             # TRex's client ignores an order to stop until it has heard of the start

@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from typing import Any, Iterator
+from typing import Any
 
 from v6t.drivers.neighbours import Hosts
 from v6t.drivers.trex.client import host, rpc
@@ -30,6 +30,9 @@ class StlWorker:
     """The requests of a worker, as methods; their arguments and answers are JSON values."""
 
     engine = "stl"
+    machine = staticmethod(host.examine_host)
+    place = staticmethod(host.place_threads)
+    forget = staticmethod(os.unlink)
 
     def __init__(self) -> None:
         self.api: Any = None
@@ -41,8 +44,6 @@ class StlWorker:
         self.directory = ""
         self.answering: Any = None
         self.hosts: dict[int, Hosts] = {}
-
-    # ---------------------------------------------------------------- requests
 
     def hello(self, trex_dir: str) -> dict[str, Any]:
         """Import the client; return facts about this interpreter."""
@@ -62,10 +63,6 @@ class StlWorker:
 
     def make_client(self, **settings: Any) -> Any:
         return self.api.STLClient(**settings)
-
-    def machine(self, interfaces: list[str], port: int | None = None) -> dict[str, Any]:
-        """Return what of this host decides whether a server can be started."""
-        return host.examine_host(interfaces, port)
 
     def connect(self, server: str, rpc_port: int, pub_port: int, timeout_s: float) -> Any:
         """Connect without touching any port."""
@@ -102,11 +99,11 @@ class StlWorker:
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
         """Take ports; their owners are part of the answer or of the error."""
-        owners = {str(port): rpc.read_owner(self.client, port, sync=True) for port in ports}
+        owners = self._read_owners(ports)
         try:
             self.client.acquire(ports=ports, force=force)
         except self.api.TRexError as exc:
-            taken = ", ".join(f"port {p}: {o}" for p, o in sorted(owners.items()) if o)
+            taken = _describe_owners(owners)
             text = make_one_line(exc) + (f" ({taken})" if taken else "")
             raise Trouble("taken", text) from exc
         self.ports = list(ports)
@@ -115,33 +112,24 @@ class StlWorker:
         self.client.remove_all_captures()
         return {"owners": owners}
 
+    def _read_owners(self, ports: list[int]) -> dict[str, str]:
+        owners = {str(port): rpc.read_owner(self.client, port, sync=True) for port in ports}
+        return {port: owner for port, owner in owners.items() if owner}
+
     def server_flags(self) -> list[str] | None:
         """Return the command line of the server if it runs on this host, else nothing."""
         process = host.find_server(self.address[1]) if host.is_local(self.address) else None
         return None if process is None else host.server_arguments(process)
-
-    def place(self, prefix: str, master: int, latency: int, sending: list[int]) -> int:
-        """Move the threads of the server with this prefix to CPUs; return how many were moved."""
-        return host.place_threads(prefix, master, latency, sending)
 
     def catch_up(self, most_s: float) -> None:
         """Let the data path make up at once for a delay, up to a limit."""
         self.client.set_global_cfg({"sched_max_stretch": most_s})
 
     def shutdown(self, force: bool, wait_s: float) -> dict[str, str]:
-        """End the server, and wait until it is gone; return the owners of its ports.
-
-        Args:
-            force: also if ports are owned.
-            wait_s: longest wait [s].
-        """
-        owners = {
-            str(port): rpc.read_owner(self.client, port, sync=True)
-            for port in rpc.list_ports(self.client)
-        }
-        owners = {port: owner for port, owner in owners.items() if owner}
+        """End the server, and wait until it is gone; return the owners of its ports."""
+        owners = self._read_owners(rpc.list_ports(self.client))
         if owners and not force:
-            taken = ", ".join(f"port {port}: {owner}" for port, owner in owners.items())
+            taken = _describe_owners(owners)
             raise Trouble("taken", f"the server would have to be ended, and is in use ({taken})")
         process = host.find_server(self.address[1])
         client, self.client, self.ports = self.client, None, []
@@ -154,16 +142,8 @@ class StlWorker:
             time.sleep(0.1)
         return owners
 
-    def attributes(self, port: int, settings: dict[str, Any]) -> None:
-        """Set port attributes such as promiscuous mode."""
-        self.client.set_port_attr(ports=[port], **settings)
-
     def play(self, hosts: dict[str, dict[str, Any]]) -> list[int]:
-        """Answer for hosts from now on; return the ports that do.
-
-        Args:
-            hosts: arguments of :class:`Hosts` by port.
-        """
+        """Answer for hosts, arguments of :class:`Hosts` by port; return the ports that do."""
         self.hosts = {int(p): Hosts(**arguments) for p, arguments in hosts.items()}
         known = {p: one for p, one in self.hosts.items() if one.answers}
         if not known or not host.is_local(self.address):
@@ -211,8 +191,7 @@ class StlWorker:
         arrivals: list[Any] = []
         for port, number in captures.items():
             fetched: list[Any] = []
-            count = client.get_capture_status()[number]["count"]
-            if count:
+            if count := client.get_capture_status()[number]["count"]:
                 client.fetch_capture_packets(number, fetched, pkt_count=count)
             client.stop_capture(number)
             arrivals += [(f["ts"], port, encode(f["binary"])) for f in fetched]
@@ -314,15 +293,6 @@ class StlWorker:
         self.directory = self.directory or tempfile.mkdtemp(prefix="v6t-")
         return self.directory
 
-    def forget(self, path: str) -> None:
-        """Remove a recording."""
-        os.unlink(path)
-
-    def stop(self) -> None:
-        """Stop all traffic now."""
-        if self.client is not None and self.ports:
-            self.client.stop(ports=self.ports)
-
     def close(self) -> None:
         """Stop traffic, give ports back, disconnect."""
         client = self.client
@@ -332,8 +302,6 @@ class StlWorker:
         finally:
             self.client = None
             shutil.rmtree(self.directory, ignore_errors=True)
-
-    # ------------------------------------------------------------------ inside
 
     def leave(self, client: Any) -> None:
         """Give ports back and disconnect."""
@@ -377,27 +345,17 @@ class StlWorker:
         rate = {"type": "pps", "value": burst["pps"]}
         trex["mode"] = {"type": "single_burst", "total_pkts": burst["frames"], "rate": rate}
         if burst["times"] > 1:
-            trex["mode"] = {
-                "type": "multi_burst",
-                "pkts_per_burst": burst["frames"] // burst["times"],
-                "count": burst["times"],
-                "ibg": burst["gap_us"],
-                "rate": rate,
-            }
-        trex["isg"] = burst["isg"]
+            each, times = burst["frames"] // burst["times"], burst["times"]
+            bursts = {"pkts_per_burst": each, "count": times, "ibg": burst["gap_us"]}
+            trex["mode"] = dict(bursts, type="multi_burst", rate=rate)
+        trex.update(isg=burst["isg"], name=f"{trex['name']} {number}", enabled=True)
         if burst.get("nonce") is not None:
             trex["packet"] = with_nonce(trex["packet"], burst["nonce"])
-        trex["name"] = f"{trex['name']} {number}"
-        trex["enabled"] = True
         if "vm" in trex:
             trex["vm"] = unpack_lists(trex["vm"])
         if burst["pg_id"] is not None:
-            trex["flow_stats"] = {
-                "enabled": True,
-                "stream_id": burst["pg_id"],
-                "rule_type": "latency",
-                "ieee_1588": False,
-            }
+            group = {"enabled": True, "stream_id": burst["pg_id"]}
+            trex["flow_stats"] = dict(group, rule_type="latency", ieee_1588=False)
         return self.api.STLStream.from_json(trex)
 
     def _pause_answers(self) -> Any:
@@ -409,13 +367,10 @@ class StlWorker:
 
     def _estimate_preparation(self, bursts: dict[str, list[Any]]) -> float:
         """Estimate how long TRex may take to make streams ready before it can start them [s]."""
-        total = 0.0
-        for port, of_port in bursts.items():
-            for burst in of_port:
-                vm = self.streams[port][burst["index"]].get("vm", {})
-                lists = [i for i in vm.get("instructions", []) if i.get("packed")]
-                total += _LIST_S * len(lists) + _STREAM_S
-        return total
+        streams = [self.streams[port][b["index"]] for port in bursts for b in bursts[port]]
+        instructions = [i for s in streams for i in s.get("vm", {}).get("instructions", [])]
+        lists = sum(1 for i in instructions if i.get("packed"))
+        return _STREAM_S * len(streams) + _LIST_S * lists
 
     def _watch(
         self, start: TrialStart, due: float, latest: float, watched: dict[str, list[Any]]
@@ -481,15 +436,14 @@ class StlWorker:
                 ("sample", 0, {"limit": one["limit"], "bpf_filter": one["filter"]})
                 for one in samples.get(str(port), [])
             ]
-            for number, pattern in marked:
-                wanted.append(
-                    ("marked", number, {"limit": 1, "bpf_filter": pattern, "snaplen": 64})
-                )
+            wanted += [
+                ("marked", number, {"limit": 1, "bpf_filter": pattern, "snaplen": 64})
+                for number, pattern in marked
+            ]
             if control:
                 settings = {"limit": 1000, "bpf_filter": control, "snaplen": 128}
                 wanted.append(("control", 0, settings))
-            recording = recordings.get(str(port))
-            if recording:
+            if recording := recordings.get(str(port)):
                 check_space(recording["path"], recording["octets"])
                 settings = {"limit": recording["limit"], "bpf_filter": recording["filter"]}
                 endpoint = "file:///" + recording["path"]
@@ -505,31 +459,20 @@ class StlWorker:
         for kind, port, number, class_number in captures:
             fetched: list[Any] = []
             if kind in ("sample", "control"):
-                self.client.fetch_capture_packets(
-                    number, fetched, pkt_count=status[number]["count"]
-                )
+                count = status[number]["count"]
+                self.client.fetch_capture_packets(number, fetched, pkt_count=count)
             # with something to call, the client waits until the file is written
             callback = (lambda endpoint: None) if kind == "recording" else None
             self.client.stop_capture(number, endpoint_cb=callback)
-            collected.append(
-                {
-                    "kind": kind,
-                    "port": port,
-                    "matched": status[number]["matched"],
-                    "class": class_number,
-                    "frames": [[f["ts"], encode(f["binary"])] for f in fetched],
-                }
-            )
+            frames = [[f["ts"], encode(f["binary"])] for f in fetched]
+            matched = status[number]["matched"]
+            entry = {"kind": kind, "port": port, "matched": matched, "frames": frames}
+            collected.append({**entry, "class": class_number})
         return collected
 
 
 class TrialStart:
     """Starts the ports of a trial at one moment, and looks at their counters while they send.
-
-    Args:
-        worker: whose client is used.
-        frames: that each port will send.
-        preparation_s: time that TRex may need to make streams ready [s].
 
     Attributes:
         looks: time before, frames by port, time after; the server's clock from the start on [s].
@@ -549,11 +492,7 @@ class TrialStart:
         self.refusal = ""
 
     def order(self, patience: int) -> bool:
-        """Order the start for one moment of the server's clock; return whether all ports took it.
-
-        Args:
-            patience: factor of the time until then.
-        """
+        """Order the start for one moment of the server's clock; return whether all ports took it."""
         client = self._worker.client
         rpc.clear_groups(client)
         requested_at = time.monotonic()
@@ -590,17 +529,20 @@ class TrialStart:
         return bool(self.looks) and all(n >= self._frames[p] for p, n in self.looks[-1][1].items())
 
 
+def _describe_owners(owners: dict[str, str]) -> str:
+    return ", ".join(f"port {port}: {owner}" for port, owner in sorted(owners.items()))
+
+
 def count_arrivals(stats: Any, groups: Any, captures: list[Any], receive: list[int]) -> int:
     """Count the test frames that came to these ports in a trial."""
-
-    def count_matches(kind: str) -> int:
-        return sum(entry["matched"] for entry in captures if entry["kind"] == kind)
-
+    matched = dict.fromkeys(("marked", "control"), 0)
+    for entry in captures:
+        matched[entry["kind"]] = matched.get(entry["kind"], 0) + entry["matched"]
     if any(entry["kind"] == "control" for entry in captures):
-        return sum(stats[port]["ipackets"] for port in receive) - count_matches("control")
+        return sum(stats[port]["ipackets"] for port in receive) - matched["control"]
     flows = groups.get("flow_stats", {}).values()
     stamped = sum(int(one.get("rx_pkts", {}).get(port, 0)) for one in flows for port in receive)
-    return stamped + count_matches("marked")
+    return stamped + matched["marked"]
 
 
 def count_received(client: Any, receive: list[int]) -> int:
@@ -614,10 +556,8 @@ def check_space(path: str, octets: int) -> None:
     directory = os.path.dirname(path)
     free = shutil.disk_usage(directory).free
     if free < octets:
-        text = (
-            f"the recording needs {octets >> 20} MB in {directory}, where {free >> 20} MB are free"
-        )
-        raise Trouble("space", text)
+        free_text = f"where {free >> 20} MB are free"
+        raise Trouble("space", f"the recording needs {octets >> 20} MB in {directory}, {free_text}")
 
 
 def encode(octets: bytes) -> str:
@@ -634,19 +574,14 @@ def with_nonce(packet: dict[str, Any], nonce: int) -> dict[str, Any]:
 
 def unpack_lists(vm: dict[str, Any]) -> dict[str, Any]:
     """Return a program whose packed lists are lists of numbers."""
-    return dict(vm, instructions=list(_unpack(vm["instructions"])))
-
-
-def _unpack(instructions: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for instruction in instructions:
-        unpacked = dict(instruction)
-        if unpacked.get("packed") is not None:
-            octets = base64.b64decode(unpacked.pop("packed"))
-            values = array.array(_TYPE_CODES[instruction["size"]], octets)
+    instructions = [dict(one) for one in vm["instructions"]]
+    for one in instructions:
+        if one.get("packed") is not None:
+            values = array.array(_TYPE_CODES[one["size"]], base64.b64decode(one.pop("packed")))
             if sys.byteorder == "little":
                 values.byteswap()
-            unpacked["value_list"] = values.tolist()
-        yield unpacked
+            one["value_list"] = values.tolist()
+    return dict(vm, instructions=instructions)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ import subprocess
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.ip6_tunnel import drops
+from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
-from v6t.drivers.duts.plan import Change, has_lines, has_words, line_with
+from v6t.drivers.duts.plan import Change, find_line, has_lines, has_words
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.steps import daemon
+from v6t.drivers.duts.steps import start_daemon
 from v6t.plugins.map_ce import MapECe
 
 from .cases import CASES
@@ -79,7 +79,7 @@ def read(check, output):
     ],
 )
 def test_words_within_longer_words_are_not_found(phrase, line):
-    assert line_with(line, phrase) is None
+    assert find_line(line, phrase) is None
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_words_within_longer_words_are_not_found(phrase, line):
     ],
 )
 def test_whole_words_are_found_whatever_surrounds_them(phrase, line):
-    assert line_with(f"other\r\n{line}\r\n", phrase) == line
+    assert find_line(f"other\r\n{line}\r\n", phrase) == line
 
 
 def test_words_of_different_lines_do_not_add_up():
@@ -152,7 +152,7 @@ DROPS = (
     "\t\ttype filter hook forward priority filter; policy accept;\n{first}"
     + "".join(
         f"\t\t{rule}\n".replace("{", "{{").replace("}", "}}")
-        for rule in drops(MapECe().dut_intent().configuration, "right")
+        for rule in parse_drops(MapECe().dut_intent().configuration, "right")
     )
     + "\t}}\n}}\n"
 )
@@ -462,7 +462,7 @@ def test_check_accepts_the_object_and_rejects_a_look_alike(case, command, done, 
 
 
 def test_daemon_of_another_name_is_not_ours():
-    check = daemon("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
+    check = start_daemon("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
     assert check.checker("bird\n") is None
     assert check.checker("birdc\n") is not None
 
@@ -535,7 +535,7 @@ def test_vpp_route_of_another_table_is_not_in_the_way(table, in_the_way):
 
 
 def test_hardware_addresses_are_read_by_name():
-    assert vpp_outputs.hardware_addresses(HARDWARE) == {
+    assert vpp_outputs.parse_hardware_addresses(HARDWARE) == {
         "host-left": "02:00:00:00:01:01", "host-right": "02:00:00:00:02:01",
     }  # fmt: skip
 

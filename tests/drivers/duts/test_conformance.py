@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.facts import Interface
+from v6t.drivers.duts.management_path import ManagementPath
 from v6t.drivers.duts.plan import Existing
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_store import Record, Undo, undo_script
-from v6t.drivers.duts.way import Way
+from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.undo_store import Record, Undo, build_undo_script
 from v6t.tests.expect import expect_error
 
 from .cases import CASES
@@ -78,14 +78,14 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     """Labs share the kernel. What stays is not looked for when the device is put back."""
     (case,) = [c for c in CASES if c.name == name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
-    plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
+    plan = driver.plan(case.intent, replace(driver.example(case.intent), path=ManagementPath()))
     (step,) = [step for step in plan.steps if MODULE.search(step.set)]
     assert ("it stays" in step.why) is stays
-    made = undo_entry(1, step, "")
+    made = make_undo_entry(1, step, "")
     assert (made.command == "") is stays
     if not stays:
         assert re.search("modprobe -r|rmmod", made.command)
-    assert undo_entry(1, step, "/sys/module/there").command == ""
+    assert make_undo_entry(1, step, "/sys/module/there").command == ""
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,11 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
 def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
     (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
     driver = make_driver("snabb-lwaftr", {"ssh": ssh})
-    plan = driver.plan(case.intent, replace(driver.example(case.intent), way=Way()))
+    plan = driver.plan(case.intent, replace(driver.example(case.intent), path=ManagementPath()))
     undone = [
-        undo_entry(1, s, "vm.nr_hugepages = 7\n") for s in plan.steps if "hugepages" in s.before
+        make_undo_entry(1, s, "vm.nr_hugepages = 7\n")
+        for s in plan.steps
+        if "hugepages" in s.before
     ]
     assert [u.text for u in undone] == ["vm.nr_hugepages = 7\n"] * counted
 
@@ -238,7 +240,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
     record = Record("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
     done = subprocess.run(
-        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done
     assert seen.read_text() == "one\n"
@@ -257,10 +259,12 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
 
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
-    record = Record("o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (undo_entry(1, step, old),))
+    record = Record(
+        "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
+    )
     (tmp_path / "progress").write_text("1\n")
     done = subprocess.run(
-        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done
     assert out.read_text() == old

@@ -212,9 +212,9 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
 
 def test_the_timer_counts_no_clock(device):
     """``date`` may say what it likes, and so may a clock that is stepped."""
-    from v6t.drivers.duts.session.undo_store import timer_script
+    from v6t.drivers.duts.session.undo_store import build_timer_script
 
-    text = timer_script("/run/v6t", "token", 60)
+    text = build_timer_script("/run/v6t", "token", 60)
     assert "date" not in text
     assert "uptime" not in text
 

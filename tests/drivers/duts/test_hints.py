@@ -28,7 +28,7 @@ KINDS = Path(next(iter(kinds.__path__)))
 
 @dataclass(frozen=True)
 class Refusal:
-    """A ``UsageError`` in a driver's source, or what :func:`unsupported` makes one of.
+    """A ``UsageError`` in a driver's source, or what :func:`make_unsupported_error` makes one of.
 
     Attributes:
         place: file and line.
@@ -51,7 +51,7 @@ def refusals():
         for node in nodes:
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
                 "UsageError",
-                "unsupported",
+                "make_unsupported_error",
             ):
                 message = node.args[0]
                 if isinstance(message, ast.Name):

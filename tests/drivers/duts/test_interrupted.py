@@ -14,7 +14,7 @@ from v6t.core.log import record_log
 from v6t.core.runs import dut
 from v6t.drivers.duts.chain.session import run_all
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.connection import lock_script
+from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.here import HereTransport
 from v6t.tests.expect import expect_error
@@ -142,7 +142,7 @@ def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
     reads, writes = os.pipe()
     os.close(reads)
     process = subprocess.Popen(
-        ["sh", "-c", lock_script(str(place), "alice")], stdin=subprocess.PIPE, stdout=writes
+        ["sh", "-c", build_lock_script(str(place), "alice")], stdin=subprocess.PIPE, stdout=writes
     )
     os.close(writes)
     process.wait(60)
@@ -154,7 +154,7 @@ def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path
     monkeypatch.setattr("v6t.drivers.duts.session.connection.SILENCE_S", 1)
     place = tmp_path / "state"
     process = subprocess.Popen(
-        ["sh", "-c", lock_script(str(place), "alice")],
+        ["sh", "-c", build_lock_script(str(place), "alice")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

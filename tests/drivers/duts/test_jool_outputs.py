@@ -10,7 +10,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import shaped
+from v6t.drivers.duts.shape import summarize_samples
 from v6t.plugins.map_ce import MapTCe
 from v6t.tests.expect import expect_error
 
@@ -104,8 +104,8 @@ def test_what_jool_drops_is_lost_here_and_what_it_hands_back_is_not():
     }  # fmt: skip
     samples = watched(ZERO, {**ZERO, **grown})[1:]
     reason = "jool dropped: the kernel did not take it for sending (JSTAT_DST_OUTPUT)"
-    assert shaped(samples).drops == {reason: 40.0}
-    assert shaped(samples).table == {"used": 3.0}
+    assert summarize_samples(samples).drops == {reason: 40.0}
+    assert summarize_samples(samples).table == {"used": 3.0}
     assert f"{reason}: 40 more" in judge_device(samples, lost=40).evidence
     quiet = watched(ZERO, {**ZERO, "JSTAT46_DST": 90})[1:]
     assert judge_device(quiet, "the tester", lost=0).limited_by == "tester"

@@ -117,7 +117,7 @@ DOMAINS = """\
 
 
 def test_vpp_domain_rules_are_read_by_tag_and_psid():
-    rules = vpp_outputs.domain_rules(DOMAINS)
+    rules = vpp_outputs.parse_domain_rules(DOMAINS)
     assert rules["v6t1", 0] == IPv6Address("2001:db8:b400:2:0:c612:1:0")
     assert len(rules) == 4
 

@@ -12,10 +12,15 @@ from unittest.mock import Mock
 
 import pytest
 from v6t.drivers.duts.kinds.command import CheckText
-from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, render_line, without_echo
-from v6t.drivers.duts.kinds.network_cli.options import Manners, figures, reading_of, same_mode
-from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
-from v6t.drivers.duts.kinds.network_cli.platform import manners_of
+from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
+from v6t.drivers.duts.kinds.network_cli.options import (
+    Manners,
+    find_reading,
+    is_same_mode,
+    parse_figures,
+)
+from v6t.drivers.duts.kinds.network_cli.places import Places, find_places
+from v6t.drivers.duts.kinds.network_cli.platform import get_manners
 from v6t.drivers.duts.kinds.network_cli.session import (
     NO_ANSWER,
     CliSession,
@@ -26,8 +31,8 @@ from v6t.drivers.duts.kinds.network_cli.session import (
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.session.undo_store import Record, Undo, undo_script
-from v6t.drivers.duts.shape import shaped
+from v6t.drivers.duts.session.undo_store import Record, Undo, build_undo_script
+from v6t.drivers.duts.shape import summarize_samples
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.redaction import HIDDEN
@@ -93,12 +98,12 @@ def test_prompt_of_a_deeper_mode_holds_the_name(first, later):
     dialogue._text = first
     dialogue._settle()
     assert Manners().is_prompt(later, dialogue._stem)
-    assert not same_mode(first, later)
+    assert not is_same_mode(first, later)
 
 
 def test_marks_of_unsaved_changes_are_not_another_mode():
-    assert same_mode("*A:R1# ", "A:R1#")
-    assert same_mode("[~R1]", "[*R1]")
+    assert is_same_mode("*A:R1# ", "A:R1#")
+    assert is_same_mode("[~R1]", "[*R1]")
 
 
 @pytest.mark.parametrize(
@@ -131,18 +136,18 @@ def test_own_patterns_replace_the_common_ones():
 
 
 def test_echo_is_not_a_part_of_the_answer():
-    assert without_echo(["show version", "x"], "show version") == ["x"]
-    assert without_echo(
+    assert remove_echo(["show version", "x"], "show version") == ["x"]
+    assert remove_echo(
         ["$ce GigabitEthernet1.100", "x"], "show interface GigabitEthernet1.100"
     ) == ["x"]
-    assert without_echo(["x"], "show version") == ["x"]
+    assert remove_echo(["x"], "show version") == ["x"]
 
 
 # ---------------------------------------------------------------- placeholders
 
 
 def fill_in(*texts, intent=intents.ROUTER6):
-    return places_of(intent, {"left": "Gi0/1", "right": "Gi0/2"}).lines(texts)
+    return find_places(intent, {"left": "Gi0/1", "right": "Gi0/2"}).lines(texts)
 
 
 def test_line_is_repeated_for_the_values_of_its_names():
@@ -236,14 +241,14 @@ LOAD = "CPU0: 35%\nCPU1: 5%\n 1,200 of 4,000 in use\nno route drops 7\nqueue dro
     ],
 )
 def test_figures_have_the_names_of_their_groups(pattern, text, expected):
-    assert figures([pattern], text) == expected
+    assert parse_figures([pattern], text) == expected
 
 
 def test_figures_make_the_common_shape():
     watched = [{"command": "show x", "pattern": p} for p in (BUSY, TABLE, LOSSES)]
     readings = make(telemetry=watched).telemetry(intents.ROUTER6)
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
-    shape = shaped(
+    shape = summarize_samples(
         [Sample({n: r.parse(t) for n, r in readings.items()}, at, readings)
          for at, t in enumerate(texts)]
     )  # fmt: skip
@@ -287,7 +292,7 @@ def test_sessions_are_the_first_group_or_the_match(pattern, expected):
     ],
 )  # fmt: skip
 def test_groups_select_the_reading(pattern, reading):
-    assert reading_of(pattern) == reading
+    assert find_reading(pattern) == reading
 
 
 @pytest.mark.parametrize("pattern", ["x", "(?P<load>x)", "(?P<core>x)", "(?P<busy>x)(?P<used>x)"])
@@ -460,16 +465,16 @@ def test_platform_is_an_installed_one(tmp_path, monkeypatch):
     with monkeypatch.context() as without:
         without.setattr("importlib.util.find_spec", lambda name: None)
         with expect_error("unknown-platform") as info:
-            manners_of("no_such")
+            get_manners("no_such")
     assert "network-cli" in info.value.hint
     place = tmp_path / "scrapli" / "definitions"
     place.mkdir(parents=True)
     (tmp_path / "scrapli" / "__init__.py").write_text("raise RuntimeError('not imported')\n")
     (place / "fake_os.yaml").write_text(DEFINITION)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert manners_of("fake_os")["open"] == ["term len 0"]
+    assert get_manners("fake_os")["open"] == ["term len 0"]
     with expect_error("unknown-platform", mentions="no_such") as unknown:
-        manners_of("no_such")
+        get_manners("no_such")
     assert "fake_os" in unknown.value.hint
 
 
@@ -699,7 +704,9 @@ def test_script_runs_the_program_and_holds_no_password(monkeypatch):
     driver = make(ssh={"host": "192.0.2.9", "ask_password": True})
     session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)
     program = session.undo_program
-    script = undo_script(Record("me", "", "network-cli", "x", "now", "/x", STEPS, program=program))
+    script = build_undo_script(
+        Record("me", "", "network-cli", "x", "now", "/x", STEPS, program=program)
+    )
     assert "s3cret" not in script + str(driver.options)
     assert "replace" in script
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)

@@ -65,7 +65,7 @@ PFCTL_SI = read_captured("openbsd-pfctl-si.txt")
 
 
 def ruleset(intent, **options):
-    return openbsd_pf.ruleset(intent, openbsd_pf.OpenBsdOptions(**options))
+    return openbsd_pf.format_ruleset(intent, openbsd_pf.OpenBsdOptions(**options))
 
 
 def parsed(text, *flags):
@@ -148,11 +148,13 @@ def test_the_way_back_by_a_default_route_as_it_is_printed():
         read_captured("openbsd-route-get-default.txt"),
         read_captured("openbsd-route-get-default6.txt"),
     )
-    way = openbsd.way_back("10.9.9.2", four)
+    way = openbsd.parse_route_back("10.9.9.2", four)
     assert way == "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"
-    way = openbsd.way_back("2001:db8::9", six)
+    way = openbsd.parse_route_back("2001:db8::9", six)
     assert way == "client 2001:db8::9 matched ::/0 dev vio1"
-    assert openbsd.way_back("2001:db8::9", read_captured("openbsd-route-get-none.txt")) == ""
+    assert (
+        openbsd.parse_route_back("2001:db8::9", read_captured("openbsd-route-get-none.txt")) == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_the_way_back_by_a_default_route_as_it_is_printed():
 )
 def test_a_route_of_somebody_is_found_as_it_is_listed(net, line):
     """sbin/route/show.c:582 netname4: trailing octets without a bit of the prefix are left out."""
-    assert openbsd.listed(net) == line
+    assert openbsd.format_listed_network(net) == line
 
 
 def test_cores_are_named_singly_only_where_there_is_one():
@@ -178,12 +180,12 @@ def test_cores_are_named_singly_only_where_there_is_one():
     (sys/kern/kern_sysctl.c:677); the order is that of sys/sys/sched.h:81.
     """
     text = "hw.ncpuonline=1\nkern.cp_time=1,0,2,3,4,90\n"
-    assert openbsd.cpu(text) == {
+    assert openbsd.parse_cpu(text) == {
         "cpu0.idle": 90.0, "cpu0.softirq": 4.0, "cpu0.total": 100.0,
     }  # fmt: skip
-    four = openbsd.cpu(text.replace("line=1", "line=4"))
+    four = openbsd.parse_cpu(text.replace("line=1", "line=4"))
     assert four == {"mean_idle": 90.0, "mean_softirq": 4.0, "mean_total": 100.0}
-    assert openbsd.cpu("sysctl: third level name cp_time2 is invalid") == {}
+    assert openbsd.parse_cpu("sysctl: third level name cp_time2 is invalid") == {}
 
 
 # what pfctl -nvf prints of a file with a list of addresses and an anchor of another file
@@ -355,12 +357,12 @@ def test_what_a_running_system_printed_is_read():
     interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig.txt"))
     assert (interfaces["em1"].mac, interfaces["em1"].up) == ("02:00:00:00:02:01", True)
     assert addresses["em0"] == {"198.18.0.1", "fe80::ff:fe00:101", "2001:2::1"}
-    way = openbsd.way_back("198.20.1.1", read_captured("openbsd-route-get.txt"))
+    way = openbsd.parse_route_back("198.20.1.1", read_captured("openbsd-route-get.txt"))
     assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"
     lines = read_captured("openbsd-route-show.txt").splitlines()
     for net in ("198.20.0.0/15", "198.18.0.0/24", "198.19.0.2/32"):
-        assert any(line.startswith(openbsd.listed(net) + " ") for line in lines)
-    assert openbsd.cpu(read_captured("openbsd-sysctl.txt"))["cpu0.idle"] == 3760.0
+        assert any(line.startswith(openbsd.format_listed_network(net) + " ") for line in lines)
+    assert openbsd.parse_cpu(read_captured("openbsd-sysctl.txt"))["cpu0.idle"] == 3760.0
 
 
 @pytest.mark.parametrize("intent", [intents.nat44(), intents.nat64(), intents.ROUTER6])

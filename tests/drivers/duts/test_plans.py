@@ -13,12 +13,12 @@ from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import format_plan, plan_to_json
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.jool import PROGRAMS, program_of
+from v6t.drivers.duts.kinds.jool import PROGRAMS, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
-from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_store import Record, undo_script
+from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.undo_store import Record, build_undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.nptv6 import Nptv6
@@ -120,11 +120,11 @@ def test_every_line_is_shell(case):
 @each_case
 def test_the_undo_script_is_shell_and_does_nothing_before_the_first_step(case, tmp_path):
     _, plan = planned(case)
-    entries = tuple(undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
+    entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
     record = Record("me", "boot", case.driver, "x", "now", str(tmp_path), entries)
     assert Record.parse_json(record.to_json()) == record
     done = subprocess.run(
-        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
@@ -378,7 +378,7 @@ def test_a_missing_program_says_where_it_comes_from(name, program):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
-    case = next(c for c in CASES if c.driver == "jool" and program_of(c.intent) == program)
+    case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
     driver = make_driver("jool", case.options)
     facts = driver.example(case.intent)
     with expect_error("missing-program") as info:

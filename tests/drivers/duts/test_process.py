@@ -56,7 +56,7 @@ def test_all_that_ours_leads_are_ended(fate, tmp_path):
     """And no process that is not called so, though it has the group's number."""
     file = tmp_path / "pid"
     file.write_text("")
-    command = steps.background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
+    command = steps.build_background_command(str(file), 'sh -c "sleep 61 & sleep 62; true"')
     subprocess.run(["sh", "-c", command], check=True)
     until(lambda: file.read_text().strip(), "its number")
     leader = int(file.read_text())
@@ -100,9 +100,9 @@ def test_one_that_does_not_end_is_told(tmp_path):
 def test_nothing_runs_whose_number_could_not_be_kept(tmp_path):
     """On a full disk a file is made, and stays empty."""
     ran = tmp_path / "ran"
-    line = steps.background_command("/dev/full", f"touch {ran}") + " wait"
+    line = steps.build_background_command("/dev/full", f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert not ran.exists()
-    line = steps.background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
+    line = steps.build_background_command(str(tmp_path / "pid"), f"touch {ran}") + " wait"
     subprocess.run(["sh", "-c", line], check=True)
     assert ran.exists()

@@ -13,9 +13,9 @@ import pytest
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session import undo_store
-from v6t.drivers.duts.session.plan_steps import undo_deadline_s, undo_entry
+from v6t.drivers.duts.session.plan_steps import compute_undo_deadline_s, make_undo_entry
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.shell import tracked_command
+from v6t.drivers.duts.session.shell import track_command
 from v6t.drivers.duts.session.transaction import UNKNOWN_UNDO_DEADLINE_S
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
@@ -24,8 +24,8 @@ from v6t.drivers.duts.session.undo_store import (
     UNDO_DEADLINE_S,
     Record,
     UndoStore,
-    here_document,
-    undo_script,
+    build_undo_script,
+    format_here_document,
 )
 from v6t.drivers.transport.here import HereTransport
 
@@ -44,17 +44,17 @@ from .intents import ROUTER4
     ids=["pipeline", "list", "command", "lines"],
 )
 def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
-    entry = undo_entry(1, Step("true", "an example", undo=undo), "")
+    entry = make_undo_entry(1, Step("true", "an example", undo=undo), "")
     record = Record("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
     (tmp_path / PROGRESS).write_text("1\n")
     done = subprocess.run(
-        ["sh"], input=undo_script(record), capture_output=True, text=True, check=False
+        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
     (tmp_path / "a").unlink()
     again = subprocess.run(
-        ["sh"], input=undo_script(replace(record, owner="you")), capture_output=True, text=True,
+        ["sh"], input=build_undo_script(replace(record, owner="you")), capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert again.returncode == 0
@@ -62,13 +62,13 @@ def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
 
 
 def test_a_command_reads_its_own_input_or_none():
-    assert here_document("cat", "") == "cat </dev/null"
+    assert format_here_document("cat", "") == "cat </dev/null"
     for command, text, said in (
         ("cat", "x\n", "x\n"),
         ("cat | cat", "", ""),
         ("cat; cat", "x", "x\n"),
     ):
-        shell = here_document(command, text)
+        shell = format_here_document(command, text)
         done = subprocess.run(
             ["sh", "-c", shell], input="not this", capture_output=True, text=True, check=False
         )
@@ -92,8 +92,8 @@ def undo_deadline_of(place, *, damaged=False):
     place.mkdir()
     slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
     record = Record(
-        *("me", "", "command", "x", "now", str(place), (undo_entry(1, slow, ""),)),
-        deadline_s=undo_deadline_s([slow]),
+        *("me", "", "command", "x", "now", str(place), (make_undo_entry(1, slow, ""),)),
+        deadline_s=compute_undo_deadline_s([slow]),
     )
     transport = Timed()
     UndoStore(transport, str(place)).write(record)
@@ -118,9 +118,9 @@ def test_where_no_record_says_how_long_it_takes_it_may_take_long(tmp_path):
 
 def test_only_steps_that_are_slow_make_taking_back_longer():
     quick, slow = Step("true", "x", undo="true"), Step("true", "x", undo="true", deadline_s=100)
-    assert undo_deadline_s([quick] * 50) == UNDO_DEADLINE_S
-    assert undo_deadline_s([quick, slow, slow]) == UNDO_DEADLINE_S + 200
-    assert undo_deadline_s([replace(slow, undo="")]) == UNDO_DEADLINE_S
+    assert compute_undo_deadline_s([quick] * 50) == UNDO_DEADLINE_S
+    assert compute_undo_deadline_s([quick, slow, slow]) == UNDO_DEADLINE_S + 200
+    assert compute_undo_deadline_s([replace(slow, undo="")]) == UNDO_DEADLINE_S
 
 
 # --------------------------------------- what v6t was stopped in goes on on the device
@@ -138,16 +138,14 @@ class Device:
         self.place = place
         self.shell = shell
         self.begun = []
-        entry = undo_entry(1, Step("true", "an example", undo=TAKEN_BACK), "")
+        entry = make_undo_entry(1, Step("true", "an example", undo=TAKEN_BACK), "")
         self.record = Record("me", "boot", "command", "x", "now", str(place), (entry,))
-        (place / SCRIPT).write_text(undo_script(self.record))
+        (place / SCRIPT).write_text(build_undo_script(self.record))
         (place / PROGRESS).write_text("1\n")
 
     def begin(self, command):
         """The step, whose v6t is not there any more."""
-        step = self.start(
-            "sh", "-c", f"cd {self.place}\n{tracked_command(str(self.place), command)}"
-        )
+        step = self.start("sh", "-c", f"cd {self.place}\n{track_command(str(self.place), command)}")
         until(lambda: self.read("doing").startswith(f"{step.pid}\n"), "the step")
         return step
 
@@ -198,7 +196,7 @@ def test_a_step_that_comes_to_its_end_is_waited_for(device):
 
 def test_a_step_that_hangs_is_ended_with_all_that_is_under_it(device, monkeypatch):
     monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
-    (device.place / SCRIPT).write_text(undo_script(device.record))
+    (device.place / SCRIPT).write_text(build_undo_script(device.record))
     wait = "until [ -e go ]; do sleep 0.1; done; touch late"
     step = device.begin(f"touch a; (({wait}) & {wait}) & {wait}")
     device.undo()
@@ -220,7 +218,7 @@ def test_a_number_that_is_anothers_now_is_left_alone(device):
     others = [
         device.start("sleep", "60"),
         device.start(
-            "sh", "-c", f"sleep 60; {tracked_command(str(device.place / 'part-b'), 'true')}"
+            "sh", "-c", f"sleep 60; {track_command(str(device.place / 'part-b'), 'true')}"
         ),
     ]
     for other in others:
@@ -250,7 +248,7 @@ def test_an_undo_that_waits_for_a_step_gives_way_to_another(device):
 
 def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, monkeypatch):
     monkeypatch.setattr(undo_store, "STEP_PATIENCE_S", 0)
-    (device.place / SCRIPT).write_text(undo_script(device.record))
+    (device.place / SCRIPT).write_text(build_undo_script(device.record))
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()
     until(lambda: device.files == {"back"}, "the end of undo.sh")

@@ -12,7 +12,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import Heartbeat, Lock
-from v6t.drivers.duts.session.plan_steps import undo_entry
+from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.undo_store import DamagedRecord
 from v6t.tests.expect import expect_error
@@ -229,7 +229,7 @@ def test_s13_a_directory_of_ones_own_is_closed_to_others(made, server, device):
 
 def test_s14_what_a_device_says_is_never_a_place_to_fill():
     said = "'{words}'; {old}"
-    undo = undo_entry(1, Step("true", "x", undo="put {old} and {words}"), said)
+    undo = make_undo_entry(1, Step("true", "x", undo="put {old} and {words}"), said)
     assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session import shell
-from v6t.drivers.duts.session.connection import lock_script
-from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.shell import tracked_command
-from v6t.drivers.duts.session.undo_store import Record, timer_script, undo_script
+from v6t.drivers.duts.session.connection import build_lock_script
+from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.shell import track_command
+from v6t.drivers.duts.session.undo_store import Record, build_timer_script, build_undo_script
 
 from .field import until
 
@@ -49,7 +49,9 @@ def test_generated_undo_script_passes_shellcheck():
     step = Step(
         "true", "an interface", undo="ip link del x", read="ip link show x", is_gone="false"
     )
-    text = undo_script(Record("me", "", "d", "t", "now", "/run/v6t", (undo_entry(1, step, ""),)))
+    text = build_undo_script(
+        Record("me", "", "d", "t", "now", "/run/v6t", (make_undo_entry(1, step, ""),))
+    )
     # what the plan and the programs do not use, and functions that are called by their number
     run_shellcheck(
         text.replace("#!/bin/sh\n", "#!/bin/sh\n# shellcheck disable=SC2317,SC2329,SC2046,SC2086\n")
@@ -71,7 +73,7 @@ def start(sh, text, **streams):
 
 
 def take_lock(sh, place, owner):
-    process = start(sh, lock_script(str(place), owner))
+    process = start(sh, build_lock_script(str(place), owner))
     return process, process.stdout.readline().strip()
 
 
@@ -118,7 +120,7 @@ def begin_timer(sh, place, undo):
     (place / "undo.sh").write_text(undo)
     (place / "guard").mkdir()
     (place / "guard/token").write_text("token\n")
-    return start(sh, timer_script(str(place), "token", 2))
+    return start(sh, build_timer_script(str(place), "token", 2))
 
 
 def test_timer_undoes_everything_after_silence(sh, tmp_path):
@@ -133,7 +135,7 @@ def test_timer_with_a_deadline_does_not_wait_for_silence(sh, tmp_path):
     (tmp_path / "undo.sh").write_text("echo undone >state\n")
     (tmp_path / "guard").mkdir()
     (tmp_path / "guard/token").write_text("token\n")
-    script = timer_script(str(tmp_path), "token", 2, deadline=True)
+    script = build_timer_script(str(tmp_path), "token", 2, deadline=True)
     beats = subprocess.Popen(
         [*sh, "-c", f"n=0; while sleep 0.2; do n=$((n + 1)); echo $n >{tmp_path}/beat; done"]
     )
@@ -207,7 +209,7 @@ def test_start_of_a_process_is_read(line, start, sh):
 def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     """OpenBSD has no /proc."""
     stub = 'cat() { case $1 in /proc/*) false ;; *) command cat "$@" ;; esac; }\n'
-    note = stub + tracked_command(str(tmp_path), "sleep 60")
+    note = stub + track_command(str(tmp_path), "sleep 60")
     if sh == ["busybox", "sh"]:
         pytest.skip("its ps cannot select a process")
     process = start(sh, note, start_new_session=True)

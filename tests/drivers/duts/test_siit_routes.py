@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.addresses import through_translator
+from v6t.drivers.duts.kinds.addresses import find_translated_networks
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.siit import Siit, SiitParams
 
@@ -56,7 +56,7 @@ def exits_of(technology: Siit) -> dict[Any, set[str]]:
     for side in ("left", "right"):
         for net in getattr(intent, side).routes:
             exits.setdefault(net, set()).add(side)
-    for nets in through_translator(intent):
+    for nets in find_translated_networks(intent):
         for net in nets:
             exits.setdefault(net, set()).add(TRANSLATOR)
     return exits

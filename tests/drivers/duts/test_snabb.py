@@ -8,7 +8,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.settings import Flags
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.shape import shaped
+from v6t.drivers.duts.shape import summarize_samples
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 
@@ -70,7 +70,7 @@ def test_frames_that_it_does_not_fetch_are_counted_and_are_its_own():
             bed.left.send(frame)
         samples.append(bed.session.read())
         shell.run(f"kill -CONT {worker}")
-    told = shaped(samples)
+    told = summarize_samples(samples)
     assert told.polls and told.cores
     assert told.drops["sockets dropped"] > 1000
     verdict = judge_device(samples, lost=3000)

@@ -13,8 +13,14 @@ from v6t import drivers
 from v6t.drivers.duts.os.linux import has_settings
 from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_members
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.plan_steps import Difference, StepState, comparison_lines
-from v6t.drivers.duts.steps import background_command, config_file, daemon, owned, setting
+from v6t.drivers.duts.session.plan_steps import Difference, StepState, format_comparison
+from v6t.drivers.duts.steps import (
+    build_background_command,
+    create_object,
+    set_value,
+    start_daemon,
+    write_config_file,
+)
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat44 import Nat66
 
@@ -72,9 +78,9 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
         Difference(3, "reload", StepState.UNREADABLE),
     ]
     different = ["2. queue: to change", "    found '8'", "    wanted 7"]
-    assert comparison_lines(steps, every=False) == different
+    assert format_comparison(steps, every=False) == different
     lines = ["1. mtu: present", *different, "3. reload: has no read-back"]
-    assert comparison_lines(steps, every=True) == lines
+    assert format_comparison(steps, every=True) == lines
 
 
 @pytest.mark.parametrize(
@@ -91,18 +97,18 @@ def test_want_compares_whole_members_and_lines(want, right, wrong):
 
 
 def test_setting_writes_the_present_value_back():
-    step = setting("tool mtu VALUE", 1500, "x", read="look")
+    step = set_value("tool mtu VALUE", 1500, "x", read="look")
     assert (step.set, step.undo) == ("tool mtu 1500", "tool mtu {words}")
     assert step.existing is Existing.RESTORE
 
 
 def test_owned_object_that_exists_is_refused():
-    step = owned("create", "delete", "x", read="look", want=equals("it"))
+    step = create_object("create", "delete", "x", read="look", want=equals("it"))
     assert (step.set, step.undo, step.existing) == ("create", "delete", Existing.REFUSE)
 
 
 def test_config_file_reads_its_name_and_content(tmp_path):
-    step = config_file(f"{tmp_path}/f", "a\nb\n", "x")
+    step = write_config_file(f"{tmp_path}/f", "a\nb\n", "x")
     assert run(step.read) == ""
     run(step.set, step.text)
     assert step.check.checker(run(step.check.command)) is None
@@ -117,7 +123,7 @@ def test_config_file_reads_its_name_and_content(tmp_path):
 def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_path):
     pid = f"{tmp_path}/pid"
     probe = f"[ ! -s {pid} ] || echo ready"
-    step = daemon(background_command(pid, command), pid, "sleep", "x", probe=probe)
+    step = start_daemon(build_background_command(pid, command), pid, "sleep", "x", probe=probe)
     step = replace(step, want=equals("sleep\nready"))
     assert run(step.read) == ""
     run(step.set)
@@ -129,7 +135,7 @@ def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_p
 def test_daemon_that_has_ended_shows_the_end_of_its_log(tmp_path):
     (tmp_path / "pid").write_text("999999999\n")
     (tmp_path / "log").write_text("begins\nno space left\n")
-    step = daemon("x", f"{tmp_path}/pid", "named", "x", log=f"{tmp_path}/log")
+    step = start_daemon("x", f"{tmp_path}/pid", "named", "x", log=f"{tmp_path}/log")
     assert "no space left" in run(step.check.command)
 
 

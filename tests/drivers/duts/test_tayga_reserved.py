@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.tayga import version_numbers
+from v6t.drivers.duts.kinds.tayga import parse_version
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit import Siit, SiitParams
@@ -91,4 +91,4 @@ def test_tayga_refuses_a_reserved_dynamic_pool():
 
 
 def test_version_numbers_of_a_described_commit_end_before_the_hash():
-    assert version_numbers("0.9.6-16-g8a028c7") == (0, 9, 6, 16)
+    assert parse_version("0.9.6-16-g8a028c7") == (0, 9, 6, 16)

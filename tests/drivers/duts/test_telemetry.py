@@ -11,7 +11,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
-from v6t.drivers.duts.facts import linux_facts
+from v6t.drivers.duts.facts import parse_linux_facts
 from v6t.drivers.duts.kinds import jool_statistics, openbsd_pf, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import nat
@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import add_neighbors
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.telemetry import TelemetryWatcher, read_samples, watch_script
+from v6t.drivers.duts.session.telemetry import TelemetryWatcher, build_watch_script, read_samples
 from v6t.drivers.transport.process import ProcessHeld
 from v6t.tests.expect import expect_error
 
@@ -30,7 +30,7 @@ POOL = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
 
 def test_cores_of_proc_stat():
-    found = telemetry.cpu(read_captured("proc-stat.txt"))
+    found = telemetry.parse_cpu(read_captured("proc-stat.txt"))
     assert found["cpu0.idle"] == 1639652 + 1144
     assert found["cpu1.softirq"] == 28756
     assert found["cpu0.total"] == 326019 + 81788 + 74542 + 1639652 + 1144 + 28363 + 581
@@ -38,12 +38,12 @@ def test_cores_of_proc_stat():
 
 
 def test_softnet_counters_are_hexadecimal():
-    found = telemetry.softnet(read_captured("softnet_stat.txt"))
+    found = telemetry.parse_softnet(read_captured("softnet_stat.txt"))
     assert found == {"dropped": 0.0, "squeezed": 0x0C + 0x0E}
 
 
 def test_drops_of_an_interface():
-    found = telemetry.link(read_captured("ip-s-o-link.txt"))
+    found = telemetry.parse_link(read_captured("ip-s-o-link.txt"))
     assert found["rx.packets"] == 3
     assert found["tx.packets"] == 6
     assert found["rx.dropped"] == found["tx.errors"] == 0
@@ -57,7 +57,7 @@ def test_conntrack_statistics_are_summed_over_cores():
 
 def test_interfaces_of_a_linux():
     sections = {"system": "Linux 6.1", "links": read_captured("ip-j-link.json"), "user": "0"}
-    facts = linux_facts(sections, "6.1")
+    facts = parse_linux_facts(sections, "6.1")
     assert facts.interfaces["left"].mac == "02:00:00:00:01:01"
     assert facts.interfaces["right"].carrier
     assert facts.root
@@ -72,7 +72,7 @@ def test_interfaces_of_a_linux():
 )
 def test_what_is_no_linux_is_refused(sections, code):
     with expect_error(code):
-        linux_facts(sections, "")
+        parse_linux_facts(sections, "")
 
 
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
@@ -87,7 +87,7 @@ def test_jools_counters():
     text = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
     counted = {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}
     assert jool_statistics.statistics(text) == counted
-    assert jool_statistics.outcomes(text) == {
+    assert jool_statistics.parse_outcomes(text) == {
         "sessions": 200.0,
         "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
         "dropped (JSTAT_NEVER_SEEN)": 1.0,
@@ -135,7 +135,7 @@ unix-epoll-input                 polling            1000               0        
 
 
 def test_vectors_per_call_of_a_vpp():
-    found = vpp_outputs.runtime(f"Thread 0 vpp_main\n{RUNTIME}Thread 1 vpp_wk_0\n{RUNTIME}")
+    found = vpp_outputs.parse_runtime(f"Thread 0 vpp_main\n{RUNTIME}Thread 1 vpp_wk_0\n{RUNTIME}")
     assert found["node.ip6-map.vectors_per_call"] == 241.0
     assert found["thread1.node.ip6-map.calls"] == 100.0
     assert found["thread1.node.ip6-map.vectors"] == 24100.0
@@ -144,7 +144,7 @@ def test_vectors_per_call_of_a_vpp():
 
 def test_threads_and_quota_are_read():
     text = "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n"
-    assert telemetry.schedstat(text) == {
+    assert telemetry.parse_schedstat(text) == {
         **{"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0},
         **{"quota.periods": 9.0, "quota.throttled": 4.0},
     }
@@ -159,7 +159,7 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
     ) as leader:
         try:
             child = leader.stdout.readline().split()[0]
-            reading = telemetry.process(str(pid_file))
+            reading = telemetry.make_process_reading(str(pid_file))
             said = subprocess.run(
                 ["sh", "-c", reading.command], capture_output=True, text=True, check=True
             )
@@ -203,7 +203,7 @@ class Here:
 
 
 def watch_here(readings):
-    process = Here().hold(watch_script(readings, 0.01))
+    process = Here().hold(build_watch_script(readings, 0.01))
     return TelemetryWatcher(read_samples(process, readings), process.release)
 
 

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import equals, has_words
-from v6t.drivers.duts.session.plan_steps import undo_entry
-from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, Record, undo_script
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.session.plan_steps import make_undo_entry
+from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, Record, build_undo_script
+from v6t.drivers.duts.steps import create_object
 from v6t.drivers.lab.privilege import available
 from v6t.intent.device import LinkIntent
 
@@ -22,11 +22,11 @@ SIDE = LinkIntent(
     dict.fromkeys(HOSTS, "02:00:00:00:00:01"),
     {"198.51.100.0/24": "192.0.2.2"},
 )
-TUN = owned(
+TUN = create_object(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
     read=linux.read_link("tun9"), want=has_words("tun9"),
 )  # fmt: skip
-TABLE = owned(
+TABLE = create_object(
     "nft add table ip v6t", "nft delete table ip v6t", "a table",
     read="nft list tables | grep -x 'table ip v6t' || true", want=equals("table ip v6t"),
 )  # fmt: skip
@@ -58,7 +58,9 @@ STATE = (
     "ip -o addr | grep -v fe80; ip route; ip neigh show nud permanent; ip -o link | cut -d' ' -f2-5; "
     "sysctl net.ipv4.conf.all.rp_filter; nft list ruleset"
 )
-SYSCTL = linux.sysctl({"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}, "x")
+SYSCTL = linux.set_sysctls(
+    {"net.ipv4.conf.left.rp_filter": 2, "net.ipv4.conf.all.rp_filter": 2}, "x"
+)
 
 
 @pytest.mark.parametrize(
@@ -80,9 +82,9 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
     device, tmp_path, steps, loss
 ):
     before = device(STATE)
-    entries = [undo_entry(n, s, device(s.before)) for n, s in enumerate(steps, 1)]
+    entries = [make_undo_entry(n, s, device(s.before)) for n, s in enumerate(steps, 1)]
     record = Record("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
-    (tmp_path / SCRIPT).write_text(undo_script(record))
+    (tmp_path / SCRIPT).write_text(build_undo_script(record))
     for number, step in enumerate(steps, 1):
         device(step.set, step.text)
         with (tmp_path / PROGRESS).open("a") as progress:

@@ -13,13 +13,13 @@ from v6t.core.runs.bottleneck import (
     find_rate_above,
     split_samples,
 )
-from v6t.drivers.duts.bottleneck import Verdict, judge_device, verdict_of_all
+from v6t.drivers.duts.bottleneck import Verdict, combine_verdicts, judge_device
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.readings import Lost
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import shaped, shares_of
+from v6t.drivers.duts.shape import compute_core_shares, summarize_samples
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
@@ -40,7 +40,7 @@ def kernel(figures, seen_s=0.0):
 
 
 def grown(samples):
-    return shaped(samples).drops
+    return summarize_samples(samples).drops
 
 
 def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
@@ -65,7 +65,7 @@ def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
 
 
 def test_idle_time_is_kept_by_core_and_second():
-    assert shares_of(seconds(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
+    assert compute_core_shares(seconds(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
 
 
 def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
@@ -127,11 +127,11 @@ def test_vectors_are_counted_from_second_to_second_of_each_thread():
             "thread1.node.ip4-input.calls": 10.0 * n, "thread1.node.ip4-input.vectors": 2500.0 * n,
         }}, n) for n in range(1, 4)
     ]  # fmt: skip
-    assert shaped(samples).vectors_per_call == {"ip4-input": 250.0}
-    assert shaped(samples[:1]).vectors_per_call == {}
+    assert summarize_samples(samples).vectors_per_call == {"ip4-input": 250.0}
+    assert summarize_samples(samples[:1]).vectors_per_call == {}
     forgot = [*samples, Sample({"runtime": {
         "thread0.node.ip4-input.calls": 1.0, "thread0.node.ip4-input.vectors": 1.0}}, 4.0)]  # fmt: skip
-    assert shaped(forgot).vectors_per_call == {"ip4-input": 250.0}
+    assert summarize_samples(forgot).vectors_per_call == {"ip4-input": 250.0}
 
 
 def test_a_vpp_with_room_behind_a_tester_at_its_limit_is_excused():
@@ -139,7 +139,7 @@ def test_a_vpp_with_room_behind_a_tester_at_its_limit_is_excused():
     assert judge_device(vpp(241), TESTER).limited_by == "cpu"
     assert judge_device(vpp(44, drops=9), TESTER).limited_by == "queue"
     parts = {"CE": judge_device(vpp(44), TESTER), "PE": judge_device(seconds(50, 60), TESTER)}
-    assert verdict_of_all(parts).startswith("the tester limits")
+    assert combine_verdicts(parts).startswith("the tester limits")
 
 
 def test_a_rate_of_drops_is_no_number_of_drops():
@@ -167,11 +167,11 @@ def test_a_vpp_without_ports_or_sessions_has_a_full_table():
 def test_two_devices_are_judged_together():
     busy, idle = Verdict("cpu", "busy", ()), Verdict("nothing here", "idle", ())
     stuck = Verdict("contention", "stuck", ())
-    assert verdict_of_all({"CE": busy}) == ""
-    assert verdict_of_all({"CE": busy, "PE": idle}).startswith("CE limits: ")
-    assert verdict_of_all({"CE": idle, "PE": stuck}).startswith("PE limits: ")
-    assert "CE and PE" in verdict_of_all({"CE": busy, "PE": busy})
-    assert "none of them" in verdict_of_all({"CE": idle, "PE": idle})
+    assert combine_verdicts({"CE": busy}) == ""
+    assert combine_verdicts({"CE": busy, "PE": idle}).startswith("CE limits: ")
+    assert combine_verdicts({"CE": idle, "PE": stuck}).startswith("PE limits: ")
+    assert "CE and PE" in combine_verdicts({"CE": busy, "PE": busy})
+    assert "none of them" in combine_verdicts({"CE": idle, "PE": idle})
 
 
 def test_a_verdict_is_printed_with_its_evidence():
@@ -207,9 +207,9 @@ def process(*shares, quota=(), idle=50):
 
 
 def test_the_busiest_thread_speaks_for_its_process():
-    told = shaped(process((10, 5), (40, 30), quota=(10, 4)))
+    told = summarize_samples(process((10, 5), (40, 30), quota=(10, 4)))
     assert told.process == {"run": 40.0, "wait": 30.0, "throttled": 40.0}
-    assert shaped(process()).process == {}
+    assert summarize_samples(process()).process == {}
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_what_is_said_of_several_devices_rests_on_each_verdict():
         (full, full): "CE and PE limit together: give one of them more cores and repeat",
     }
     for (ce, pe), words in told.items():
-        assert verdict_of_all({"CE": ce, "PE": pe}) == words
+        assert combine_verdicts({"CE": ce, "PE": pe}) == words
 
 
 def test_a_full_table_is_told_before_all_else():
@@ -288,7 +288,7 @@ def test_a_full_table_is_told_before_all_else():
         for n, s in enumerate(samples)
     ]
     found = judge_device(samples, "the tester: the device was not asked for more")
-    assert (found.limited_by, shaped(samples).table["full"]) == ("table", 100.0)
+    assert (found.limited_by, summarize_samples(samples).table["full"]) == ("table", 100.0)
     assert any("100 of 100" in line for line in found.evidence)
     assert "conntrack insert_failed: 14 more" in found.evidence
 
@@ -393,8 +393,8 @@ def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
         line = f"        80         ip4-map                 {words} of some kind        error\n"
         head = "   Count                  Node              Reason               Severity\n"
         told = (
-            vpp_outputs.errors(head + line),
-            vpp_outputs.errors(head + line.replace("80", "2", 1)),
+            vpp_outputs.parse_errors(head + line),
+            vpp_outputs.parse_errors(head + line.replace("80", "2", 1)),
         )
         ((reason, grew),) = [item for item in told[0].items() if item[0] != "reasons"]
         assert grew == 80 and VPP["errors"].lost(reason) == kind
@@ -460,9 +460,9 @@ def test_cores_that_poll_are_told_and_not_judged():
         assert "polls" in found.evidence[1]
         assert "softirq up to 7 %" in found.evidence[1]
         assert judge_device(polling(readings), TESTER, 0).limited_by == "tester"
-        told = shaped(polling(readings)).to_json()
+        told = summarize_samples(polling(readings)).to_json()
         assert told["polls"] and told["cores"]["cpu0"]["busy"] == 100.0
-    assert "polls" not in shaped(seconds(50)).to_json()
+    assert "polls" not in summarize_samples(seconds(50)).to_json()
 
 
 @pytest.mark.parametrize(
@@ -490,9 +490,9 @@ def test_a_vpps_clocks_are_told_per_packet_where_rounding_allows():
             "interfaces": {"rx.packets": 2 * calls, "host-left.rx_packets": calls},
         }, float(n), VPP)  # fmt: skip
 
-    assert shaped([at(0, 1000.0), at(1, 9000.0)]).per_packet == {"clocks": 200.0}
+    assert summarize_samples([at(0, 1000.0), at(1, 9000.0)]).per_packet == {"clocks": 200.0}
     # an hour before: three digits of all that do not tell the last second
-    assert shaped([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
+    assert summarize_samples([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
 
 
 def test_losses_that_the_device_does_not_count_are_not_put_on_it():
@@ -523,13 +523,13 @@ def test_counted_cycles_are_told_per_packet():
     samples = [
         kernel({"perf": figures, "link left": {"rx.packets": n * 5e4}}, float(n)) for n in range(3)
     ]
-    assert shaped(samples).per_packet == {"cycles": 400.0}
+    assert summarize_samples(samples).per_packet == {"cycles": 400.0}
     # what comes out of a translator's own interface has come in before
     inner = [
         kernel({**s.figures, "tun v6t-nat64": {"rx.packets": n * 5e4}}, s.seen_s)
         for n, s in enumerate(samples)
     ]
-    assert shaped(inner).per_packet == {"cycles": 400.0}
+    assert summarize_samples(inner).per_packet == {"cycles": 400.0}
 
 
 # ------------------------------------------------------------------ found and above

@@ -20,7 +20,7 @@ from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import shaped
+from v6t.drivers.duts.shape import summarize_samples
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
@@ -283,7 +283,7 @@ def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
             bed.left.send(bytes(frame / UDP(sport=2000 + n, dport=53) / b"many"))
         bed.through("forward", "198.18.0.2", "198.19.0.2", 2000, 53, b"once more")
         samples = [empty, Sample(bed.dut.report(), 1.0, known)]
-    verdict, told = judge_device(samples, lost=30), shaped(samples)
+    verdict, told = judge_device(samples, lost=30), summarize_samples(samples)
     assert told.table == {"used": 50, "limit": 50, "full": 100}
     assert verdict.limited_by == "table", verdict
     assert any("maximum sessions exceeded" in line for line in verdict.evidence)
@@ -309,7 +309,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
     assert "security check failed" in verdict.says
-    told = shaped(samples)
+    told = summarize_samples(samples)
     assert set(told.drops.values()) == {40.0}
     assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
     assert sum(told.reasons.values()) == 40
@@ -388,7 +388,7 @@ def test_its_telemetry_is_read():
         first = bed.session.read()
         for n in range(20):
             assert bed.through("forward", "198.18.0.2", "198.19.0.2", 5000, 53, b"again %d" % n)
-        told = shaped([first, bed.session.read()])
+        told = summarize_samples([first, bed.session.read()])
         assert told.polls and told.cores
         assert told.per_packet["clocks"] > 0
         assert told.drops == {}

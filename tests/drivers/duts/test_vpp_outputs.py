@@ -29,7 +29,7 @@ def test_its_version():
         {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     )
     assert facts.version == "26.06-release"
-    assert vpp_outputs.key(facts.version) == (26, 6)
+    assert vpp_outputs.parse_version(facts.version) == (26, 6)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(te
 
 
 def test_the_papers_domain():
-    (domain,) = vpp_outputs.domains(read_captured("vpp-show-map-domain.txt"))
+    (domain,) = vpp_outputs.parse_domains(read_captured("vpp-show-map-domain.txt"))
     assert domain == vpp_outputs.Domain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
@@ -125,14 +125,14 @@ def test_the_papers_domain():
 
 
 def test_thirty_packets_and_a_spoofed_one():
-    found = vpp_outputs.interface_counters(read_captured("vpp-show-interface.txt"))
+    found = vpp_outputs.parse_interface_counters(read_captured("vpp-show-interface.txt"))
     assert found["host-right.rx_packets"] == 30
     assert found["host-left.tx_packets"] == 31
     assert found["host-left.drops"] == 1
-    assert vpp_outputs.errors(read_captured("vpp-show-errors.txt")) == {
+    assert vpp_outputs.parse_errors(read_captured("vpp-show-errors.txt")) == {
         "ip6-map: decap security check failed": 1.0, "reasons": 4.0,
     }  # fmt: skip
-    load = vpp_outputs.runtime(read_captured("vpp-show-runtime.txt"))
+    load = vpp_outputs.parse_runtime(read_captured("vpp-show-runtime.txt"))
     assert load["thread0.node.ip4-map.calls"] == load["thread0.node.ip4-map.vectors"] == 30
     assert load["node.ip4-map.vectors_per_call"] == 1
     assert load["thread0.vector_rate_drop"] == pytest.approx(0.29164)
@@ -160,7 +160,7 @@ def test_its_interfaces_have_the_testbeds_addresses():
 
 
 def test_its_sessions():
-    assert vpp_outputs.nat44_sessions(read_captured("vpp-show-nat44-summary.txt")) == {
+    assert vpp_outputs.parse_nat44_sessions(read_captured("vpp-show-nat44-summary.txt")) == {
         "sessions": 7
     }
     (flush,) = make_plan("vpp", intents.nat44()).flush

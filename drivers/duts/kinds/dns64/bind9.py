@@ -33,7 +33,7 @@ class Bind9(Dns64Server):
     version_pattern = r"BIND (\d[\w.~+-]*)"
     process = "named"
 
-    def before_start(self, place: str) -> Sequence[Step]:
+    def prepare_start(self, place: str) -> Sequence[Step]:
         file = f"{place}/rndc.key"
         return (
             Step(

@@ -9,12 +9,12 @@ from typing import ClassVar
 from pydantic import Field
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.linux.telemetry import process
+from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, line_with, parsed, shorten
+from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, shorten
 from v6t.drivers.duts.readings import Lost, Reading, add_matches
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 from v6t.intent.families import Dns64Config
 
 
@@ -49,7 +49,7 @@ class Dns64Server(LinuxDriver):
     def stop(self, pid: str) -> str:
         return stop_process(pid, self.process)
 
-    def before_start(self, place: str) -> Sequence[Step]:
+    def prepare_start(self, place: str) -> Sequence[Step]:
         del place
         return ()
 
@@ -60,7 +60,9 @@ class Dns64Server(LinuxDriver):
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
             problem = f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}"
             instead = {"prefix": "2001:db8:64::/96"}
-            raise unsupported(problem, "set the plugin's parameter prefix", params=instead)
+            raise make_unsupported_error(
+                problem, "set the plugin's parameter prefix", params=instead
+            )
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
@@ -71,7 +73,7 @@ class Dns64Server(LinuxDriver):
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
                 {"Udp6?RcvbufErrors": Lost.QUEUE, "Udp6?InErrors": Lost.ALL},
             ),
-            "process": process(f"{self.options.state_dir}/dns/{self.name}.pid"),
+            "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -84,24 +86,26 @@ class Dns64Server(LinuxDriver):
             lines = output.splitlines()
             if not lines or lines[0] != self.process:
                 return f"{self.process} does not run; its last output is {shorten(output)}"
-            listens = line_with("\n".join(lines[1:]), socket) is not None
+            listens = find_line("\n".join(lines[1:]), socket) is not None
             return None if listens else f"{self.process} does not listen"
 
-        server = daemon(
+        server = start_daemon(
             f"cd {place} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
             pid,
             self.process,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            want=parsed(checker, f"{self.process}, listening"),
+            want=Want(f"{self.process}, listening", checker),
             log=log,
             stop=self.stop(pid),
         )
         steps = [
             *self.base(intent, facts),
-            directory(place, "a directory for the server's files"),
-            *self.before_start(place),
-            config_file(file, self.configuration(wanted, place), f"{self.title}: configuration"),
+            make_directory(place, "a directory for the server's files"),
+            *self.prepare_start(place),
+            write_config_file(
+                file, self.configuration(wanted, place), f"{self.title}: configuration"
+            ),
             server,
         ]
         notes = ("the cache is emptied before each trial",)

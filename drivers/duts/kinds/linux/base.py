@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts import way
+from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
-from v6t.drivers.duts.facts import LINUX, Facts, linux_facts, programs_section
-from v6t.drivers.duts.kinds.addresses import spare, two_ways
+from v6t.drivers.duts.facts import LINUX, Facts, make_programs_command, parse_linux_facts
+from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import filters, services, telemetry
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os import linux, linux_tuning
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import lacking
+from v6t.drivers.duts.refusals import make_missing_program_error
 
 SIDES = ("left", "right")
 ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
@@ -32,7 +32,7 @@ class LinuxDriver(Driver):
     options_model = LinuxOptions
     has_background_vlans = True
     programs: Mapping[str, str] = {}
-    """Programs needed beyond ip and sysctl, and where each comes from: see :func:`lacking`."""
+    """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
     program_source: ClassVar[str] = ""
     """Where the program that the option ``program`` names comes from; empty: there is no such option."""
     helpers: tuple[str, ...] = ()
@@ -62,18 +62,20 @@ class LinuxDriver(Driver):
         ssh = self.options.ssh
         return {
             **LINUX,
-            "way": way.survey(ssh.jump_addresses if ssh is not None else ()),
+            "way": management_path.make_survey_command(
+                ssh.jump_addresses if ssh is not None else ()
+            ),
             **linux_tuning.survey(self.options),
             "version": self.version_command,
-            "programs": programs_section(wanted),
+            "programs": make_programs_command(wanted),
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        facts = linux_facts(sections, "")
+        facts = parse_linux_facts(sections, "")
         own = getattr(self.options, "program", None)
         for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
             if program not in facts.programs:
-                raise lacking(program, source, named=program == own)
+                raise make_missing_program_error(program, source, named=program == own)
         return replace(facts, version=self.read_version(sections.get("version", "")))
 
     def read_version(self, text: str) -> str:
@@ -94,7 +96,7 @@ class LinuxDriver(Driver):
         check_interfaces(self.options, intent, facts)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        return telemetry.readings(self.port(intent, "left"), self.port(intent, "right"))
+        return telemetry.make_readings(self.port(intent, "left"), self.port(intent, "right"))
 
     def port(self, intent: Intent, side: str) -> str:
         """Return the interface that IP runs on: with a VLAN, the one created for it."""
@@ -119,30 +121,30 @@ class LinuxDriver(Driver):
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         if not self.has_filters:
             return ()
-        return filters.steps(intent, facts, self.all_ports(intent), count)
+        return filters.make_filters(intent, facts, self.all_ports(intent), count)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         # another route than the benchmark of live changes moves
-        return self.moved_route(intent, skip=int(intent.requirements.live_change))
+        return self.make_route_change(intent, skip=int(intent.requirements.live_change))
 
     def find_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
-        ways = two_ways(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None
         version, there, back = ways
-        net = spare(intent, version, skip=int(intent.requirements.live_change))
+        net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
         hops = {"there": there, "back": back}
         return services.run_bgp_speaker(facts, self.options.state_dir, version, str(net), hops)
 
-    def moved_route(self, intent: Intent, skip: int = 0) -> Change | None:
+    def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
         """Move a route between a host on the right and one on the left; None: no common IP version."""
-        ways = two_ways(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None
         version, (there, back) = ways[0], [f"via {host} dev {port}" for host, port in ways[1:]]
-        net, route = spare(intent, version, skip), f"ip -{version} route"
+        net, route = find_spare_network(intent, version, skip), f"ip -{version} route"
         return Change(
             "a route",
             add=f"{route} replace {net} {there} proto 86",
@@ -161,7 +163,9 @@ class LinuxDriver(Driver):
         steps: list[Step] = []
         if names := sorted(facts.learnt_default):
             why = "a forwarding host must go on learning its own default route"
-            steps.append(linux.sysctl({linux.conf_key(6, n, "accept_ra"): 2 for n in names}, why))
+            steps.append(
+                linux.set_sysctls({linux.format_conf_key(6, n, "accept_ra"): 2 for n in names}, why)
+            )
         steps += linux_tuning.tune(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)

@@ -8,10 +8,10 @@ from ipaddress import collapse_addresses, ip_address, ip_network, summarize_addr
 from typing import Any
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.addresses import spare, two_ways
-from v6t.drivers.duts.plan import Intent, Step, parsed, shorten
-from v6t.drivers.duts.refusals import lacking
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
+from v6t.drivers.duts.plan import Intent, Step, Want, shorten
+from v6t.drivers.duts.refusals import make_missing_program_error
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import LinkIntent
 
 TABLE = "inet v6t_filters"
@@ -20,7 +20,7 @@ TO = 100
 """What is added to the last number of a denied source for its destination."""
 
 
-def steps(
+def make_filters(
     intent: Intent,
     facts: Facts,
     ports: Mapping[str, str],
@@ -36,15 +36,17 @@ def steps(
             addressed to; None: they are addressed to the hosts of the other side.
     """
     if PROGRAM not in facts.programs:
-        raise lacking(PROGRAM, "nftables", ", which filters are made with")
-    ways = two_ways(intent, ports)
+        raise make_missing_program_error(PROGRAM, "nftables", ", which filters are made with")
+    ways = find_next_hops(intent, ports)
     if ways is None and not translated:
         return []
     lines = [f"table {TABLE} {{"]
     for side, other in (("left", "right"), ("right", "left")):
         to = [] if translated is None else list(translated[side])
         first = to[0].version if to else 4 if ways is None else ways[0]
-        rules = _chain(intent, first, getattr(intent, side), getattr(intent, other), count, to)
+        rules = _generate_chain(
+            intent, first, getattr(intent, side), getattr(intent, other), count, to
+        )
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -59,22 +61,22 @@ def steps(
         return None
 
     return [
-        owned(
+        create_object(
             "nft -f -",
             f"nft delete table {TABLE}",
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
             text=text,
             read=f"nft -s list table {TABLE} 2>/dev/null || true",
-            want=parsed(checker, f"{count} of each direction, in this order"),
+            want=Want(f"{count} of each direction, in this order", checker),
         )
     ]
 
 
-def _chain(
+def _generate_chain(
     intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
 ) -> Iterator[str]:
     """Yield rules that drop addresses without test packets, and those that accept the test."""
-    net = spare(intent, first)
+    net = find_spare_network(intent, first)
     before = (count - 1) // 2
     for number in range(1, count + 1):
         if number == before + 1:
@@ -83,17 +85,19 @@ def _chain(
                 if version == first:
                     destinations = list(collapse_addresses([*destinations, *to]))
                 if sources and destinations:
-                    yield _rule(version, _set(sources), _set(destinations), "accept")
+                    yield _format_rule(
+                        version, _format_set(sources), _format_set(destinations), "accept"
+                    )
         else:
-            yield _rule(first, str(net[number]), str(net[number + TO]), "drop")
+            yield _format_rule(first, str(net[number]), str(net[number + TO]), "drop")
 
 
-def _rule(version: int, source: str, destination: str, verdict: str) -> str:
+def _format_rule(version: int, source: str, destination: str, verdict: str) -> str:
     ip, protocol = ("ip6", " meta l4proto udp") if version == 6 else ("ip", "")
     return f"{ip} saddr {source} {ip} daddr {destination}{protocol} {verdict}"
 
 
-def _set(nets: list[Any]) -> str:
+def _format_set(nets: list[Any]) -> str:
     return f"{{ {', '.join(map(str, nets))} }}"
 
 
@@ -111,11 +115,14 @@ def _normalize(text: str) -> str:
     """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(
-        lambda match: f"{match[1]} {_set(_read((match[2] or match[3]).split(', ')))}", plain
+        lambda match: (
+            f"{match[1]} {_format_set(_parse_networks((match[2] or match[3]).split(', ')))}"
+        ),
+        plain,
     )
 
 
-def _read(texts: list[str]) -> list[Any]:
+def _parse_networks(texts: list[str]) -> list[Any]:
     networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import set_up
 from v6t.drivers.duts.plan import Change, Check, Step, equals, has_words
-from v6t.drivers.duts.refusals import lacking
-from v6t.drivers.duts.steps import config_file, daemon, directory, stop_process
+from v6t.drivers.duts.refusals import make_missing_program_error
+from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 
 AGENT, CLIENT = "snmpd", "snmpget"
 FORWARDING = ".1.3.6.1.2.1.4.1.0"
@@ -21,7 +21,7 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """Return the steps that start the agent, and the query."""
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
         if program not in facts.programs:
-            raise lacking(program, package, ", with which SNMP is spoken")
+            raise make_missing_program_error(program, package, ", with which SNMP is spoken")
     place = f"{state_dir}/snmp"
     file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
     # no port: one may be in use, and each query by UDP would be a connection in the device's table
@@ -37,9 +37,9 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
         "sleep 0.2; done"
     )
     return [
-        directory(place, "a directory for the agent's files"),
-        config_file(file, text, "the SNMP agent's configuration"),
-        daemon(start, pid, AGENT, "an SNMP agent of v6t's own"),
+        make_directory(place, "a directory for the agent's files"),
+        write_config_file(file, text, "the SNMP agent's configuration"),
+        start_daemon(start, pid, AGENT, "an SNMP agent of v6t's own"),
     ], query
 
 
@@ -48,18 +48,18 @@ def run_bgp_speaker(
 ) -> tuple[list[Step], Change]:
     """Run BIRD as the device's router and BIRD as its neighbor, which moves a route between two ways."""
     if not {DAEMON, ASKED} <= facts.programs:
-        raise lacking(DAEMON, "bird2", ", with which BGP is spoken")
+        raise make_missing_program_error(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"
     parts = {
         "router": f"protocol kernel {{ {family} {{ import none; "
         'export where proto = "neighbour"; }; }\n'
-        f"protocol bgp neighbour {{\n  {_session(ROUTER, SPEAKER)}\n"
+        f"protocol bgp neighbour {{\n  {_format_session(ROUTER, SPEAKER)}\n"
         f"  {family} {{ import all; export none; }};\n}}\n",
         "speaker": "".join(
             f"protocol static {name} {{ disabled; {family}; route {net} via {host}; }}\n"
             for name, (host, _) in ways.items()
         )
-        + f"protocol bgp neighbour {{\n  {_session(SPEAKER, ROUTER)}\n"
+        + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
     }
     all_steps = [set_up("lo", "the speaker is reached over it")]
@@ -101,7 +101,9 @@ def run_bgp_speaker(
     return all_steps, change
 
 
-def _session(own: tuple[str, int], other: tuple[str, int]) -> str:  # which keeps the next hop
+def _format_session(
+    own: tuple[str, int], other: tuple[str, int]
+) -> str:  # which keeps the next hop
     return (
         f"local {own[0]} port {own[1]} as {AS}; neighbor {other[0]} port {other[1]} as {AS}; "
         "connect delay time 1; connect retry time 1; error wait time 1, 2;"
@@ -112,8 +114,8 @@ def _start_bird(state_dir: str, role: str, number: int, family: str, text: str) 
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     return [
-        config_file(file, head + text, f"BIRD's configuration, {role}"),
-        daemon(
+        write_config_file(file, head + text, f"BIRD's configuration, {role}"),
+        start_daemon(
             f"{DAEMON} -c {file} -s {socket} -P {pid}",
             pid,
             DAEMON,

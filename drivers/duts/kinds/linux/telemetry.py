@@ -24,12 +24,12 @@ LINK_LOSSES = {"[rt]x[.](errors|dropped|overrun|missed)": Lost.QUEUE}
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
-def readings(*ports: str) -> dict[str, Reading]:
+def make_readings(*ports: str) -> dict[str, Reading]:
     """Return readings of cores, softnet, drops of these interfaces, and the counters of the processor."""
     found = {
-        "cpu": cores(),
+        "cpu": make_core_reading(),
         "softnet": Reading(
-            "cat /proc/net/softnet_stat", softnet, SOFTNET, losses={"dropped": Lost.QUEUE}
+            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET, losses={"dropped": Lost.QUEUE}
         ),
         "perf": Reading(
             PERF,
@@ -40,26 +40,26 @@ def readings(*ports: str) -> dict[str, Reading]:
         ),
     }
     for port in ports:
-        found[f"link {port}"] = link_reading(port)
+        found[f"link {port}"] = make_link_reading(port)
     return found
 
 
-def cores(*, polls: bool = False) -> Reading:
+def make_core_reading(*, polls: bool = False) -> Reading:
     """Read the time of each core."""
-    return Reading("cat /proc/stat", cpu, CORES, polls=polls)
+    return Reading("cat /proc/stat", parse_cpu, CORES, polls=polls)
 
 
-def link_reading(port: str, what: str = "") -> Reading:
+def make_link_reading(port: str, what: str = "") -> Reading:
     """Read packets and drops of an interface."""
     words = (
         "the kernel's counters of the interface: packets; frames with errors, dropped, missed, overrun, "
         "by direction"
     )
     means = f"{words}; {what}" if what else words
-    return Reading(f"ip -s -o link show dev {port}", link, means, LINK_LOSSES)
+    return Reading(f"ip -s -o link show dev {port}", parse_link, means, LINK_LOSSES)
 
 
-def process(pid_file: str) -> Reading:
+def make_process_reading(pid_file: str) -> Reading:
     """Read how long the threads of a process and its children ran and waited, and its quota."""
     return Reading(
         f"p=$(cat {pid_file}) || exit 0; "
@@ -67,14 +67,14 @@ def process(pid_file: str) -> Reading:
         'echo "${t##*/} $(cat $t/schedstat 2>/dev/null)"; done; '
         "while IFS=: read -r n kind path; do case ,$kind, in ,,) d=;; *,cpu,*) d=/$kind;; *) continue;; "
         "esac; cat /sys/fs/cgroup$d$path/cpu.stat; done </proc/$p/cgroup; true",
-        schedstat,
+        parse_schedstat,
         "of each thread of the process, and of those it forked, nanoseconds that it ran, and that it was "
         "ready to run and was not let (`/proc/PID/task/*/schedstat`); of its cgroup's quota the periods, and "
         "those in which it was held back (`cpu.stat`, where the device shows it)",
     )
 
 
-def schedstat(text: str) -> Mapping[str, float]:
+def parse_schedstat(text: str) -> Mapping[str, float]:
     """Parse ``283.run_ns``, ``283.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -99,7 +99,7 @@ def parse_perf(text: str) -> Mapping[str, float]:
     return found
 
 
-def cpu(text: str) -> Mapping[str, float]:
+def parse_cpu(text: str) -> Mapping[str, float]:
     """Parse ticks of each core in ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
     found: dict[str, float] = {}
     for line in text.splitlines():
@@ -114,7 +114,7 @@ def cpu(text: str) -> Mapping[str, float]:
     return found
 
 
-def softnet(text: str) -> Mapping[str, float]:
+def parse_softnet(text: str) -> Mapping[str, float]:
     """Sum frames dropped before the stack, and exhausted budgets, of all cores."""
     rows = [line.split() for line in text.splitlines() if _HEX.fullmatch(line.strip())]
     return {
@@ -123,7 +123,7 @@ def softnet(text: str) -> Mapping[str, float]:
     }
 
 
-def link(text: str) -> Mapping[str, float]:
+def parse_link(text: str) -> Mapping[str, float]:
     r"""Parse packets and drops of ``ip -s -o link`` (its lines are joined by backslashes)."""
     found: dict[str, float] = {}
     lines = [line.split() for line in text.split("\\")]

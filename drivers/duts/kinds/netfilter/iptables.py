@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Intent, Plan, Step, has_lines
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import Nat44Config, NptConfig
 
 COMMENT = "-m comment --comment v6t"
@@ -33,14 +33,14 @@ class Iptables(NetfilterNat):
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
         return [
-            _rule(pool, net, port, name)
+            _add_rule(pool, net, port, name)
             for name in nat.PROTOCOLS
             for pool in pools
             for net in pool.inside
         ]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
+        pool, port = nat.get_pool(intent, self.version, self.limits), self.port(intent, "right")
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
@@ -48,7 +48,7 @@ class Iptables(NetfilterNat):
         def rule(low: int) -> str:
             target = f"{pool.span}:{low}-{pool.high}"
             return (
-                f"-s {spare(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
+                f"-s {find_spare_network(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
                 f"-j SNAT --to-source {target}"
             )
 
@@ -63,14 +63,14 @@ class Iptables(NetfilterNat):
         )
 
 
-def _rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
+def _add_rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
     target = pool.target if protocol in nat.PORTED else pool.span
     rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
     create = f"iptables -w -t nat -A POSTROUTING {rule}"
     delete = f"iptables -w -t nat -D POSTROUTING {rule}"
     why = f"translate the {protocol.upper()} connections of {net}"
     read = f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true"
-    return owned(create, delete, why, read=read, want=has_lines(f"-A POSTROUTING {rule}"))
+    return create_object(create, delete, why, read=read, want=has_lines(f"-A POSTROUTING {rule}"))
 
 
 class Ip6tablesNpt(LinuxDriver):
@@ -90,20 +90,20 @@ class Ip6tablesNpt(LinuxDriver):
         inside, outside = str(npt.internal), str(npt.external)
         port = self.port(intent, "right")
         rules = [
-            _prefix_rule("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
-            _prefix_rule("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
+            _add_prefix_rule("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
+            _add_prefix_rule("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
         ]
         notes = ("packets whose source is not of the inside are forwarded as they are",)
         return self.finish(facts, [*self.base(intent, facts), *rules], notes=notes)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        return self.moved_route(intent)
+        return self.make_route_change(intent)
 
 
-def _prefix_rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
+def _add_prefix_rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
     rule = f"{chain} {match} {COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
     create = f"ip6tables -w -t mangle -A {rule}"
     delete = f"ip6tables -w -t mangle -D {rule}"
     why = f"translate {old} to {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
-    return owned(create, delete, why, read=read, want=has_lines(f"-A {rule}"))
+    return create_object(create, delete, why, read=read, want=has_lines(f"-A {rule}"))

@@ -15,11 +15,11 @@ from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import sysctl
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, line_with, parsed, passes, shorten
+from v6t.drivers.duts.os.linux import set_sysctls
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, find_line, passes, shorten
 from v6t.drivers.duts.readings import Lost, Reading, add_matches
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import daemon, stop_process
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
 COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
@@ -99,13 +99,15 @@ class Pool:
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
 
 
-def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
+def get_pool(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     """Return clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
             hint = f"leave {name} at 0, or take another driver"
-            raise unsupported(f"this device cannot configure {name}", hint, params={name: 0})
+            raise make_unsupported_error(
+                f"this device cannot configure {name}", hint, params={name: 0}
+            )
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:
@@ -117,7 +119,7 @@ def pool_of(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 
 
-def shares(pool: Pool, intent: Intent) -> list[Pool]:
+def divide_pool(pool: Pool, intent: Intent) -> list[Pool]:
     """Divide a pool: one share for all clients, or a block of ports for each client."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
@@ -134,7 +136,7 @@ def shares(pool: Pool, intent: Intent) -> list[Pool]:
     return pools
 
 
-def sessions_wanted(given: int, intent: Intent) -> int:
+def count_required_sessions(given: int, intent: Intent) -> int:
     """Return the connections that the device must hold; 0 if there is no number."""
     needed = intent.requirements.sessions
     if 0 < given < needed:
@@ -147,7 +149,7 @@ def sessions_wanted(given: int, intent: Intent) -> int:
     return given or needed
 
 
-def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
+def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
     """Set timeouts longer than any test, and make room for all connections."""
     timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
@@ -159,8 +161,8 @@ def conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[S
         why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
     else:
         why = "connections live longer than any test: expiry would look like loss"
-    steps = [sysctl({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    return steps + _enlarge_table(facts, sessions_wanted(options.sessions, intent))
+    steps = [set_sysctls({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
+    return steps + _enlarge_table(facts, count_required_sessions(options.sessions, intent))
 
 
 def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
@@ -193,7 +195,7 @@ def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
         ),
         undo=f"echo {{old}} >{file}",
     )
-    maximum = sysctl({f"{_SYSCTL}max": size}, f"room for {wanted} connections")
+    maximum = set_sysctls({f"{_SYSCTL}max": size}, f"room for {wanted} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
@@ -201,7 +203,7 @@ _NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have
 """The last words of ``conntrack -L``, on its standard error: without them it has listed nothing."""
 
 
-def flush(inside: Sequence[str]) -> tuple[Step, ...]:
+def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the clients' connections, and nobody else's."""
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
@@ -216,12 +218,12 @@ def flush(inside: Sequence[str]) -> tuple[Step, ...]:
             )
         return None
 
-    proof = Check(left, parsed(checker, "no connection"))
+    proof = Check(left, Want("no connection", checker))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=300.0),)
 
 
-def logging(options: ConntrackOptions) -> list[Step]:
+def log_connections(options: ConntrackOptions) -> list[Step]:
     """Log each connection that begins, if the options ask for it."""
     if not options.log_connections:
         return []
@@ -233,11 +235,13 @@ def logging(options: ConntrackOptions) -> list[Step]:
     )
     stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err"
     return [
-        daemon(start, pid, "conntrack", "every connection that begins has its record", stop=stop)
+        start_daemon(
+            start, pid, "conntrack", "every connection that begins has its record", stop=stop
+        )
     ]
 
 
-def reading() -> Reading:
+def count_connections() -> Reading:
     """Read the number of connections from a counter."""
     parse = add_matches(r"\A\s*(\d+)\s*\Z", "sessions")
     return Reading(f"cat {COUNT}", parse, "connections that the device counts")
@@ -250,7 +254,7 @@ LIMITS = (
 )
 
 
-def table(log: str = "") -> Reading:
+def read_limits(log: str = "") -> Reading:
     """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
     names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
@@ -258,7 +262,7 @@ def table(log: str = "") -> Reading:
     return Reading(f"sysctl {names}{counted}", parse)
 
 
-def statistics() -> Reading:
+def read_statistics() -> Reading:
     """Read the connections that the kernel could not create, by reason."""
     return Reading(
         "conntrack -S",
@@ -270,7 +274,7 @@ def statistics() -> Reading:
     )
 
 
-def occupancy() -> Reading:
+def read_occupancy() -> Reading:
     """Read how full the kernel's table is: ``used``, ``limit``."""
     return Reading(
         f"cat {COUNT} {COUNT.replace('_count', '_max')}",
@@ -296,17 +300,17 @@ class ConntrackDevice(LinuxDriver):
         return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        return reading()
+        return count_connections()
 
     def table(self, intent: Intent) -> Reading | None:
-        return table(self.options.log)
+        return read_limits(self.options.log)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
             **super().telemetry(intent),
-            "sessions": reading(),
-            "table": occupancy(),
-            "conntrack": statistics(),
+            "sessions": count_connections(),
+            "table": read_occupancy(),
+            "conntrack": read_statistics(),
         }
 
 
@@ -333,18 +337,18 @@ class NetfilterNat(ConntrackDevice):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
         listed = facts.sections.get("forward", "")
-        if self.forward is not None and line_with(listed, self.forward[1]) is not None:
+        if self.forward is not None and find_line(listed, self.forward[1]) is not None:
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        pool = pool_of(intent, self.version, self.limits)
+        pool = get_pool(intent, self.version, self.limits)
         steps = [
             *self.base(intent, facts),
-            *self.rules(shares(pool, intent), self.port(intent, "right")),
-            *conntrack(self.options, intent, facts),
-            *logging(self.options),
+            *self.rules(divide_pool(pool, intent), self.port(intent, "right")),
+            *configure_conntrack(self.options, intent, facts),
+            *log_connections(self.options),
         ]
         notes = ("source ports within the range are kept where they are free",)
-        return self.finish(facts, steps, flush(pool.inside), notes=notes)
+        return self.finish(facts, steps, delete_connections(pool.inside), notes=notes)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
 from v6t.drivers.duts.plan import Change, Intent, Step, Want, shorten
-from v6t.drivers.duts.steps import config_file, owned
+from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
 LIVE = "v6t-beside"
@@ -35,13 +35,13 @@ class Nftables(NetfilterNat):
         return translate_sources(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = nat.pool_of(intent, self.version, self.limits), self.port(intent, "right")
-        net = str(spare(intent, self.version))
-        chain = f"{_family(net)} v6t post"
+        pool, port = nat.get_pool(intent, self.version, self.limits), self.port(intent, "right")
+        net = str(find_spare_network(intent, self.version))
+        chain = f"{_get_family(net)} v6t post"
         listed = f"nft -a list chain {chain}"
         handles = f"sed -n '/comment \"{LIVE}\"/s/.*handle //p'"
         rules = [
-            f"{_rule(net, port, 'udp', f'{pool.span}:{low}-{pool.high}')} comment '\"{LIVE}\"'"
+            f"{_format_rule(net, port, 'udp', f'{pool.span}:{low}-{pool.high}')} comment '\"{LIVE}\"'"
             for low in (pool.low, pool.low + 1)
         ]
         return Change(
@@ -69,9 +69,9 @@ class Nftables66(Nftables):
 
 def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
     """Translate the sources of what leaves through an interface: of IPv4 also those of TCP and ICMP."""
-    family = _family(pools[0].addresses[0])
+    family = _get_family(pools[0].addresses[0])
     rules = [
-        _rule(net, port, protocol, pool.target if protocol in nat.PORTED else pool.span)
+        _format_rule(net, port, protocol, pool.target if protocol in nat.PORTED else pool.span)
         for pool in pools
         for protocol in (nat.PROTOCOLS if family == "ip" else ("udp",))
         for net in pool.inside
@@ -81,15 +81,13 @@ def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[
     return load_table(f"{place}/v6t.nft", f"{family} v6t", "post", hook, rules, why)
 
 
-def _family(address: str) -> str:
+def _get_family(address: str) -> str:
     return "ip6" if ":" in address else "ip"
 
 
-def _rule(net: str, port: str, protocol: str, target: str) -> str:
+def _format_rule(net: str, port: str, protocol: str, target: str) -> str:
     match = "meta l4proto" if ":" in net else "ip protocol"
-    return (
-        f'{_family(net)} saddr {net} oifname "{port}" {match} {protocol} counter snat to {target}'
-    )
+    return f'{_get_family(net)} saddr {net} oifname "{port}" {match} {protocol} counter snat to {target}'
 
 
 def load_table(
@@ -111,8 +109,8 @@ def load_table(
     ]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
     return [
-        config_file(file, "\n".join(lines) + "\n", "the rules"),
-        owned(
+        write_config_file(file, "\n".join(lines) + "\n", "the rules"),
+        create_object(
             f"nft -c -f {file} && nft -f {file}",
             f"nft delete table {table}",
             why,

@@ -14,7 +14,7 @@ import time
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.options import Manners, one_line, same_mode
+from v6t.drivers.duts.kinds.network_cli.options import Manners, check_one_line, is_same_mode
 from v6t.drivers.duts.plan import shorten
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
@@ -209,7 +209,7 @@ class Dialogue:
         if refusal:
             problem = f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}"
             raise Refused(problem, code="command-rejected")
-        return self._hide("\n".join(without_echo(lines, typed)))
+        return self._hide("\n".join(remove_echo(lines, typed)))
 
     def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
         """Read up to the next prompt; turn pages and answer questions on the way."""
@@ -292,7 +292,7 @@ class Dialogue:
 
     @property
     def _is_home(self) -> bool:
-        return same_mode(self._last_line, self._home)
+        return is_same_mode(self._last_line, self._home)
 
     @property
     def _lines(self) -> list[str]:
@@ -308,7 +308,7 @@ class Dialogue:
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
-            return one_line(typed)
+            return check_one_line(typed)
         except ValueError as exc:
             raise Refused(f"{self.name}: {self._hide(str(exc))}", code="command-rejected") from None
 
@@ -328,7 +328,7 @@ class Dialogue:
             self.close()
 
 
-def without_echo(lines: list[str], typed: str) -> list[str]:
+def remove_echo(lines: list[str], typed: str) -> list[str]:
     """Return an answer without the line that was typed, which most devices repeat first."""
     wanted, first = typed.strip(), lines[0].strip() if lines else ""
     # a line that is wider than the terminal is scrolled: its end is visible

@@ -22,15 +22,15 @@ from v6t.drivers.duts.kinds.network_cli.options import (
     Manners,
     NetworkCliOptions,
     WatchText,
-    figures,
-    reading_of,
+    find_reading,
+    parse_figures,
 )
-from v6t.drivers.duts.kinds.network_cli.places import Places, places_of
-from v6t.drivers.duts.kinds.network_cli.platform import manners_of
+from v6t.drivers.duts.kinds.network_cli.places import Places, find_places
+from v6t.drivers.duts.kinds.network_cli.platform import get_manners
 from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
+from v6t.drivers.duts.management_path import ManagementPath, Peer
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.way import Peer, Way
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.intent.families import DeviceConfig
@@ -73,7 +73,7 @@ class NetworkCli(Driver):
         platform = self.options.platform
         if not platform:
             return own
-        given = {**manners_of(platform), **own.model_dump(exclude_unset=True)}
+        given = {**get_manners(platform), **own.model_dump(exclude_unset=True)}
         return options_of(Manners, platform, "platform", given)
 
     def lab_device(
@@ -104,7 +104,7 @@ class NetworkCli(Driver):
             address = ip_address(text)
             peers.append(Peer(who, address, 0 if who == "client" else address.max_prefixlen))
         version = " ".join(version.split())[:80]
-        return Facts("a device with a command line", version, boot="", way=Way(tuple(peers)),
+        return Facts("a device with a command line", version, boot="", path=ManagementPath(tuple(peers)),
                      sections=dict(sections))  # fmt: skip
 
     def example(self, intent: Intent) -> Facts:
@@ -131,8 +131,8 @@ class NetworkCli(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
         sides = {side: str(getattr(own, side)) for side in ("left", "right")}
-        places = places_of(intent, sides)
-        first, *checks = _checks(places, own.verify, "verify")
+        places = find_places(intent, sides)
+        first, *checks = _make_checks(places, own.verify, "verify")
         steps: list[Step] = []
 
         def add(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
@@ -153,7 +153,7 @@ class NetworkCli(Driver):
             add("stop the device's own rollback timer", confirm.keep)
         flush = []
         if own.flush:
-            (check, *_) = _checks(places, [own.flush.check], "flush.check")
+            (check, *_) = _make_checks(places, [own.flush.check], "flush.check")
             lines = "\n".join(places.lines(own.flush.lines))
             flush = [Step(lines, "empty the device's state", proof=check)]
         notes = ("these lines are typed at the device; lock and undo record are on this machine",)
@@ -167,16 +167,16 @@ class NetworkCli(Driver):
         if own is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
-        return Reading(own.command, partial(figures, [pattern], default="sessions"))
+        return Reading(own.command, partial(parse_figures, [pattern], default="sessions"))
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         watched: dict[str, list[WatchText]] = {}
         for own in self.options.telemetry:
-            watched.setdefault(reading_of(own.pattern), []).append(own)
+            watched.setdefault(find_reading(own.pattern), []).append(own)
         return {
             name: Reading(
                 "\n".join(dict.fromkeys(each.command for each in group)),
-                partial(figures, tuple(dict.fromkeys(each.pattern for each in group))),
+                partial(parse_figures, tuple(dict.fromkeys(each.pattern for each in group))),
                 losses=LOSSES if name == DROPS else {},
             )
             for name, group in watched.items()
@@ -194,7 +194,7 @@ class NetworkCli(Driver):
         return ssh
 
 
-def _checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
+def _make_checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
     made = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)

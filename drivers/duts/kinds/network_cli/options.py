@@ -36,7 +36,7 @@ _MARKS = re.compile(r"[*~!\s]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def one_line(text: str) -> str:
+def check_one_line(text: str) -> str:
     """Return a line that may be typed."""
     if _CONTROL.search(text):
         raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
@@ -51,7 +51,7 @@ def split_lines(value: object) -> object:
     return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
 
 
-Line = Annotated[str, BeforeValidator(lambda v: one_line(v) if isinstance(v, str) else v)]
+Line = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
 Lines = Annotated[tuple[Line, ...], BeforeValidator(split_lines)]
 """A list of lines, or a block of text."""
 Pattern = Annotated[str, BeforeValidator(check_pattern)]
@@ -86,7 +86,7 @@ class Manners(StrictModel):
     @classmethod
     def _check_answers(cls, answers: dict[str, str]) -> dict[str, str]:
         for pattern, answer in answers.items():
-            one_line(answer)
+            check_one_line(answer)
             secret = expects_secret(pattern) and len(answer) >= SHORTEST_SECRET
             if secret and not names_environment(answer):
                 problem = f"the answer to '{pattern}' looks like a secret: write it as {{env:NAME}}"
@@ -114,7 +114,7 @@ class Manners(StrictModel):
         return ""
 
 
-def same_mode(one: str, other: str) -> bool:
+def is_same_mode(one: str, other: str) -> bool:
     """Return whether two prompts are equal but for marks of unsaved changes."""
     return _MARKS.sub("", one) == _MARKS.sub("", other)
 
@@ -129,7 +129,7 @@ _READINGS = {
 _DROPS = re.compile(r"(drops?|refused)(?:_(\w+))?")
 
 
-def reading_of(pattern: str) -> str:
+def find_reading(pattern: str) -> str:
     """Return the reading of :mod:`v6t.drivers.duts.shape` that the groups of a pattern make."""
     groups = re.compile(pattern).groupindex
     names = {_READINGS.get(g, DROPS if _DROPS.fullmatch(g) else "") for g in groups}
@@ -144,7 +144,7 @@ def reading_of(pattern: str) -> str:
     return names.pop()
 
 
-def figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
+def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
     """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.shape`.
 
     Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
@@ -214,7 +214,7 @@ class WatchText(PatternText):
 
     @model_validator(mode="after")
     def _check_pattern(self) -> WatchText:
-        reading_of(self.pattern)
+        find_reading(self.pattern)
         return self
 
 

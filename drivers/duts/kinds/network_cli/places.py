@@ -8,20 +8,20 @@ from ipaddress import ip_interface
 from typing import Any
 
 from v6t.base.errors import InvalidValue, UsageError
-from v6t.drivers.duts.kinds.network_cli.options import one_line
+from v6t.drivers.duts.kinds.network_cli.options import check_one_line
 from v6t.drivers.duts.plan import Intent
 
 _PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 
 
-def _digit_groups(mac: str, size: int, separator: str) -> str:
+def _split_digits(mac: str, size: int, separator: str) -> str:
     digits = re.sub(r"[^0-9a-f]", "", mac.lower())
     if len(digits) != 12:
         raise InvalidValue(f"'{mac}'", code="wrong-form")
     return separator.join(digits[n : n + size] for n in range(0, 12, size))
 
 
-def _power_of_two(exponent: str) -> str:
+def _compute_power_of_two(exponent: str) -> str:
     if int(exponent) > 128:
         raise InvalidValue(f"'{exponent}'", code="wrong-form")
     return str(1 << int(exponent))
@@ -34,9 +34,9 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
     "wildcard": lambda v: str(ip_interface(v).hostmask),
     "network": lambda v: str(ip_interface(v).network.network_address),
     "prefix": lambda v: str(ip_interface(v).network),
-    "power": _power_of_two,
-    "dots": lambda v: _digit_groups(v, 4, "."),
-    "dashes": lambda v: _digit_groups(v, 2, "-"),
+    "power": _compute_power_of_two,
+    "dots": lambda v: _split_digits(v, 4, "."),
+    "dashes": lambda v: _split_digits(v, 2, "-"),
 }
 
 
@@ -50,7 +50,7 @@ class Places:
         """Add names whose values belong together, one line for each."""
         for name, values in columns.items():
             try:
-                self._values[name] = group, [one_line(str(value)) for value in values]
+                self._values[name] = group, [check_one_line(str(value)) for value in values]
             except ValueError as exc:
                 problem = f"the value of {{{name}}} is not typed: {exc}"
                 raise UsageError(problem, code="invalid-placeholder") from exc
@@ -98,7 +98,7 @@ class Places:
             raise UsageError(problem, code="invalid-placeholder") from exc
 
 
-def places_of(intent: Intent, interfaces: Mapping[str, str]) -> Places:
+def find_places(intent: Intent, interfaces: Mapping[str, str]) -> Places:
     """Return the values that a test puts into lines."""
     places = Places()
     places.add("", {"technology": [intent.technology]})

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML, YAMLError
 from v6t.base.errors import EnvironmentLacking, UsageError
 
 
-def manners_of(platform: str) -> dict[str, Any]:
+def get_manners(platform: str) -> dict[str, Any]:
     """Return the settings of a platform for :class:`Manners`."""
     path = Path(platform).expanduser()
     if path.suffix not in (".yaml", ".yml"):

@@ -24,7 +24,7 @@ from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
 from v6t.drivers.duts.kinds.network_cli.options import Manners
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.shell import HEADING, Section
@@ -48,7 +48,9 @@ class CliSession(Session):
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
             hint = "give dut.options.ssh.host, and a tester whose cables lead to it"
-            raise unsupported("the lab does not contain a device with a vendor command line", hint)
+            raise make_unsupported_error(
+                "the lab does not contain a device with a vendor command line", hint
+            )
         self._manners: Manners = driver.manners
         self._cli = Dialogue(transport, self._manners)
         compare = driver.options.compare

@@ -9,10 +9,10 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.drivers.duts.facts import LINUX, Facts, linux_facts
-from v6t.drivers.duts.kinds.addresses import spare, two_ways
+from v6t.drivers.duts.facts import LINUX, Facts, parse_linux_facts
+from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.softwires import customer_of
+from v6t.drivers.duts.kinds.softwires import get_customer
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
@@ -23,7 +23,7 @@ from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
 from v6t.drivers.duts.plan import Change, Intent, Plan, shorten
 from v6t.drivers.duts.readings import ParameterOverride, Reading
-from v6t.drivers.duts.refusals import lacking, unsupported
+from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.drivers.duts.shape import INTERFACES
 from v6t.intent import families
 
@@ -76,11 +76,11 @@ class Vpp(Driver):
         found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not found:
             if self.options.started:
-                raise lacking(self.options.program, "https://fd.io", named=True)
+                raise make_missing_program_error(self.options.program, "https://fd.io", named=True)
             problem = "VPP does not answer: " + shorten(sections.get("version", ""))
             hint = "is it running, and may this user use its socket? dut.options.socket names it"
             raise DutError(problem, hint, code="unexpected-answer")
-        return linux_facts(sections, found.group(1))
+        return parse_linux_facts(sections, found.group(1))
 
     def example(self, intent: Intent) -> Facts:
         return Facts("Linux", self.options.version or outputs.VERSIONS[-1])
@@ -89,14 +89,16 @@ class Vpp(Driver):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         if isinstance(intent.configuration, families.B4Config | families.AftrTunnelConfig):
-            customer_of(intent)
+            get_customer(intent)
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
-        if outputs.key(facts.version) < outputs.OLDEST:
+        if outputs.parse_version(facts.version) < outputs.OLDEST:
             problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
             instead = {"version": outputs.VERSIONS[0]}
-            raise unsupported(problem, hint, dut_params=instead, code="unsupported-by-version")
+            raise make_unsupported_error(
+                problem, hint, dut_params=instead, code="unsupported-by-version"
+            )
         function = self.function(intent)
         function.refuse(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
@@ -110,8 +112,8 @@ class Vpp(Driver):
             name = getattr(self.options, side)
             if hardware is not None:
                 links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
-            elif self.options.started and facts.interfaces and name in facts.untouchable():
-                problem = f"the {side} interface {name} is not touched: {facts.untouchable()[name]}"
+            elif self.options.started and (why := facts.find_protected_interfaces().get(name)):
+                problem = f"the {side} interface {name} is not touched: {why}"
                 raise DutError(problem, code="interface-protected")
 
     def function(self, intent: Intent) -> VppFunction:
@@ -132,17 +134,17 @@ class Vpp(Driver):
         table = function.occupancy()
         ports = tuple(self.port(side) for side in SIDES)
         return {
-            "cpu": telemetry.cores(polls=True),
+            "cpu": telemetry.make_core_reading(polls=True),
             **({"table": table} if table else {}),
             "runtime": Reading(
                 self.cli("show runtime"),
-                outputs.runtime,
+                outputs.parse_runtime,
                 "calls, vectors and clocks of each busy node by thread, and vectors per call (256 is the "
                 "most), since VPP began or was told to forget; packets a second of each thread",
             ),
             INTERFACES: Reading(
                 self.cli("show interface"),
-                partial(outputs.interface_counters, ports=ports),
+                partial(outputs.parse_interface_counters, ports=ports),
                 "packets, drops, frames missed for want of a ring's room, of each interface",
                 outputs.INTERFACE_LOSSES,
             ),
@@ -189,11 +191,11 @@ class Vpp(Driver):
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         """Move a route to a network without hosts; VPP adds paths to a route, so the other one goes first."""
-        ways = two_ways(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None
         version, (there, back) = ways[0], [f"via {host} {port}" for host, port in ways[1:]]
-        net = spare(intent, version, skip=int(intent.requirements.live_change))
+        net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
         show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
 
         adds, removals = (

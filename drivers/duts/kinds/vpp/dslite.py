@@ -10,10 +10,10 @@ from typing import ClassVar
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
-from v6t.drivers.duts.kinds.vpp.nat44 import pool_of, pool_words
-from v6t.drivers.duts.plan import Check, Existing, Step, equals, has_lines, parsed
+from v6t.drivers.duts.kinds.vpp.nat44 import format_pool, get_pool
+from v6t.drivers.duts.plan import Check, Existing, Step, Want, equals, has_lines
 from v6t.drivers.duts.readings import ParameterOverride
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 
@@ -55,11 +55,11 @@ class DsLite(VppFunction):
                 "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
                 "put back"
             )
-            raise unsupported(problem, START_HINT, dut_params={"start": True})
+            raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
         own = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:
             if address in own:
-                raise unsupported(
+                raise make_unsupported_error(
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                     "keeps what comes back",
                     "choose other public addresses (pool_first)",
@@ -67,7 +67,7 @@ class DsLite(VppFunction):
                 )
         b4s, wanted = self.aftr.b4_count, self.intent.requirements.sessions
         if wanted > PER_B4 * b4s:
-            raise unsupported(
+            raise make_unsupported_error(
                 f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest silently: "
                 f"{wanted} connections need more than {b4s} B4s",
                 f"measure more B4s, or at most {PER_B4 * b4s} connections",
@@ -104,10 +104,10 @@ class DsLite(VppFunction):
         aftr = self.aftr.aftr
         return [
             self.cli.step(
-                f"dslite add pool address {pool_words(self.intent)}",
+                f"dslite add pool address {format_pool(self.intent)}",
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
-                want=has_lines(*pool_of(self.intent).addresses),
+                want=has_lines(*get_pool(self.intent).addresses),
                 existing=Existing.RESTORE,
             ),
             self.cli.step(
@@ -130,7 +130,7 @@ class DsLite(VppFunction):
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None
 
-        return Check(f"{self.cli('show dslite sessions')} 2>&1", parsed(checker, "no session"))
+        return Check(f"{self.cli('show dslite sessions')} 2>&1", Want("no session", checker))
 
     def room(self) -> int:  # each B4 has its own
         return PER_B4 * self.aftr.b4_count

@@ -154,13 +154,13 @@ class VppFunction:
         return Reading(command, parse, means)
 
     def errors(self, text: str) -> Mapping[str, float]:
-        return outputs.errors(text)
+        return outputs.parse_errors(text)
 
     def timeout_s(self) -> float | None:
         """Return how long idle UDP sessions live [s]; None: for ever."""
-        return float(self.lives_s() or OWN_TIMEOUT_S)
+        return float(self.get_timeout_s() or OWN_TIMEOUT_S)
 
-    def lives_s(self) -> int:
+    def get_timeout_s(self) -> int:
         """Return the timeout of UDP sessions that is configured [s]; 0: none."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 

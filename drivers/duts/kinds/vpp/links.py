@@ -10,7 +10,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.plan import Existing, Step, equals, has_words, passes
-from v6t.drivers.duts.steps import owned, setting
+from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import LinkIntent
 
 # each line of vppctl ends with CR and LF: awk's last word of a line would hold the CR
@@ -37,7 +37,7 @@ def set_up(cli: Vppctl, port: str) -> Step:
     """Set an interface up, and down again if it was down."""
     write = cli(f"set interface state {port} VALUE")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'"
-    return setting(write, "up", f"{port} carries test traffic", read=read, silent=True)
+    return set_value(write, "up", f"{port} carries test traffic", read=read, silent=True)
 
 
 def add_vlan(cli: Vppctl, whole: str, number: int) -> Step:
@@ -46,14 +46,14 @@ def add_vlan(cli: Vppctl, whole: str, number: int) -> Step:
     create = cli(f"create sub-interfaces {whole} {number}")
     delete = cli(f"delete sub-interface {port}")
     read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
-    return owned(create, delete, f"VLAN {number} of {whole}", read=read, want=equals(port))
+    return create_object(create, delete, f"VLAN {number} of {whole}", read=read, want=equals(port))
 
 
 def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
     """Set the longest packet that an interface takes."""
     write = cli(f"set interface mtu packet VALUE {port}")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'"
-    return setting(write, mtu, f"MTU of {port}", read=read, silent=True)
+    return set_value(write, mtu, f"MTU of {port}", read=read, silent=True)
 
 
 def add_address(cli: Vppctl, text: str, port: str) -> Step:
@@ -96,7 +96,7 @@ def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
 def add_route(cli: Vppctl, text: str, way: str, why: str) -> Step:
     """Add a route to a network or a host, by a neighbor and an interface or by an interface alone."""
     net = ip_network(text)  # VPP reads no address without its length
-    return owned(
+    return create_object(
         cli(f"ip route add {net} via {way}"),
         cli(f"ip route del {net} via {way}"),
         why,
@@ -117,7 +117,7 @@ def has_route(cli: Vppctl, net: str, way: str) -> dict[str, Any]:
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
     """Refuse an interface that does not exist, or has another MAC address than the testbed file."""
-    found = outputs.hardware_addresses(text)
+    found = outputs.parse_hardware_addresses(text)
     if name not in found:
         known = ", ".join(found) or "none"
         problem = f"VPP has no interface {name} (dut.options.{side}); it has {known}"

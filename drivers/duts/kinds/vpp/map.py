@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import softwires
-from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines, parsed
+from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines
 from v6t.drivers.duts.readings import ParameterOverride
-from v6t.drivers.duts.refusals import unsupported
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
@@ -51,7 +51,9 @@ class MapRelay(VppFunction):
         delete = self.cli(f"map interface {port} del{self.mode}")
         why = f"MAP on {port}"
         read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
-        return owned(create, delete, why, read=read, want=has_lines(self.feature), silent=True)
+        return create_object(
+            create, delete, why, read=read, want=has_lines(self.feature), silent=True
+        )
 
     def change_domain(
         self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
@@ -90,42 +92,52 @@ class MapRules(MapRelay):
         delete = delete_domain(self.cli, domain.tag)
         why = f"the rule {rule.ipv6_prefix}"
         want = has_domains([domain], f"domain {domain.tag} with these values")
-        return owned(create, delete, why, read=list_domains(self.cli), want=want)
+        return create_object(create, delete, why, read=list_domains(self.cli), want=want)
 
     def live_change(self) -> Change:
-        nets = (str(spare(self.intent, 4)), str(spare(self.intent, 6)), str(self.source))
+        nets = (
+            str(find_spare_network(self.intent, 4)),
+            str(find_spare_network(self.intent, 6)),
+            str(self.source),
+        )
         first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
         shown = ("ea-bits-len 16", "ea-bits-len 14")
         return self.change_domain("a MAP domain", first, other, shown)
 
-    def _loses(self, net: IPv6Network, version: str) -> bool:
+    def _loses_packets(self, net: IPv6Network, version: str) -> bool:
         del net, version
         return False
 
-    def _nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
+    def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
         length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
         near = rule.ipv6_prefix.supernet(new_prefix=length)
-        return near.supernet(new_prefix=length // 8 * 8) if self._loses(near, version) else near
+        return (
+            near.supernet(new_prefix=length // 8 * 8)
+            if self._loses_packets(near, version)
+            else near
+        )
 
-    def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+    def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         if len(rules) != 1:
             return {}
-        near = self._nearest_prefix(rules[0], version)
+        near = self._find_nearest_prefix(rules[0], version)
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
-        params = self.suggestion(rules, version)
+        params = self.suggest_params(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
-            near = self._nearest_prefix(rule, version)
+            near = self._find_nearest_prefix(rule, version)
             hint = f"the nearest rule that works has rule_ipv6={near}"
             if end > 64:
                 problem = (
                     f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
                     "would reject the domain silently"
                 )
-                raise unsupported(problem, hint if rule.ea_len < 64 else "", params=params)
-            if self._loses(net, version) and not self.options.known_losses:
+                raise make_unsupported_error(
+                    problem, hint if rule.ea_len < 64 else "", params=params
+                )
+            if self._loses_packets(net, version) and not self.options.known_losses:
                 problem = (
                     f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
                     f"is a multiple of 8; {net} is not"
@@ -154,18 +166,18 @@ class MapT(MapRules):
         self.relay = self.intent.configuration_as(MapTRelayConfig)
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
-    def _loses(self, net: IPv6Network, version: str) -> bool:
-        return bool(net.prefixlen % 8) and outputs.key(version) >= BITWISE_SINCE
+    def _loses_packets(self, net: IPv6Network, version: str) -> bool:
+        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= BITWISE_SINCE
 
-    def suggestion(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+    def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         dmr = self.relay.dmr
         if dmr.prefixlen == 64:
-            return super().suggestion(rules, version)
+            return super().suggest_params(rules, version)
         net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
-        return {"dmr": str(net), **super().suggestion(rules, version)}
+        return {"dmr": str(net), **super().suggest_params(rules, version)}
 
     def refuse(self, version: str) -> None:
-        relay, params = self.relay, self.suggestion(self.rules, version)
+        relay, params = self.relay, self.suggest_params(self.rules, version)
         softwires.refuse_draft(relay.rules, "VPP")
         softwires.refuse_psid(relay.rules, "VPP's MAP-T")
         softwires.refuse_lowest_mtu(
@@ -174,13 +186,13 @@ class MapT(MapRules):
             self.intent.links.left.mtu,
         )
         if "dmr" in params and not self.options.known_losses:
-            raise unsupported(
+            raise make_unsupported_error(
                 f"VPP's MAP-T writes addresses of another form behind a DMR other than /64; {relay.dmr} "
                 "loses one direction",
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
             )
-        if len(relay.rules) > 1 and outputs.key(version) < BITWISE_SINCE:
+        if len(relay.rules) > 1 and outputs.parse_version(version) < BITWISE_SINCE:
             problem = (
                 f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR"
             )
@@ -198,7 +210,7 @@ def has_domains(wanted: list[Domain], says: str) -> Want:
     """Require these domains; others are allowed."""
 
     def checker(output: str) -> str | None:
-        found = {domain.tag: domain for domain in outputs.domains(output)}
+        found = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in wanted:
             if domain.tag not in found:
                 return f"VPP has made no domain {domain.tag} (it does not say why)"
@@ -206,17 +218,17 @@ def has_domains(wanted: list[Domain], says: str) -> Want:
                 return f"the domain {domain.tag} is {found[domain.tag]}, not {domain}"
         return None
 
-    return parsed(checker, says)
+    return Want(says, checker)
 
 
-def indices(cli: Vppctl, tag: str) -> str:
+def list_indices(cli: Vppctl, tag: str) -> str:
     """Return the shell line that prints the indices of domains, which are VPP's; others' must stay."""
     return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
 
 
 def delete_domain(cli: Vppctl, tag: str) -> str:
     """Return the shell line that deletes the domains with a tag."""
-    return f"{indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+    return f"{list_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
 
 
 TUNNEL_PROFILE = ExpectProfile(
@@ -275,11 +287,14 @@ class Lw4o6(MapRelay):
         return _add_softwires(rows, self.cli, self.options.state_dir)
 
     def live_change(self) -> Change:
-        row, b4 = next(generate_softwires(self.intent)), spare(self.intent, 6).network_address + 1
-        host = IPv4Address(int(spare(self.intent, 4).network_address) + 7)
-        first, other = (_shared_address(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
+        row, b4 = (
+            next(generate_softwires(self.intent)),
+            find_spare_network(self.intent, 6).network_address + 1,
+        )
+        host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
+        first, other = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
         add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
-        rule = f"i=$({indices(self.cli, LIVE)}); {add}"
+        rule = f"i=$({list_indices(self.cli, LIVE)}); {add}"
         shown = (first.ipv4, other.ipv4)
         return self.change_domain("a lwB4 with its address", first, other, shown, rule)
 
@@ -292,14 +307,14 @@ def _refuse_mixed(rows: list[Softwire]) -> None:
         names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
         for name, value in names.items():
             if getattr(known, name) != getattr(row, name):
-                raise unsupported(
+                raise make_unsupported_error(
                     f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
                     f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
                     "the driver snabb-lwaftr has one for each softwire of lw4o6",
                 )
 
 
-def _shared_address(tag: str, row: Softwire) -> Domain:
+def _make_shared_domain(tag: str, row: Softwire) -> Domain:
     prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br}/128")
     return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
 
@@ -310,7 +325,7 @@ def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int
     for row in rows:
         first.setdefault(row.ipv4, row)
     tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
-    wanted = [_shared_address(tags[ipv4], row) for ipv4, row in first.items()]
+    wanted = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
     rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
     show = cli("show map domain")
     number = (
@@ -321,7 +336,7 @@ def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int
     )
 
     def check_rules(output: str) -> str | None:
-        found = outputs.domain_rules(output)
+        found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))
             if b4 != row.b4:
@@ -329,7 +344,7 @@ def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int
         return None
 
     return [
-        owned(
+        create_object(
             f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
             f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
             f"{len(tags)} addresses shared by lwB4s",
@@ -343,7 +358,7 @@ def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int
             f"{len(rows)} softwires",
             text=rules,
             read=show,
-            want=parsed(check_rules, f"{len(rows)} rules with these addresses"),
+            want=Want(f"{len(rows)} rules with these addresses", check_rules),
             undo=f"rm -f {files[1]}",
             existing=Existing.NONE,
             silent=True,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from v6t.drivers.duts.kinds.addresses import spare
+from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
@@ -17,14 +17,14 @@ from v6t.drivers.duts.plan import (
     Existing,
     Intent,
     Step,
+    Want,
     equals,
     has_line_like,
     has_lines,
-    parsed,
     shorten,
 )
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
@@ -52,7 +52,7 @@ class Nat44(VppFunction):
     def steps(self, version: str) -> list[Step]:
         return [
             self.enable(self.room()),
-            add_pool(self.cli, self.noun, pool_words(self.intent, self.can)),
+            add_pool(self.cli, self.noun, format_pool(self.intent, self.can)),
             set_sides(self.cli, self.ports, self.noun),
             *self._set_timeout(),
         ]
@@ -71,10 +71,10 @@ class Nat44(VppFunction):
                 return "it does not say how many sessions there are"
             return f"{count:.0f} sessions are left" if count else None
 
-        return Check(reading.command, parsed(checker, "no session"))
+        return Check(reading.command, Want("no session", checker))
 
     def _set_timeout(self) -> list[Step]:
-        lives_s = self.lives_s()
+        lives_s = self.get_timeout_s()
         if not lives_s:
             return []
         # the endpoint-dependent plugin calls itself otherwise here
@@ -92,7 +92,10 @@ class Nat44(VppFunction):
 
     def live_change(self) -> Change:
         """Change a public address that no connection gets: that of another tenant, with a VRF of its own."""
-        first, add = spare(self.intent, 4).network_address + 77, f"{self.noun} add address"
+        first, add = (
+            find_spare_network(self.intent, 4).network_address + 77,
+            f"{self.noun} add address",
+        )
         other, show = first + 1, self.cli(f"show {self.noun} addresses")
 
         def remove(address: Address) -> str:
@@ -124,7 +127,7 @@ class EndpointDependent(Nat44):
         return self.cli.step(
             f"nat44 plugin enable sessions {room}",
             f"endpoint-dependent NAT44 with room for {room} sessions per worker",
-            read=in_use(self.cli, "nat44"),
+            read=find_overlap(self.cli, "nat44"),
             undo="nat44 plugin disable",
             existing=Existing.REFUSE,
             proof=Check(
@@ -134,14 +137,14 @@ class EndpointDependent(Nat44):
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Clear the sessions; before 25.02 there is no such command: take NAT away and make it again."""
-        has_command = outputs.key(version) >= (25, 2)
+        has_command = outputs.parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else recreate_commands(self.steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (until_empty(lines, seen, self.is_empty()),)
+        return (flush_until_empty(lines, seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
-        return Reading(self.cli("show nat44 summary"), outputs.nat44_sessions)
+        return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
 
 
 class EndpointIndependent(Nat44):
@@ -160,7 +163,7 @@ class EndpointIndependent(Nat44):
         users = max(self.USERS, sum(net.num_addresses for net in nets))
         command = f"nat44 ei plugin enable sessions {room} users {users}"
         why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
-        read = in_use(self.cli, "nat44 ei")
+        read = find_overlap(self.cli, "nat44 ei")
         undo = "nat44 ei plugin disable"
         return self.cli.step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
@@ -170,9 +173,9 @@ class EndpointIndependent(Nat44):
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {pool_words(self.intent, self.can)}")
+        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.can)}")
         seen = f"! {self.sessions().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (until_empty([f"{add} del", add], seen, self.is_empty()),)
+        return (flush_until_empty([f"{add} del", add], seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
@@ -182,7 +185,7 @@ class EndpointIndependent(Nat44):
         return None
 
 
-def in_use(cli: Vppctl, what: str, shown: Sequence[str] = TABLES) -> str:
+def find_overlap(cli: Vppctl, what: str, shown: Sequence[str] = TABLES) -> str:
     """Return the read that prints something if somebody uses a plugin: disabling it would remove that."""
     asked = "; ".join(cli(f"show {what} {table}") for table in shown)
     # titles of the tables begin with a letter, their rows with a space or a digit
@@ -195,28 +198,28 @@ def recreate_commands(steps: Sequence[Step]) -> list[str]:
     return taken + [s.set for s in steps]
 
 
-def until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
+def flush_until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
     """Empty a table until it is."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
-def pool_of(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
+def get_pool(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
     """Return public addresses, each with the ports that VPP allocates."""
-    pool = nat.pool_of(intent, can=can)
+    pool = nat.get_pool(intent, can=can)
     if (pool.low, pool.high) != PORTS:
         problem = (
             f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}"
         )
         instead = {"pool_ports": {"min": PORTS[0], "max": PORTS[1]}}
-        raise unsupported(problem, "leave pool_ports as they are", params=instead)
+        raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
     return pool
 
 
-def pool_words(intent: Intent, can: Sequence[str] = ()) -> str:
+def format_pool(intent: Intent, can: Sequence[str] = ()) -> str:
     """Return the public addresses as VPP reads them."""
-    pool = pool_of(intent, can)
+    pool = get_pool(intent, can)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
@@ -229,7 +232,7 @@ def add_pool(
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
     def checker(output: str) -> str | None:
-        listed = set(outputs.pool_addresses(output))
+        listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
         return missing and f"{missing} is not a public address; the output is {shorten(output)}"
@@ -238,7 +241,7 @@ def add_pool(
     why = f"public addresses of {noun}"
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
     undo = "" if stays else f"{noun} {add} {words} del"
-    return cli.step(command, why, read=read, want=parsed(checker, f"'{words}'"), undo=undo)
+    return cli.step(command, why, read=read, want=Want(f"'{words}'", checker), undo=undo)
 
 
 def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:

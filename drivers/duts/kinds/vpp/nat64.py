@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds.vpp import nat44
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
-from v6t.drivers.duts.plan import Check, Existing, Step, has_lines, parsed
-from v6t.drivers.duts.refusals import unsupported
+from v6t.drivers.duts.plan import Check, Existing, Step, Want, has_lines
+from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import Nat64Config
 
 LEAST_BUCKETS = 1024
@@ -37,7 +37,7 @@ class Nat64(VppFunction):
                 problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
                 hint = "choose a session_limit that ends with 0"
                 instead = {"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)}
-                raise unsupported(problem, hint, params=instead)
+                raise make_unsupported_error(problem, hint, params=instead)
             return limit // PER_BUCKET
         buckets = LEAST_BUCKETS
         while PER_BUCKET * buckets < (self.options.sessions or self.intent.requirements.sessions):
@@ -51,12 +51,12 @@ class Nat64(VppFunction):
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
             enable += f" bib-buckets {sizes}"
-        words = nat44.pool_words(self.intent, ("session_limit",))
+        words = nat44.format_pool(self.intent, ("session_limit",))
         return [
             cli.step(
                 enable,
                 f"NAT64 with room for {PER_BUCKET * buckets} sessions",
-                read=nat44.in_use(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
+                read=nat44.find_overlap(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
                 undo="nat64 plugin disable",
                 existing=Existing.REFUSE,
             ),
@@ -84,8 +84,8 @@ class Nat64(VppFunction):
 
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, parsed(checker, "no binding"))
-        return (nat44.until_empty(nat44.recreate_commands(self.steps(version)), seen, empty),)
+        empty = Check(bindings, Want("no binding", checker))
+        return (nat44.flush_until_empty(nat44.recreate_commands(self.steps(version)), seen, empty),)
 
     def room(self) -> int:
         return PER_BUCKET * self.buckets()

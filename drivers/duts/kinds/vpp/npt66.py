@@ -6,7 +6,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Step, has_line_like
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import NptConfig
 
 SHOWN_SINCE = (24, 2)
@@ -19,7 +19,7 @@ class Npt66(VppFunction):
     plugin = "npt66"
 
     def refuse(self, version: str) -> None:
-        if outputs.key(version) < SHOWN_SINCE:
+        if outputs.parse_version(version) < SHOWN_SINCE:
             first = ".".join(f"{number:02}" for number in SHOWN_SINCE)
             raise UsageError(
                 f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
@@ -34,7 +34,7 @@ class Npt66(VppFunction):
         binding = f"set npt66 binding interface {self.ports['right']} {pair}"
         listed = f"internal: {npt.internal} external: {npt.external}"
         return [
-            owned(
+            create_object(
                 self.cli(binding),
                 self.cli(f"{binding} del"),
                 f"translate {npt.internal} to {npt.external} and back",

@@ -14,7 +14,7 @@ VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 """One of each group whose commands differ."""
 
 
-def key(version: str) -> tuple[int, int]:
+def parse_version(version: str) -> tuple[int, int]:
     """Return year and month of a version: ``v24.06-rc0~12`` is (24, 6)."""
     found = re.search(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (0, 0)
@@ -47,7 +47,7 @@ _DOMAIN = re.compile(
 )
 
 
-def domains(text: str) -> list[Domain]:
+def parse_domains(text: str) -> list[Domain]:
     """Parse ``show map domain``."""
     return [Domain(*words[:4], *map(int, words[4:])) for words in _DOMAIN.findall(text)]
 
@@ -55,7 +55,7 @@ def domains(text: str) -> list[Domain]:
 _RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
 
 
-def domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
+def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
     """Return the IPv6 address of each PSID by the tag of its domain, from ``show map domain``."""
     found: dict[tuple[str, int], IPv6Address] = {}
     tag = ""
@@ -78,7 +78,7 @@ _RATES = "vector rates " + ", ".join(
 )
 
 
-def runtime(text: str) -> Mapping[str, float]:
+def parse_runtime(text: str) -> Mapping[str, float]:
     """Parse ``show runtime``: ``thread0.node.ip4-input.calls`` (``vectors``, ``clocks``), and rates.
 
     ``node.ip4-input.vectors_per_call`` is since VPP began, of the thread where they are most. Clocks of a
@@ -102,7 +102,7 @@ def runtime(text: str) -> Mapping[str, float]:
     return found
 
 
-def hardware_addresses(text: str) -> Mapping[str, str]:
+def parse_hardware_addresses(text: str) -> Mapping[str, str]:
     """Return the MAC addresses of ``show hardware-interfaces`` by name."""
     found: dict[str, str] = {}
     name = ""
@@ -117,7 +117,7 @@ def hardware_addresses(text: str) -> Mapping[str, str]:
 
 def has_mac(text: str, name: str, mac: str) -> bool:
     """Return whether ``show hardware-interfaces`` lists an interface with this MAC address."""
-    return hardware_addresses(text).get(name) == mac.lower()
+    return parse_hardware_addresses(text).get(name) == mac.lower()
 
 
 def has_path(text: str, net: str, way: str) -> bool:
@@ -131,7 +131,7 @@ def has_path(text: str, net: str, way: str) -> bool:
     return False
 
 
-def pool_addresses(text: str) -> list[str]:
+def parse_pool_addresses(text: str) -> list[str]:
     """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has."""
     found: list[str] = []
     for line in text.splitlines():
@@ -154,7 +154,7 @@ INTERFACE_LOSSES = {
 }
 
 
-def interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
+def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
     """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
     name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(COUNTED)})\s+(\d+)\s*$")
@@ -188,7 +188,7 @@ ERRORS = {
 ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 
-def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
+def parse_errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
     """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows."""
     found: dict[str, float] = {}
     if "Reason" in text:
@@ -205,7 +205,7 @@ def errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, 
     return found
 
 
-def nat44_sessions(text: str) -> Mapping[str, float]:
+def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
     kinds = add_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)

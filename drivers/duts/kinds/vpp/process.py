@@ -9,9 +9,9 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
-from v6t.drivers.duts.os.linux import conf_key, keep_addresses, set_up, sysctl
-from v6t.drivers.duts.plan import Check, Intent, Step, parsed, passes, shorten
-from v6t.drivers.duts.steps import config_file, daemon, stop_process
+from v6t.drivers.duts.os.linux import format_conf_key, keep_addresses, set_sysctls, set_up
+from v6t.drivers.duts.plan import Check, Intent, Step, Want, passes, shorten
+from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 MAIN = "vpp_main"
@@ -23,8 +23,8 @@ def claim_interfaces(options: VppOptions) -> list[Step]:
     """Set the kernel's part of both interfaces up, without IPv6 of the kernel's own."""
     steps = []
     for name in (options.left, options.right):
-        off = {conf_key(6, name, "disable_ipv6"): 1}
-        steps += [keep_addresses(name), set_up(name), sysctl(off, f"{name} belongs to VPP")]
+        off = {format_conf_key(6, name, "disable_ipv6"): 1}
+        steps += [keep_addresses(name), set_up(name), set_sysctls(off, f"{name} belongs to VPP")]
     return steps
 
 
@@ -46,14 +46,14 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
         return None if runs else f"VPP does not answer; the output is {shorten(output)}"
 
     steps = [
-        config_file(file, startup(options, intent), "start-up file of v6t's own VPP"),
-        daemon(
+        write_config_file(file, format_startup(options, intent), "start-up file of v6t's own VPP"),
+        start_daemon(
             f"{options.program} -c {file} && {wait}",
             pid,
             MAIN,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            want=parsed(checker, f"{MAIN}, answering"),
+            want=Want(f"{MAIN}, answering", checker),
             stop=f"( {stop_process(pid, MAIN)} ) && rm -f {files}",
         ),
     ]
@@ -107,7 +107,7 @@ def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None
         raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 
-def startup(options: VppOptions, intent: Intent) -> str:
+def format_startup(options: VppOptions, intent: Intent) -> str:
     """Return the text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
     place = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""

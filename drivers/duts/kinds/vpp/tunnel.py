@@ -6,11 +6,11 @@ It is hub and spoke: all IPv4 of the customer's goes to the relay.
 from __future__ import annotations
 
 from v6t.drivers.duts.expect_profile import ExpectProfile
-from v6t.drivers.duts.kinds.softwires import customer_of
+from v6t.drivers.duts.kinds.softwires import get_customer
 from v6t.drivers.duts.kinds.vpp import links
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Step, has_lines, has_words
-from v6t.drivers.duts.steps import owned
+from v6t.drivers.duts.steps import create_object
 
 OUTER = 40
 """Octets of the header that is put before a packet."""
@@ -38,7 +38,7 @@ class CustomerTunnel(VppFunction):
     profile = PROFILE
 
     def steps(self, version: str) -> list[Step]:
-        cli, customer = self.cli, customer_of(self.intent)
+        cli, customer = self.cli, get_customer(self.intent)
         outside, inside = self.ports[customer.side], self.ports[customer.inside]
         addresses = getattr(self.intent, customer.side).addresses
         exists = any(interface.ip == customer.local for interface in addresses)
@@ -47,7 +47,7 @@ class CustomerTunnel(VppFunction):
         index = f"$({cli(f'show interface {NAME}')} | awk 'NR == 2 {{print $2}}')"
         return [
             *([] if exists else [links.add_address(cli, f"{customer.local}/128", outside)]),
-            owned(
+            create_object(
                 cli(f"create ipip tunnel {ends} instance {NUMBER} flags {FLAG}"),
                 cli(f"delete ipip tunnel sw_if_index {index}"),
                 "the tunnel to the relay",

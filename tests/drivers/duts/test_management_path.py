@@ -7,11 +7,11 @@ from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
 import pytest
-from v6t.drivers.duts import way
+from v6t.drivers.duts import management_path
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.os.openbsd import way_back
+from v6t.drivers.duts.management_path import ManagementPath, Peer
+from v6t.drivers.duts.os.openbsd import parse_route_back
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.way import Peer, Way
 from v6t.intent.device import LinkIntent
 from v6t.plugins.map_ce import MapTCe
 from v6t.plugins.siit import Clat
@@ -32,7 +32,7 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 
 
 def facts(driver, intent, seen):
-    return replace(driver.example(intent), way=seen)
+    return replace(driver.example(intent), path=seen)
 
 
 def planned(driver, intent, seen, **options):
@@ -54,7 +54,7 @@ def addressed(text):
 
 
 def test_what_the_device_says_of_its_way():
-    seen = way.way_of(SESSION, LOOKED, ["mgmt"])
+    seen = management_path.parse_path(SESSION, LOOKED, ["mgmt"])
     assert seen.unknown == ""
     assert [(p.who, str(p.address), p.length, p.devices) for p in seen.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
@@ -82,7 +82,9 @@ def test_what_the_device_says_of_its_way():
 )
 def test_every_next_hop_is_part_of_it(line, length, devices):
     text = f"client 2001:db8:9::9 matched {line}\n"
-    (client, _) = way.way_of("2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]).peers
+    (client, _) = management_path.parse_path(
+        "2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]
+    ).peers
     assert (client.length, client.devices) == (length, devices)
 
 
@@ -99,7 +101,7 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
 )
 @pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
 def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management, why):
-    seen = way.way_of(session, looked, management)
+    seen = management_path.parse_path(session, looked, management)
     assert why in seen.unknown
     with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
@@ -107,7 +109,9 @@ def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, managem
 
 def test_a_device_of_the_lab_has_no_operator():
     made = make_driver("linux-router", {})
-    made.plan(intents.ROUTER4, facts(made, intents.ROUTER4, Way(unknown="nobody is there")))
+    made.plan(
+        intents.ROUTER4, facts(made, intents.ROUTER4, ManagementPath(unknown="nobody is there"))
+    )
 
 
 # -------------------------------------------------------------------- collisions
@@ -115,7 +119,7 @@ def test_a_device_of_the_lab_has_no_operator():
 
 @pytest.fixture
 def seen():
-    return way.way_of(SESSION, LOOKED, ["mgmt"])
+    return management_path.parse_path(SESSION, LOOKED, ["mgmt"])
 
 
 def refused(text, driver, intent, seen, **options):
@@ -145,29 +149,29 @@ def test_a_route_that_would_take_the_way_is_refused_by_name(net, who, seen):
 
 @pytest.mark.parametrize("net", ["10.8.0.0/16", "10.9.8.0/24", "198.18.0.0/15"])
 def test_a_route_that_takes_nothing_is_none_of_our_business(net, seen):
-    alone = Way(tuple(p for p in seen.peers if p.who in ("gateway", "server")))
+    alone = ManagementPath(tuple(p for p in seen.peers if p.who in ("gateway", "server")))
     planned("linux-router", routed(net), alone if net == "10.8.0.0/16" else seen)
 
 
 def test_everything_in_a_mapping_is_no_route(seen):
     """A CLAT by nat46, whose rule holds 0.0.0.0/0, for a client behind the device's default route."""
-    client = Way((replace(seen.peers[0], length=0),))
+    client = ManagementPath((replace(seen.peers[0], length=0),))
     planned("nat46", Clat().dut_intent(), client)
     refused("10.9.9.2", "linux-router", routed("0.0.0.0/0"), client)
 
 
 def test_a_ce_that_takes_all_of_ipv4_is_a_route(seen):
     """Its two halves beside the default route are longer than that."""
-    client = Way((replace(seen.peers[0], length=0),))
+    client = ManagementPath((replace(seen.peers[0], length=0),))
     refused("with 0.0.0.0/1 would take the way to 10.9.9.2", "nat46", MapTCe().dut_intent(), client)
-    planned("nat46", MapTCe().dut_intent(), Way((replace(seen.peers[0], length=24),)))
+    planned("nat46", MapTCe().dut_intent(), ManagementPath((replace(seen.peers[0], length=24),)))
 
 
 def test_a_more_specific_route_of_the_devices_own_stays(seen):
     """The device reaches the client by 10.9.9.0/25, whatever the test does with 10.9.0.0/16."""
     client = replace(seen.peers[0], length=25)
-    planned("linux-router", routed("10.9.0.0/16"), Way((client,)))
-    refused("10.9.9.2", "linux-router", routed("10.9.9.0/25"), Way((client,)))
+    planned("linux-router", routed("10.9.0.0/16"), ManagementPath((client,)))
+    refused("10.9.9.2", "linux-router", routed("10.9.9.0/25"), ManagementPath((client,)))
 
 
 def test_an_address_attracts_its_network(seen):
@@ -180,7 +184,7 @@ def test_ipv6_as_well():
     peer = Peer("client", ip_address("2001:db8:5::9"), 0, ("mgmt",))
     right = replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"})
     given = replace(intents.ROUTER6, right=right)
-    refused("2001:db8:5::9, where this", "linux-router", given, Way((peer,)))
+    refused("2001:db8:5::9, where this", "linux-router", given, ManagementPath((peer,)))
 
 
 @pytest.mark.parametrize(
@@ -197,13 +201,13 @@ def test_a_pool_or_rule_that_holds_a_peer_is_refused(driver, intent, client, wha
     """Whatever route leads there: a translator takes the packets before they are routed."""
     peer = Peer("client", ip_address(client), ip_address(client).max_prefixlen, ("mgmt",))
     quiet = replace(intent, left=LinkIntent(), right=LinkIntent())
-    refused(what, driver, quiet, Way((peer,)))
+    refused(what, driver, quiet, ManagementPath((peer,)))
 
 
 def test_what_a_driver_adds_of_its_own_counts():
     """TAYGA's pool between its two parts is in no intent."""
     peer = Peer("client", ip_address("192.168.255.9"), 0, ("mgmt",))
-    refused("192.168.255.", "tayga-nftables", intents.nat64(), Way((peer,)))
+    refused("192.168.255.", "tayga-nftables", intents.nat64(), ManagementPath((peer,)))
 
 
 TYPED = [
@@ -221,7 +225,7 @@ TYPED = [
 def test_the_users_own_lines_count(line, base, seen):
     steps = [{"command": line, "why": "mine", "undo": ""}]
     if not base:
-        seen = way.client_alone(SESSION)
+        seen = management_path.make_client_path(SESSION)
     refused("step 1 (mine) with" if not base else "(mine) with", "command", intents.ROUTER4, seen,
             steps=steps, base=base)  # fmt: skip
 
@@ -254,7 +258,7 @@ def test_routes_outside_of_the_kernel_take_nothing(driver):
     intent = intents.ROUTER4 if driver == "vpp" else intents.lwaftr()
     peer = Peer("client", ip_address("192.0.2.80"), 0, ("mgmt",))
     options = {"start": False} if driver == "vpp" else {}
-    planned(driver, intent, Way((peer,)), **options)
+    planned(driver, intent, ManagementPath((peer,)), **options)
 
 
 # -------------------------------------------------------------------- interfaces
@@ -262,7 +266,7 @@ def test_routes_outside_of_the_kernel_take_nothing(driver):
 
 def test_the_interface_of_the_way_back_is_not_touched(seen):
     """Packets may leave by another interface than they came in by."""
-    aside = Way((Peer("client", ip_address("10.9.9.2"), 0, ("left",)),))
+    aside = ManagementPath((Peer("client", ip_address("10.9.9.2"), 0, ("left",)),))
     with expect_error("interface-protected", mentions="10.9.9.2"):
         planned("linux-router", intents.ROUTER4, aside)
 
@@ -276,11 +280,15 @@ def test_a_bridge_over_a_vlan_over_an_interface():
         "bond0": Interface("02:00:00:00:00:14"),
         "eth2": Interface("02:00:00:00:00:15"),
     }
-    found = Facts("Linux", "6", interfaces=ports, management=frozenset({"br0"})).untouchable()
+    found = Facts(
+        "Linux", "6", interfaces=ports, management=frozenset({"br0"})
+    ).find_protected_interfaces()
     assert set(found) == {"br0", "eth0.10", "eth0"}
     assert "eth0.10" in found["eth0"]
     over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower="bond0")}
-    found = Facts("Linux", "6", interfaces=over, management=frozenset({"bond0.7"})).untouchable()
+    found = Facts(
+        "Linux", "6", interfaces=over, management=frozenset({"bond0.7"})
+    ).find_protected_interfaces()
     assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
 
 
@@ -312,13 +320,13 @@ def test_a_virtual_routing_domain_is_asked_for_its_own_routes(tmp_path):
         "-o -4 route show default vrf red": "default via 10.8.8.1 dev mgmt",
         "-o -4 route get fibmatch 10.8.8.1 oif mgmt vrf red": "10.8.8.0/24 dev mgmt table 10",
     }
-    said = shell(way.survey(), tmp_path, answers, SESSION)
+    said = shell(management_path.make_survey_command(), tmp_path, answers, SESSION)
     assert said == [
         "vrf red",
         "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
         "gateway 10.8.8.1 matched 10.8.8.0/24 dev mgmt table 10",
     ]
-    assert way.way_of(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
+    assert management_path.parse_path(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
 
 
 def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
@@ -327,7 +335,7 @@ def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
         "-o link show dev mgmt": "3: mgmt: <UP> mtu 1500 qdisc noqueue state UP",
         "-o -4 route get 10.9.9.2": "10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2",
     }
-    said = shell(way.survey(), tmp_path, answers, SESSION)
+    said = shell(management_path.make_survey_command(), tmp_path, answers, SESSION)
     assert said == ["client 10.9.9.2 host 10.9.9.2 via 10.8.8.1 dev mgmt src 10.8.8.2"]
 
 
@@ -340,16 +348,22 @@ destination: 10.9.0.0
   interface: em0
  if address: 10.8.8.2
 """
-    (client, _) = way.way_of(SESSION, way_back("10.9.9.2", said), ["em0"]).peers
+    (client, _) = management_path.parse_path(
+        SESSION, parse_route_back("10.9.9.2", said), ["em0"]
+    ).peers
     assert (client.length, client.devices) == (16, ("em0",))
     away = said.replace("10.9.0.0", "default").replace("255.255.0.0", "default")
-    (client, _) = way.way_of(SESSION, way_back("10.9.9.2", away), ["em0"]).peers
+    (client, _) = management_path.parse_path(
+        SESSION, parse_route_back("10.9.9.2", away), ["em0"]
+    ).peers
     assert client.length == 0
     six = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
     session = "2001:db8::9 5 2001:db8::2 22"
-    (client, _) = way.way_of(session, way_back("2001:db8::9", six), ["em0"]).peers
+    (client, _) = management_path.parse_path(
+        session, parse_route_back("2001:db8::9", six), ["em0"]
+    ).peers
     assert client.length == 32
-    assert way_back("10.9.9.2", "route: writing to routing socket: not in table") == ""
+    assert parse_route_back("10.9.9.2", "route: writing to routing socket: not in table") == ""
 
 
 # -------------------------------------------------- a device behind a router
@@ -427,5 +441,5 @@ def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     change = planned("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).look.split()[-1])
     with expect_error("operator-path-in-use"):
-        planned("linux-router", intent, Way((Peer("client", net[9], 0),)))
-    planned("linux-router", intent, Way((Peer("client", net[9], 32),)))
+        planned("linux-router", intent, ManagementPath((Peer("client", net[9], 0),)))
+    planned("linux-router", intent, ManagementPath((Peer("client", net[9], 32),)))

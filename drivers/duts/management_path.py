@@ -1,4 +1,4 @@
-"""The operator's own way to a device: who is at its other end, and what would take it.
+"""The operator's own path to a device: the hosts at its other end, and what would cut it.
 
 A test route, address or pool that holds the address a session comes from cuts the device off as
 surely as taking its interface down: both are refused before anything is changed.
@@ -57,7 +57,7 @@ _NO_WAY = ("unreachable", "blackhole", "prohibit", "throw")
 _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
 
 
-def survey(jumps: Sequence[str] = ()) -> str:
+def make_survey_command(jumps: Sequence[str] = ()) -> str:
     """Return a command that prints how the device reaches those who must not be cut off."""
     return _LOOK + "".join(f"look jump {address}\n" for address in jumps)
 
@@ -82,7 +82,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class Way:
+class ManagementPath:
     """Path of this session: hosts that the device must go on reaching, or why it is ``unknown``.
 
     Attributes:
@@ -103,47 +103,55 @@ class Way:
         }
 
 
-def way_of(client: str, looked: str, management: Sequence[str]) -> Way:
-    """Parse the device's answer to :func:`survey`."""
+def parse_path(client: str, looked: str, management: Sequence[str]) -> ManagementPath:
+    """Parse the device's answer to :func:`make_survey_command`."""
     words = client.split()
     if len(words) < 4:
-        return Way(unknown="$SSH_CONNECTION on the device does not say where it comes from")
+        return ManagementPath(
+            unknown="$SSH_CONNECTION on the device does not say where it comes from"
+        )
     server = words[2].partition("%")[0]
     if not management:
-        return Way(unknown=f"no interface of the device has {server}, the address it came to")
+        return ManagementPath(
+            unknown=f"no interface of the device has {server}, the address it came to"
+        )
     peers, vrf = [], ""
     for line in looked.splitlines():
         head, _, rest = line.partition(" ")
         if head == "vrf":
             vrf = rest.strip()
         elif head in WHO:
-            peer = _peer(head, rest)
+            peer = _parse_peer(head, rest)
             peers += [peer] if peer else []
     if not any(p.who == "client" for p in peers):
-        return Way(unknown=f"the device says no way back to {words[0]}, where it comes from")
-    own = _address(server)
+        return ManagementPath(
+            unknown=f"the device says no way back to {words[0]}, where it comes from"
+        )
+    own = _parse_address(server)
     if own is not None:
         peers.append(Peer("server", own, own.max_prefixlen))
-    return Way(tuple(peers), vrf=vrf)
+    return ManagementPath(tuple(peers), vrf=vrf)
 
 
-def client_alone(client: str) -> Way:
-    """Return the way of a device of which only the client is known."""
-    address = _address(client.partition(" ")[0].partition("%")[0])
-    return Way() if address is None else Way((Peer("client", address, 0),))
+def make_client_path(client: str) -> ManagementPath:
+    """Return the path of a session of which only the client is known."""
+    address = _parse_address(client.partition(" ")[0].partition("%")[0])
+    return ManagementPath() if address is None else ManagementPath((Peer("client", address, 0),))
 
 
-def check_way(way: Way, intent: Intent, plan: Plan) -> None:
-    """Refuse a plan that would take the operator's own way (DutError); nothing was changed."""
-    if way.unknown:
-        problem = f"the path of this SSH session cannot be determined: {way.unknown}"
+def check_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
+    """Refuse a plan that would cut the operator's own path (DutError); nothing was changed."""
+    if path.unknown:
+        problem = f"the path of this SSH session cannot be determined: {path.unknown}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
         raise DutError(problem, hint, code="operator-path-unknown")
-    for peer in way.peers:
-        for what, net in () if way.vrf else (*_of_sides(intent), *_of_steps(plan)):
+    for peer in path.peers:
+        for what, net in (
+            () if path.vrf else (*_list_side_networks(intent), *_list_step_networks(plan))
+        ):
             if peer.address in net and net.prefixlen >= peer.length:
                 _refuse(what, peer)
-        for what, net in _claimed("", intent.configuration.to_json()):
+        for what, net in _list_claimed_networks("", intent.configuration.to_json()):
             if peer.address in net:
                 _refuse(f"{what} {net}", peer)
 
@@ -154,7 +162,7 @@ def _refuse(what: str, peer: Peer) -> None:
     raise DutError(problem, hint, code="operator-path-in-use")
 
 
-def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
+def _list_side_networks(intent: Intent) -> Iterator[tuple[str, Network]]:
     for name, side in (("left", intent.left), ("right", intent.right)):
         for interface in side.addresses:
             yield f"{name} address {interface}", interface.network
@@ -162,7 +170,7 @@ def _of_sides(intent: Intent) -> Iterator[tuple[str, Network]]:
             yield f"{name} route {net}", net
 
 
-def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
+def _list_step_networks(plan: Plan) -> Iterator[tuple[str, Network]]:
     steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
     steps += [(f"step ({step.why})", step) for step in plan.flush]
     texts = [(what, f"{step.set}\n{step.text}", step.maps) for what, step in steps]
@@ -173,30 +181,30 @@ def _of_steps(plan: Plan) -> Iterator[tuple[str, Network]]:
     ]
     for what, text, maps in texts:
         for token in map("/".join, _PREFIX.findall(text)):
-            net = _network(token)
+            net = _parse_network(token)
             if net is not None and (net.prefixlen or not maps):
                 yield f"{what} with {token}", net
 
 
-def _claimed(name: str, value: Any) -> Iterator[tuple[str, Network]]:
+def _list_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network]]:
     """Yield the prefixes among the technology's settings: a translator takes them."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _claimed(f"{name}.{key}" if name else str(key), inner)
+            yield from _list_claimed_networks(f"{name}.{key}" if name else str(key), inner)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from _claimed(name, inner)
+            yield from _list_claimed_networks(name, inner)
     elif not isinstance(value, (bool, int, float, bytes)) and value is not None:
-        net = _network(str(value))
+        net = _parse_network(str(value))
         if net is not None:
             yield name, net
 
 
-def _peer(who: str, rest: str) -> Peer | None:
-    """Parse a line of :func:`survey`; None: no route leads there."""
+def _parse_peer(who: str, rest: str) -> Peer | None:
+    """Parse a line of :func:`make_survey_command`; None: no route leads there."""
     text, _, route = rest.partition(" ")
     how, _, route = route.partition(" ")
-    address = _address(text)
+    address = _parse_address(text)
     words = route.split()
     if address is None or not words or words[0] in _NO_WAY:
         return None
@@ -204,19 +212,19 @@ def _peer(who: str, rest: str) -> Peer | None:
     # without the matched prefix any route could take its place
     length = 0
     if how == "matched" and words[0] != "default":
-        net = _network(words[1] if words[0] == "local" else words[0])
+        net = _parse_network(words[1] if words[0] == "local" else words[0])
         length = net.prefixlen if net is not None else 0
     return Peer(who, address, length, devices)
 
 
-def _address(text: str) -> Address | None:
+def _parse_address(text: str) -> Address | None:
     try:
         return ip_address(text)
     except ValueError:
         return None
 
 
-def _network(text: str) -> Network | None:
+def _parse_network(text: str) -> Network | None:
     if "." not in text and ":" not in text:
         return None
     try:
