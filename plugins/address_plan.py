@@ -1,7 +1,4 @@
-"""Check the addresses of a device configuration before anything is changed.
-
-A neighbor off its link passes on the reference device, and a real device is then blamed for it.
-"""
+"""Check the addresses of a device configuration, which the reference device does not, before any change."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ def _list_links(*sides: LinkIntent) -> list[Network]:
     return [net for net in networks if net.num_addresses > 1]
 
 
-def _list_routes(side: LinkIntent) -> list[Network]:
-    return [net for net in side.routes if net.prefixlen]
+def _list_routes(*sides: LinkIntent) -> list[Network]:
+    return [net for side in sides for net in side.routes if net.prefixlen]
 
 
 def _list_own(device: DeviceIntent) -> list[Address]:
@@ -146,7 +143,7 @@ def _check_hosts(device: DeviceIntent) -> Problems:
     prefix = configuration.prefix
     eams = tuple(Mapping(four, six) for four, six in configuration.eam)
     mappings = Mappings(eams, None if prefix is None else Rfc6052(prefix))
-    hosts = [net for net in (*_list_routes(left), *_list_routes(right)) if net != prefix]
+    hosts = [net for net in _list_routes(left, right) if net != prefix]
     for address in (*_list_own(device), *left.neighbors, *right.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
         if other is not None and any(_find_conflicts(hosts, [other])):
@@ -178,12 +175,8 @@ def _check_chain(whole: DeviceIntent, parts: Sequence[DeviceIntent]) -> Problems
     for address in (*whole.left.neighbors, *whole.right.neighbors):
         if address in own:
             yield address, "is used by the tester and between the devices"
-    outer = [
-        net
-        for side in (whole.left, whole.right)
-        for net in (*_list_routes(side), *_list_links(side))
-    ]
-    configuration = whole.configuration
+    sides, configuration = (whole.left, whole.right), whole.configuration
+    outer = (*_list_routes(*sides), *_list_links(*sides))
     networks = (*outer, *_list_customers(configuration), *_list_pool(configuration))
     for net, link in _find_conflicts(networks, _list_links(*inner)):
         yield net, f"overlaps {link}, a link between the devices"

@@ -127,7 +127,7 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """The part as device drivers see it, without its reference translation."""
+        """The part without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
@@ -292,10 +292,8 @@ class StatelessTechnology(Technology):
         from v6t.plugins.reference_device import ReferenceDevice, route_all
 
         left, right = self.ip_versions
-        forward, reverse = (
-            {6: route_all(6), left: self.forward},
-            {6: route_all(6), right: self.reverse},
-        )
+        routed = {6: route_all(6)}
+        forward, reverse = {**routed, left: self.forward}, {**routed, right: self.reverse}
         return ReferenceDevice(self.links, forward, reverse)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
@@ -313,10 +311,7 @@ def chain_intent(
     alternatives: Sequence[Part] = (),
     configuration: DeviceConfig = CONFIGURATION,
 ) -> DeviceIntent:
-    """Build the intent of a chain; ``alternatives`` are parts that can each stand for several others.
-
-    ``configuration`` is that of a single device in place of the chain.
-    """
+    """Build the intent of a chain, or of a single device in its place that has a ``configuration``."""
     return DeviceIntent(
         technology,
         configuration,

@@ -1,7 +1,4 @@
-"""The conformance suite: checks that every technology plugin must pass.
-
-It cannot prove that the translation is the RFC's: compare that with something independent.
-"""
+"""Checks that every technology plugin must pass; they cannot prove that the translation is the RFC's."""
 
 from __future__ import annotations
 
@@ -202,8 +199,8 @@ def check(
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
     findings = [finding for where, rows in checks for finding in _run(where, rows, kind)]
-    note = "it has no traffic that must be dropped (negative_percent)"
-    notes = (note,) if tried and Role.NEGATIVE not in roles else ()
+    lacking = tried and Role.NEGATIVE not in roles
+    notes = ("it has no traffic that must be dropped (negative_percent)",) if lacking else ()
     return Report(1 + len(checks), tuple(findings), notes)
 
 

@@ -76,8 +76,7 @@ class TunnelRelayParams(RelayParams):
 class CustomerFlow:
     """Simulated customers with one port sharing, and the address of the relay's side.
 
-    ``ports`` is the template customer's port set; ``psid`` is None if it does not vary. ``variables`` name
-    what varies from customer to customer, in the order in which it is drawn.
+    ``ports`` is the template customer's; ``variables`` are named in the order in which they are drawn.
     """
 
     ipv6: Any
@@ -118,10 +117,8 @@ class CustomerTechnology(StatelessTechnology):
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         flows = self.simulate_customers(direction, seed)
         names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
-        shares = [
-            (self._make_foreground(name, flow, direction, sizes), flow.share)
-            for name, flow in zip(names, flows, strict=True)
-        ]
+        ends = zip(names, flows, strict=True)
+        shares = [(self._make_foreground(*end, direction, sizes), end[1].share) for end in ends]
         good, negative = shares[0][0], []
         if self.params.negative_percent:
             changed = self.make_negative_layers(flows[0], good, direction)

@@ -1,14 +1,11 @@
-"""DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
-
-The tester asks for names of a zone on the left, and answers the device on the right.
-"""
+"""DNS64 (RFC 6147): the tester asks for a zone's names on the left, and answers the device on the right."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
-from typing import ClassVar, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
@@ -135,13 +132,9 @@ class Dns64(QueryTechnology):
         )
 
     def dut_intent(self) -> DeviceIntent:
-        p, links = self.params, self.links
-        configuration = Dns64Config(
-            prefix=p.server_prefix,
-            resolver=p.dut_left_ipv6.ip,
-            clients=p.dut_left_ipv6.network,
-            zone=SUFFIX,
-            server=self.zone.server,
-        )
+        p, links, zone = self.params, self.links, self.zone
+        ends: Any = {"resolver": zone.resolver, "server": zone.server}
+        clients, prefix = p.dut_left_ipv6.network, p.server_prefix
+        configuration = Dns64Config(prefix=prefix, clients=clients, zone=SUFFIX, **ends)
         left, right = (describe_link(p, links, side) for side in ("left", "right"))
         return DeviceIntent(self.name, configuration, links, left, right)

@@ -133,10 +133,7 @@ def build_aftr(
     servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
-    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 with parameters of ``whole``.
-
-    The tunnels' end routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
-    """
+    """Return the end of an AFTR's tunnels on ``left``, and its NAT44, to which ``servers`` are routed."""
     near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
@@ -144,10 +141,8 @@ def build_aftr(
     nat |= {"dut_left_ipv4": base.INNER_RIGHT, "tester_left_ipv4": base.INNER_LEFT.ip}
     nat44 = describe_nat44(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
-    return (
-        Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
-        Part("nat", device, nat44, "nftables", stateful=True),
-    )
+    end = Part("softwire", device, softwire, reference=SoftwireEnd(config, own))
+    return end, Part("nat", device, nat44, "nftables", stateful=True)
 
 
 def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:

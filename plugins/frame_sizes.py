@@ -108,10 +108,7 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
 def mixed_traffic(
     sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
 ) -> Traffic:
-    """Combine the traffic of all sizes of a mix; the names of its classes end in their octets, ``fg-84``.
-
-    With ``connections``, foreground classes of all sizes enumerate the same connections in the same order.
-    """
+    """Combine the traffic of all sizes of a mix; with ``connections``, all sizes enumerate the same ones."""
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     whole = math.lcm(*totals)

@@ -7,6 +7,7 @@ the link between the devices, so the medium's rate is that link's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
@@ -109,11 +110,6 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
         bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
         return PortSet(self.psid_offset, bits, self.psid)
 
-    @property
-    def used_ports(self) -> float:
-        """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
-        return self.endpoints / self.public_pool.ports.count if self.ce_stateful else 0.0
-
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
         networks = read_96(self.prefix, "prefix"), read_96(self.clat_ipv6, "clat_ipv6")
@@ -136,7 +132,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if rule.assigns_prefixes:
+            if rule.host_bits:
                 problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
                 hint = f"set ea_len to {rule.suffix_len} or more"
                 raise UsageError(problem, hint, code="conflict")
@@ -211,17 +207,11 @@ def _build_stateful_ce(
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
     part = _build_stateless(p, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
-    intent = replace(
-        single,
-        configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
-        links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip}),
-        right=single.left,
-    )
-    return (
-        Part("napt", CE, napt, "nftables", stateful=True),
-        replace(part, intent=intent, mirrored=True),
-    )
+    turned = single.configuration.model_copy(update={"ipv6_side": "right"})
+    to_napt = replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip})
+    intent = DeviceIntent(single.technology, turned, Links(inner, near), to_napt, single.left)
+    ce = replace(part, intent=intent, mirrored=True)
+    return Part("napt", CE, napt, "nftables", stateful=True), ce
 
 
 def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -328,24 +318,18 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def _refuse_unused(self) -> None:
         """Refuse parameters of other variants: what changes no part of either device has no effect."""
-        p, common = self.params, {*ConnectionParams.model_fields, "variant"}
+        p, links, common = self.params, self.links, {*ConnectionParams.model_fields, "variant"}
         given = {n: getattr(p, n) for n in type(p).model_fields if n in p.model_fields_set}
-        own: list[PartIntent] = []
         for name, value in given.items():
             if name in common or value == type(p).model_fields[name].get_default():
                 continue
-            own = own or _list_intents(p, self.links)
-            rest = {n: v for n, v in given.items() if n != name}
-            changed = [rest]
+            changed = [{n: v for n, v in given.items() if n != name}]
             if isinstance(value, (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
-                changed.append({**rest, name: value + 1})
-            try:
-                alike = all(
-                    _list_intents(type(p)(**params), self.links) == own for params in changed
-                )
-            except (UsageError, ValueError):
-                continue  # other parameters depend on it
+                changed.append({**changed[0], name: value + 1})
+            own, alike = _list_intents(p, links), False
+            with suppress(UsageError, ValueError):  # if other parameters depend on it
+                alike = all(_list_intents(type(p)(**other), links) == own for other in changed)
             if alike:
                 problem = f"{name} {value} has no effect on the variant {p.variant}"
                 hint = f"leave {name} out, or set variant"
@@ -367,8 +351,9 @@ class Ipv4aas(stateful.StatefulTechnology):
     @property
     def warnings(self) -> tuple[str, ...]:
         p, warnings = self.params, []
-        if p.used_ports > MAX_PORT_SHARE:
-            taken = f"{p.used_ports:.0%} of the CE's port set of {p.public_pool.ports.count}"
+        used = p.endpoints / p.public_pool.ports.count if p.ce_stateful else 0.0
+        if used > MAX_PORT_SHARE:
+            taken = f"{used:.0%} of the CE's port set of {p.public_pool.ports.count}"
             problem = f"above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow down"
             warnings.append(f"the Initiator's {p.endpoints} source ports take {taken}: {problem}")
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
@@ -376,11 +361,9 @@ class Ipv4aas(stateful.StatefulTechnology):
             taken = f"the first of its {ranges} ranges of ports"
             ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
             warnings.append(f"the CE's NAPT takes {taken}, {ports}")
-        warnings.append(
-            f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
-            "own rate follows, and the latency of each is lower"
-        )
-        return tuple(warnings)
+        which = f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful"
+        consequence = "neither device's own rate follows, and the latency of each is lower"
+        return (*warnings, f"{which}: {consequence}")
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = map(frame_sizes.tag_octets, (self.links.left, self.links.right))

@@ -100,13 +100,12 @@ def generate_table(
 ) -> BindingTable:
     """Generate the rows of the first ``count`` softwires of a lwAFTR with one address and PSID offset."""
     number = np.arange(count, dtype=np.uint64)
+    layouts = softwires.ipv4_layout, softwires.psid_layout
+    ipv4, psid = (layout.encode_words(softwire=number)[0] for layout in layouts)
+    length, offset = (np.full(count, n, np.uint64) for n in (softwires.psid_len, psid_offset))
+    b4s = softwires.b4_layout.encode_octets(softwire=number)
     return BindingTable(
-        softwires.ipv4_layout.encode_words(softwire=number)[0],
-        softwires.psid_layout.encode_words(softwire=number)[0],
-        np.full(count, softwires.psid_len, dtype=np.uint64),
-        np.full(count, psid_offset, dtype=np.uint64),
-        softwires.b4_layout.encode_octets(softwire=number),
-        np.broadcast_to(address_octets(br), (count, 16)),
+        ipv4, psid, length, offset, b4s, np.broadcast_to(address_octets(br), (count, 16))
     )
 
 
@@ -281,22 +280,17 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         if direction == "reverse":
             return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
-        changed = {
-            "spoof-b4": good.replace_fields("IPv6", src=wrong),
-            "spoof-ipv4": good.replace_fields("IP", src=str(self.params.server_ipv4)),
-        }
+        changed = {"spoof-b4": good.replace_fields("IPv6", src=wrong)}
+        changed["spoof-ipv4"] = good.replace_fields("IP", src=str(self.params.server_ipv4))
         bits = flow.psid.bits if flow.psid else ()
-        if bits and bits[0].variable.kind is Kind.LIST and self._has_one_softwire_each():
+        b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
+        # a second softwire of a lwB4 may have the port after all
+        if bits and bits[0].variable.kind is Kind.LIST and len(np.unique(b4)) == len(b4):
             # the next PSID belongs to another softwire or to none
             port: Any = good.layer("UDP").fields["sport"]
             port = port.add_constant(1, bits[0].variable.name)
             changed["spoof-port"] = good.replace_fields("UDP", sport=port)
         return changed
-
-    def _has_one_softwire_each(self) -> bool:
-        """Return whether no lwB4 has a second softwire, whose ports would be right after all."""
-        b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
-        return len(np.unique(b4)) == len(b4)
 
     @cached_property
     def _relay_addresses(self) -> np.ndarray:

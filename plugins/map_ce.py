@@ -138,7 +138,7 @@ class MapCeParams(CustomerParams, RuleParams):
         if self.ce_ipv4 not in rule.ipv4_prefix:
             problem = f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}"
             raise UsageError(problem, code="outside-prefix")
-        ipv4 = IPv4Network((int(self.ce_ipv4), rule.ce_prefix_len), strict=False)
+        ipv4 = IPv4Network((int(self.ce_ipv4), 32 - rule.host_bits), strict=False)
         if ipv4.network_address != self.ce_ipv4:
             problem = f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix"
             raise UsageError(problem, f"write {ipv4.network_address}", code="conflict")

@@ -81,18 +81,8 @@ class MapRule:
         return max(0, self.suffix_len - self.ea_len)
 
     @property
-    def ce_prefix_len(self) -> int:
-        """Length of a CE's IPv4 prefix; 32 where a CE has an address or shares one."""
-        return 32 - self.host_bits
-
-    @property
     def shared(self) -> bool:
         return self.psid_len > 0
-
-    @property
-    def assigns_prefixes(self) -> bool:
-        """Whether each CE gets an IPv4 prefix instead of (a share of) one address."""
-        return self.host_bits > 0
 
     @property
     def sharing_ratio(self) -> int:
@@ -149,10 +139,7 @@ class MapRule:
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
-
-        With ``whole_host`` it holds the complete address of a CE's host (MAP-T, erratum 5225 of RFC 7599).
-        """
+        """Compute the MAP address (RFC 7597, section 6), or a host's (MAP-T, erratum 5225 of RFC 7599)."""
         self._check_ipv4(ipv4)
         layout = self.host_address_layout if whole_host else self.address_layout
         return IPv6Address(layout.encode(ipv4=int(ipv4), psid=psid))

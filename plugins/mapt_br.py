@@ -208,11 +208,8 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     params: MapTParams
 
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        return [
-            (MapTDrop.NO_RULE, ~ce.known),
-            (MapTDrop.BAD_IID, ~ce.consistent),
-            (MapTDrop.BAD_PORT, ~ce.owned),
-        ]
+        own = [(MapTDrop.BAD_IID, ~ce.consistent), (MapTDrop.BAD_PORT, ~ce.owned)]
+        return [(MapTDrop.NO_RULE, ~ce.known), *own]
 
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
@@ -223,10 +220,7 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     def audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
-        translator = self.make_translator_view(
-            (customer.ipv6, customer.ipv4, customer.port),
-            (relay.server, relay.relay, 443),
-            uses_ports=customer.ports.psid_len > 0,
-            may_reassemble=True,  # RFC 7599, section 10.2
-        )
-        return relay, translator
+        own = customer.ipv6, customer.ipv4, customer.port
+        kind = {"uses_ports": customer.ports.psid_len > 0}
+        kind["may_reassemble"] = True  # RFC 7599, section 10.2
+        return relay, self.make_translator_view(own, (relay.server, relay.relay, 443), **kind)

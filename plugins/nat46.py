@@ -1,7 +1,4 @@
-"""Stateful NAT46: IPv4 clients left, IPv6 servers right, behind public IPv6 addresses and ports.
-
-No RFC defines it. Clients know each server by an IPv4 address that is mapped to its own (RFC 7757).
-"""
+"""Stateful NAT46: IPv4 clients left, of IPv6 servers right that they know by mapped addresses (RFC 7757)."""
 
 from __future__ import annotations
 
@@ -107,15 +104,13 @@ class Nat46(StatefulTechnology):
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
         nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.span)
-        outer = [
-            describe_link(p, links, "left", p.clients),
-            describe_link(p, links, "right", p.servers),
-        ]
+        left = describe_link(p, links, "left", p.clients)
+        right = describe_link(p, links, "right", p.servers)
         to_nat, to_clients = {p.mapping.ipv6: _NAT}, dict.fromkeys(clients, _TRANSLATOR)
         before = LinkIntent.describe(near, [f"{_TRANSLATOR}/64"], [_NAT], to_nat)
         behind = LinkIntent.describe(far, [f"{_NAT}/64"], [_TRANSLATOR], to_clients)
-        first = DeviceIntent("siit", siit, Links(links.left, near), outer[0], before)
-        second = DeviceIntent("nat66", nat, Links(far, links.right), behind, outer[1])
+        first = DeviceIntent("siit", siit, Links(links.left, near), left, before)
+        second = DeviceIntent("nat66", nat, Links(far, links.right), behind, right)
         return (
             Part("siit", self.name, first, "tayga", base.TAYGA, to_ipv4="reverse"),
             Part("nat66", self.name, second, "nftables66", stateful=True),

@@ -118,10 +118,8 @@ class Nat64(Napt):
     def configuration(self) -> Nat64Config:
         p = self.params
         pool: Any = {"pool4": p.pool, "ports": p.public_pool.span, **p.limits}
-        inside = tuple(p.clients)
-        return Nat64Config(
-            prefix=p.server_prefix, clients=p.initiator_count, inside6=inside, **pool
-        )
+        clients: Any = {"clients": p.initiator_count, "inside6": tuple(p.clients)}
+        return Nat64Config(prefix=p.server_prefix, **clients, **pool)
 
     def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
@@ -132,11 +130,6 @@ class Nat64(Napt):
         return nat, translator
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return {
-            **views.prefix_variants("prefix"),
-            views.WELL_KNOWN_PREFIX: {
-                "prefix": str(WELL_KNOWN),
-                "responder_ipv4": views.GLOBAL_HOST,
-            },
-            **super().audit_variants(),
-        }
+        well_known = {"prefix": str(WELL_KNOWN), "responder_ipv4": views.GLOBAL_HOST}
+        own = {**views.prefix_variants("prefix"), views.WELL_KNOWN_PREFIX: well_known}
+        return {**own, **super().audit_variants()}

@@ -130,10 +130,7 @@ class LinkParams(Ipv6Links, Mixture):
 def describe_link(
     params: PluginParams, links: Links, side: SideName, networks: Iterable[object] = ()
 ) -> LinkIntent:
-    """Describe a link by the parameters ``dut_<side>_ipv4``, ``tester_<side>_ipv6`` and so on.
-
-    The tester's first address is the next hop to ``networks``.
-    """
+    """Describe a link by its parameters; the tester's first address is the next hop to ``networks``."""
     names = [[f"{who}_{side}_ipv{version}" for version in (4, 6)] for who in ("dut", "tester")]
     known = type(params).model_fields
     device, tester = ([getattr(params, name) for name in both if name in known] for both in names)

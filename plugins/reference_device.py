@@ -72,10 +72,7 @@ class Answer:
     native: Mask | None = None
 
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
-        """Apply the drop reasons, route native packets and build the others.
-
-        Returns drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
-        """
+        """Return drop reasons ``(n,)``, and rows, packets and IP version of what leaves."""
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED
         leaving = []

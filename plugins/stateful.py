@@ -258,10 +258,7 @@ class ConnectionParams(Mixture):
         return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
-        """Refuse public addresses that are the Responder's, or too few for all connections.
-
-        ``first``, ``responder`` and ``count`` name the parameters that could be changed.
-        """
+        """Refuse public addresses that are the Responder's, or too few; messages name the parameters."""
         pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
             problem = f"the Responder's addresses are public addresses of the {whose}"
@@ -472,10 +469,7 @@ class StatefulTechnology(Technology):
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate IP packets of known connections.
-
-        ``initial`` opened the connections, ``learned`` are rows of the Responder's table.
-        """
+        """Translate packets of connections that ``initial`` opened; ``learned`` is the Responder's table."""
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
         return self.rewrite(packets, read_source(initial), source=False)
@@ -497,13 +491,16 @@ class StatefulTechnology(Technology):
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
         head = np.frombuffer(there.egress + reference_device.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
+        entered, left = (
+            read_hops(each, *locate_endpoints(each[0]).networks[-1]) for each in (frames, out)
+        )
         reason = reference_device.choose_reasons(
             len(frames),
             (reference.NOT_OURS, ~here.accepts(frames)),
             (reference.NOT_FORWARDED, ~reference_device.is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.contains(learned)),
             *self.find_drops(direction, packets),
-            (reference.EXHAUSTED, _detect_exhaustion(frames, out)),
+            (reference.EXHAUSTED, (left == 0) | (left > entered)),
         )
         length = np.where(reason == reference.FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
@@ -557,14 +554,6 @@ class Napt(StatefulTechnology):
 _HEADERS = {4: ipv4, 6: ipv6}
 
 
-def _detect_exhaustion(before: U8, after: U8) -> Mask:
-    entered, left = (
-        read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)
-    )
-    ended: Mask = (left == 0) | (left > entered)
-    return ended
-
-
 Endpoints = tuple[U8, U8]
 """Addresses ``(n, 4)`` or ``(n, 16)``, and ports or identifiers ``(n, 2)``."""
 
@@ -596,15 +585,11 @@ def translate_version(
     mapped, _ = find(header["dst_octets" if source else "src_octets"])
     address = np.ascontiguousarray(endpoint[0])
     ends = (address, mapped) if source else (mapped, address)
-    return write_port(translate(packets, *ends), endpoint[1], source=source)
-
-
-def write_port(packets: U8, ports: U8, *, source: bool) -> U8:
-    """Write source or destination ports and valid transport checksums, and return the packets."""
-    layout = _locate(packets)
-    packets[:, layout.port(source=source)] = ports
-    layout.write_checksum(packets)
-    return packets
+    out = translate(packets, *ends)
+    layout = _locate(out)
+    out[:, layout.port(source=source)] = endpoint[1]
+    layout.write_checksum(out)
+    return out
 
 
 def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) -> U8:

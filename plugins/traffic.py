@@ -63,11 +63,9 @@ def _build_background(
         ends, vlan = (IPv6Address(left.tester), IPv6Address(right.tester)), (left, right)[side].vlan
     elif ends is None:
         ends = params.tester_left_ipv6, params.tester_right_ipv6
-    layers = (
-        *ethernet(links, direction, vlan),
-        ipv6(params, ends[side], ends[1 - side]),
-        udp_header(params.bg_sport, params.bg_dport, "bg_"),
-    )
+    header = ipv6(params, ends[side], ends[1 - side])
+    udp = udp_header(params.bg_sport, params.bg_dport, "bg_")
+    layers = (*ethernet(links, direction, vlan), header, udp)
     size += tag_octets((links.left, links.right)[side])
     return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 

@@ -180,18 +180,13 @@ class Mappings:
 
 def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
     """Read a table from pairs of an IPv4 and an IPv6 prefix."""
-    eams = tuple(
-        Mapping(network4(four, "EAM IPv4 prefix"), network6(six, "EAM IPv6 prefix"))
-        for four, six in pairs
-    )
+    names = "EAM IPv4 prefix", "EAM IPv6 prefix"
+    eams = tuple(Mapping(network4(four, names[0]), network6(six, names[1])) for four, six in pairs)
     return Mappings(eams, Rfc6052(network6(prefix, "prefix")) if prefix else None)
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Read IPv4 and IPv6 prefixes from a file, one pair a line, in either order, or raise UsageError.
-
-    Blanks, a comma or ``=`` separate both; ``#`` begins a comment.
-    """
+    """Read IPv4 and IPv6 prefixes from a file, one pair a line in either order; ``#`` begins a comment."""
     try:
         text = read_text(path)
     except OSError as exc:
@@ -349,12 +344,8 @@ def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
     if not count:
         return out  # of a length that need not hold a header
     old, new = view(packets, IPV6), view(out, IPV4)
-    new["ver_ihl"], new["tos"], new["len"], new["id"] = (
-        0x45,
-        headers.read_traffic_class(old),
-        length,
-        0,
-    )
+    new["ver_ihl"], new["len"], new["id"] = 0x45, length, 0
+    new["tos"] = headers.read_traffic_class(old)
     new["flags_frag"] = DONT_FRAGMENT if length >= MIN_DF_OCTETS else 0
     new["ttl"], new["proto"] = old["hlim"] - 1, headers.PROTOCOL_UDP
     new["src_octets"], new["dst_octets"] = source, destination

@@ -98,10 +98,7 @@ def match_address(addresses: U8, address: IPv4Address | IPv6Address) -> Mask:
 
 
 def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6) -> U8:
-    """Put packets into IPv6 with flow label 0, or into IPv4 with identification 0 and without DF.
-
-    Outer addresses are of each row, or of all.
-    """
+    """Put packets into IPv6, or into IPv4 without DF; outer addresses are of each row, or of all."""
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape
     out = np.empty((count, size + length), dtype=np.uint8)
@@ -122,10 +119,7 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
 
 
 def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Take packets ``(n, length)``, none :func:`select_unmarkable`, out of their outer headers.
-
-    ``uniform``: the DSCP is the outer one (RFC 2983, section 3), not the inner one.
-    """
+    """Take packets, none :func:`select_unmarkable`, out of outer headers; ``uniform``: keep the outer DSCP."""
     inner_version = 10 - outer_version
     inner = packets[:, IP[outer_version].itemsize :].copy()
     decrement_hops(inner, inner_version)

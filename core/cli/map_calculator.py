@@ -237,6 +237,6 @@ def _from_ipv6(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
 
 
 def _ipv4_text(rule: MapRule, ipv4: IPv4Address) -> str:
-    if not rule.assigns_prefixes:
+    if not rule.host_bits:
         return str(ipv4)
-    return str(IPv4Network((int(ipv4), rule.ce_prefix_len), strict=False))
+    return str(IPv4Network((int(ipv4), 32 - rule.host_bits), strict=False))

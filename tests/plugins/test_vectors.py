@@ -173,7 +173,7 @@ def check_port_set(v):
 
 def check_ipv4_prefix_ce(v):
     rule = rule_of(v)
-    assert rule.assigns_prefixes
+    assert rule.host_bits
     ipv4, psid = rule.decode_ea(v["ce_index"])
     assert str(rule.end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
