@@ -119,7 +119,7 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
 
 
 def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Take packets, none :func:`select_unmarkable`, out of outer headers; ``uniform``: keep the outer DSCP."""
+    """Take packets, none :func:`select_unmarkable`, out of headers; ``uniform``: keep the outer DSCP."""
     inner_version = 10 - outer_version
     inner = packets[:, IP[outer_version].itemsize :].copy()
     decrement_hops(inner, inner_version)
