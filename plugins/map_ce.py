@@ -163,7 +163,9 @@ class MapTCeParams(DmrParams, MapCeParams):
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTCeParams:
         self.refuse_overlap(self)
-        self.refuse_inside(self.dmr_prefix, "the DMR prefix", "tester_left_ipv6")
+        if self.tester_left_ipv6 in self.dmr_prefix:
+            problem = "tester_left_ipv6 lies within the DMR prefix"
+            raise UsageError(problem, "choose one outside", code="outside-prefix")
         return self
 
 
