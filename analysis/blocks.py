@@ -37,13 +37,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure.
-
-    Attributes:
-        svg: an ``<svg>`` element.
-        caption: printed below it.
-        description: what it shows, for those who cannot see it.
-    """
+    """A figure: an ``<svg>`` element, the caption below it, and a description for screen readers."""
 
     svg: str
     caption: str
@@ -91,10 +85,8 @@ class Collapsible:
     """Blocks that are one click away.
 
     Attributes:
-        summary: what is clicked.
-        blocks: what is seen then.
         brief: short enough to be printed.
-        shown: not folded until someone folds it.
+        shown: not folded until the reader folds it.
     """
 
     summary: str
@@ -108,13 +100,7 @@ Block: TypeAlias = "Text | Items | Facts | Cards | Columns | Drawing | Listing |
 
 @dataclass(frozen=True)
 class Section:
-    """A chapter.
-
-    Attributes:
-        title: heading.
-        anchor: identifier within the document, ASCII letters and hyphens.
-        blocks: its content.
-    """
+    """A chapter; its anchor holds ASCII letters and hyphens."""
 
     title: str
     anchor: str
@@ -131,12 +117,7 @@ class Document:
 
 
 class Figures:
-    """Figures of a report, or of a part of it.
-
-    Attributes:
-        most: that may be drawn; None: any number.
-        left: that may still be drawn; None: any number.
-    """
+    """Number of figures that a report, or a part of it, may still draw; None: any number."""
 
     def __init__(self, most: int | None, whole: Figures | None = None) -> None:
         self.most = self.left = most

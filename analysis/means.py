@@ -14,9 +14,6 @@ MARGIN_99 = 2.575
 def means(values: Sequence[float | None]) -> dict[str, float] | None:
     """Compute mean, margin of 99 % and relative standard deviation [%].
 
-    Args:
-        values: of the repetitions; None is undefined.
-
     Returns:
         None if there are fewer than two values, an undefined one, or a mean of 0.
     """
@@ -45,7 +42,7 @@ def with_means(record: Record) -> Record:
 
 
 def remarks_on_means(record: Record) -> Iterator[str]:
-    """One phrase for every figure that has them."""
+    """Yield a phrase for every figure with means."""
     for name, series, unit in record.series():
         if series.means is not None:
             yield (

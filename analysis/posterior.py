@@ -32,13 +32,13 @@ COVERAGE = 0.95
 
 
 def _log_softplus(z: F64) -> F64:
-    """``log(log(1 + e^z))``, exact at both ends."""
+    """Compute ``log(log(1 + e^z))``, exact at both ends."""
     middle = np.log(np.log1p(np.exp(np.clip(z, -30.0, 30.0))))
     return np.where(z < -30, z, np.where(z > 30, np.log(np.maximum(z, 1.0)), middle))
 
 
 def log_stretch(load: F64, m: F64, a: F64) -> F64:
-    """Logarithm of the loss rate: the primitive function of a logistic one."""
+    """Return the logarithm of the loss rate: the primitive function of a logistic one."""
     x, c = load / a, m / a
     grown = x + np.log(-np.expm1(-x))  # log(e^x - 1)
     return np.log(a) + np.log1p(np.exp(-c)) + _log_softplus(grown - np.logaddexp(0.0, c))
@@ -64,7 +64,7 @@ def _on_grid(table: F64, t: F64) -> F64:
 
 
 def _log_g(t: F64) -> F64:
-    """Logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
+    """Compute the logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
     values = _on_grid(_LOG_G, t)
     if (low := t < _LOWEST).any():
         values[low] = np.log(-2 * t[low])
@@ -79,7 +79,7 @@ def _log_g(t: F64) -> F64:
 
 
 def log_erf(load: F64, m: F64, a: F64) -> F64:
-    """Logarithm of the loss rate: the double primitive function of a Gaussian."""
+    """Return the logarithm of the loss rate: the double primitive function of a Gaussian."""
     upper, lower = _log_g((m - load) / a), _log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
     whole = 2.0 - _on_grid(_ERFC, m / a)
@@ -93,11 +93,7 @@ SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", log_stretch), ("erf", log_e
 
 
 class Inference:
-    """What trials say as they come; each search has one of its own.
-
-    Between two trials the points stay near to where the posterior was: that is quicker, and depends
-    on nothing but the trials so far.
-    """
+    """Estimate of one search that follows its trials; it begins near its previous posterior."""
 
     def __init__(self) -> None:
         self._near: dict[str, tuple[F64, F64]] = {}
@@ -105,12 +101,7 @@ class Inference:
     def __call__(
         self, trials: Sequence[OfferedLoad], target: float, most_fps: float
     ) -> LoadEstimate:
-        """Estimate the critical load after some trials.
-
-        Args:
-            trials: what was offered and lost: those of the call before, and further ones.
-            most_fps: the largest load: the scale of what is thought of the device beforehand.
-        """
+        """Estimate the critical load from all trials so far; ``most_fps`` is the scale of the prior."""
         loads = np.array([t.rate_fps for t in trials])
         # frames count over all directions: as long as a trial of one direction at this load would be
         spans = np.array([t.frames / t.rate_fps for t in trials])
@@ -130,10 +121,10 @@ class Inference:
             estimates.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
             values.append(critical)
             weights.append(weight / len(SHAPES))
-        return _together(tuple(estimates), np.concatenate(values), np.concatenate(weights))
+        return _combine_shapes(tuple(estimates), np.concatenate(values), np.concatenate(weights))
 
 
-def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
+def _combine_shapes(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> LoadEstimate:
     mean = float(whole @ share)
     by_size = np.argsort(whole, kind="stable")
     reached = np.cumsum(share[by_size])
@@ -146,10 +137,10 @@ def _together(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -> Load
 
 
 def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
-    """Parameters m and a at points ``(n, 2)`` of the plane, and the logarithm of their prior.
+    """Return the parameters m and a at points ``(n, 2)`` of the plane, and the logarithm of their prior.
 
-    The plane's coordinates are logits of two numbers between 0 and 1 that are even beforehand: m
-    is Lomax distributed with the scale of the largest load, and above 1; a is m to the second.
+    The coordinates of the plane are logits of two uniform variables: m is Lomax distributed with the
+    scale of the largest load, and above 1; a is m raised to the second.
     """
     p, q = (1 / (1 + np.exp(-np.clip(at[:, axis], -35, 35))) for axis in (0, 1))
     m = 1.0 + most_fps * p / (1.0 - p)
@@ -159,7 +150,7 @@ def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
 
 @lru_cache(maxsize=1)
 def _spread() -> F64:
-    """Points ``(n, 2)`` spread like a Gaussian, more evenly than random ones: Halton's."""
+    """Return points ``(n, 2)`` spread like a Gaussian by the Halton sequence."""
     spreads = np.empty((POINTS, 2))
     quantile = NormalDist().inv_cdf
     for axis, base in enumerate((2, 3)):
@@ -176,10 +167,10 @@ def _spread() -> F64:
 def _posterior(
     log_likelihood: Callable[[F64, F64], F64], most_fps: float, near: tuple[F64, F64]
 ) -> tuple[F64, F64, F64, tuple[F64, F64]]:
-    """Points (m, a) where the posterior is, and their weights, all ``(n,)``; where to look next.
+    """Return points (m, a) of the posterior and their weights, all ``(n,)``, and where to look next.
 
-    Importance sampling with points that follow what they find. What the trials say counts a little
-    first and then more, so that the points are never far from where it leads them.
+    Importance sampling with points that follow the posterior. The likelihood counts a little at first
+    and then more, so that the points stay near.
     """
     centre, spread = near
     power, left = 0.0, AT_LAST
@@ -189,7 +180,7 @@ def _posterior(
         m, a, prior = _parameters(at, most_fps)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_likelihoods = log_likelihood(m, a)
-        power = _further(prior - proposed, log_likelihoods, power)
+        power = _find_power(prior - proposed, log_likelihoods, power)
         weight = _weights(prior - proposed + power * log_likelihoods)
         centre = weight @ at
         spread = WIDER * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
@@ -205,8 +196,8 @@ def _weights(logarithms: F64) -> F64:
     return shares
 
 
-def _further(base: F64, log_likelihoods: F64, power: float) -> float:
-    """Find the largest share of what trials say at which enough points count; no less than before."""
+def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
+    """Return the largest power of the likelihood at which enough points count; no less than before."""
 
     def enough(share: float) -> bool:
         return bool(1 / (_weights(base + share * log_likelihoods) ** 2).sum() >= ENOUGH * POINTS)

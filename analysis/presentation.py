@@ -51,18 +51,16 @@ class Result:
 
     Attributes:
         name: in comparisons and trends; empty: it is not compared.
-        unit: of its values.
         values: of the repetitions; None where a lost frame decides. Empty: it is not compared.
-        more_is_better: whether larger values are the better ones.
-        resolution: by how much a true value may lie above a found one.
+        resolution: by how much a true value may lie above a measured one.
         limited: whether the tester or the medium, not the device, decided.
-        at: under which load it was measured; empty where that is the figure itself.
+        at: load at which it was measured; empty where the figure is a load.
         share: whether it is a share already: then differences say more than factors.
-        headline: its name in a campaign's summary: the benchmark's where that says it all,
-            :data:`AT_LEAST` where it is that and a lower bound; empty: it is left out there.
-        summary: its median and percentiles there.
-        uncovered: it was found at a load that the tester's self-test does not cover.
-        card: how a report's first page shows it; None: not at all.
+        headline: name in a summary of a campaign: the name of the benchmark where that is enough,
+            :data:`AT_LEAST` for a lower bound; empty: it is left out there.
+        summary: median and percentiles there.
+        uncovered: measured at a load that the self-test does not cover.
+        card: on the first page of a report; None: not there.
     """
 
     name: str
@@ -88,16 +86,18 @@ class Result:
         return [v for v in self.values if v is not None]
 
 
+class Line(NamedTuple):
+    """A row of a table: a part of a record, its direction (None: the record's) and variant."""
+
+    record: Any
+    value: Any
+    way: str | None = None
+    case: str = ""
+
+
 @dataclass(frozen=True)
 class Clause:
-    """One line of the compliance table.
-
-    Attributes:
-        source: RFC and section, and v6t's identifier of the requirement.
-        asked: what it asks for.
-        done: what this run did.
-        verdict: ``follows``, ``deviates`` or ``not known``.
-    """
+    """One line of the compliance table: source, demand, what this run did, and the verdict."""
 
     source: str
     asked: str
@@ -136,19 +136,22 @@ class Presentation(Generic[R]):
 
     name: ClassVar[str]
     """as for ``--measure``"""
-    title: ClassVar[str]
-    """words for a heading"""
     record: ClassVar[type[Record]] = Record
     """the model of its records"""
     metrics: ClassVar[Mapping[str, str]] = {}
-    """metrics of ``published.json`` that it measures, each with the figure of a direction or ``""``"""
+    """metrics of ``published.json`` that it measures, each with the name of its result"""
 
     columns: ClassVar[Sequence[Column[Any]]] = ()
     """of its table; none: every single value of the record"""
 
     def rows(self, records: Sequence[R]) -> Iterable[Any]:
-        """Yield the rows of its table: mostly the records."""
-        return records
+        """Yield the rows of its table: the records, or a :class:`Line` for each of their ``directions``."""
+        for record in records:
+            directions: Mapping[str, Any] | None = getattr(record, "directions", None)
+            if directions is None:
+                yield record
+            else:
+                yield from (Line(record, value, way) for way, value in directions.items())
 
     def notes(self, records: Sequence[R]) -> Iterable[str]:
         """Yield the sentences below its table."""
@@ -159,7 +162,7 @@ class Presentation(Generic[R]):
         title, rows = records[0].title, list(self.rows(records))
         if self.columns:
             return table(title, rows, self.columns, self.notes(records))
-        plain = [_single(r) for r in records]
+        plain = [_list_values(r) for r in records]
         keys = dict.fromkeys(key for values in plain for key in values)
         columns: list[Column[tuple[R, dict[str, str | float]]]] = [
             Column(SIZES, lambda row: row[0].sizes, text=True),
@@ -173,7 +176,7 @@ class Presentation(Generic[R]):
         return table(title, list(zip(records, plain, strict=True)), columns)
 
     def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
-        """Its tables: mostly that one."""
+        """Yield its tables: mostly that one."""
         yield self.sheet(records)
 
     def brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
@@ -181,25 +184,21 @@ class Presentation(Generic[R]):
         yield from self.tables(records)
 
     def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """Figures of a run's report."""
+        """Yield figures of the report of a run."""
         yield from ()
 
     def lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """Figures that stand at the beginning of a run's report, beside its verdict."""
+        """Yield figures beside the verdict of the report."""
         yield from ()
 
     def traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """How the numbers came about, trial by trial: the end of a run's report."""
+        """Yield figures of single trials for the end of the report."""
         yield from ()
 
     def overlays(
         self, rows: Sequence[tuple[tuple[str, ...], R]], name: str, line_rate_bps: float
     ) -> Iterator[Drawing]:
-        """Yield figures of the records of several runs; for rates, a point with its bar for each.
-
-        Args:
-            rows: records of one title, each with the values in which its run differs from others.
-        """
+        """Yield figures of the records of several runs, each with the values in which its run differs."""
         rates = [
             (", ".join([*labels, record.sizes, record.direction]), record)
             for labels, record in rows
@@ -223,11 +222,11 @@ class Presentation(Generic[R]):
         return (result for result in self.results(record) if result.compared)
 
     def of_tester(self, record: R) -> Mapping[str, float | None]:
-        """Return what the tester has without a device, where it was asked, by headline."""
+        """Return the values of the tester without a device, where it was asked, by headline."""
         return {}
 
     def shown(self, value: float | None) -> str:
-        """One of those numbers in a table."""
+        """Print one of those numbers in a table."""
         return count(value)
 
     def warnings(self, record: R) -> Iterator[tuple[str, str]]:
@@ -239,7 +238,7 @@ class Presentation(Generic[R]):
         yield from ()
 
     def measured(self, data: RunData) -> list[R]:
-        """Its measured records of a run."""
+        """Return its measured records of a run."""
         return [r for r in data.records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
 
     def knows(self, record: Record) -> bool:
@@ -251,7 +250,6 @@ class Unknown(Presentation[Record]):
     """Records of a benchmark that is not installed: what they hold, as it stands there."""
 
     name = ""
-    title = "Unknown benchmark"
 
     def warnings(self, record: Record) -> Iterator[tuple[str, str]]:
         """Say that nobody here knows what the values are."""
@@ -263,15 +261,14 @@ class Unknown(Presentation[Record]):
 
 
 class Presentations:
-    """Presentations by name; records that none of them knows are shown as they are.
+    """Presentations by name; unknown records are shown as they are.
 
-    What fails in a presentation of another distribution is left to the plain one, and stands in
-    ``failures``: whose it is, with file and line.
+    Errors in a presentation of another distribution go to ``failures``, with its name, file and line.
     """
 
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         self.failures: list[str] = []
-        self.known = {p.name: _contained(p, self.failures) for p in known}
+        self.known = {p.name: _guard_methods(p, self.failures) for p in known}
         self._unknown = Unknown()
 
     def knows(self, record: Record) -> bool:
@@ -291,7 +288,7 @@ class Presentations:
         yield from ((presentation, group) for (_, presentation), group in groups.items())
 
     def measured(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Yield the records of each benchmark that have numbers; none of a benchmark without."""
+        """Return its measured records of a run."""
         groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
@@ -300,10 +297,10 @@ class Presentations:
         return [table for p, group in self.measured(records) for table in p.tables(group)]
 
     def read(self, values: Mapping[str, Any]) -> Record:
-        """Read a record of ``results.json``, whichever version wrote it.
+        """Read a record of ``results.json`` of any version.
 
         Raises:
-            ValidationError: not even the head that all records share is there.
+            ValidationError: a field that all records share is missing.
         """
         known = self.known.get(str(values.get("benchmark")))
         if known is not None and not values.get("not_measured"):
@@ -314,15 +311,15 @@ class Presentations:
         return Record.model_validate(values)
 
 
-def _contained(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
+def _guard_methods(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
     for name, plain in vars(Presentation).items():
         if inspect.isfunction(plain):
             method = getattr(presentation, name)
-            setattr(presentation, name, _guarded(method, partial(plain, presentation), failures))
+            setattr(presentation, name, _guard(method, partial(plain, presentation), failures))
     return presentation
 
 
-def _guarded(
+def _guard(
     method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
 ) -> Callable[..., Any]:
     def note(exc: Exception) -> bool:
@@ -351,7 +348,7 @@ def _guarded(
     return answer
 
 
-def _single(record: Record) -> dict[str, str | float]:
+def _list_values(record: Record) -> dict[str, str | float]:
     return {
         k: v
         for k, v in record.to_json().items()

@@ -17,8 +17,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from v6t.analysis.notes import notes
-from v6t.analysis.statistics import finite, summary_json
+from v6t.analysis.statistics import finite, notes, summary_json
 from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
@@ -27,6 +26,7 @@ from v6t.trials.verdict import Attempt
 
 F = TypeVar("F", bound="Figure")
 K = TypeVar("K", bound="Record")
+T = TypeVar("T")
 
 PER_DIRECTION: Literal["per_direction"] = "per_direction"
 AGGREGATE: Literal["aggregate"] = "aggregate"
@@ -40,6 +40,9 @@ Octets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "
 
 Row = dict[str, Any]
 """A line of a CSV file."""
+
+_STORED = {"title", "above_usable"}
+"""Computed values that a file keeps where the model of the record is not known."""
 
 FindResult = Callable[[str], TrialResult]
 """The counted result of a trial, by the trial's key."""
@@ -154,7 +157,9 @@ class Series(Model):
     def _drop_statistics(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        return {k: v for k, v in values.items() if k not in cls.model_computed_fields}
+        return {
+            k: v for k, v in values.items() if k not in cls.model_computed_fields.keys() - _STORED
+        }
 
     @property
     def repeated(self) -> Sequence[float | None]:
@@ -262,10 +267,10 @@ class Record(Model):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
 
+    heading: ClassVar[str] = ""
+    """of all such records; empty: the benchmark is not installed"""
     benchmark: str
     """name, as for `--measure`"""
-    title: str
-    """words for a heading; says what deviates from the RFC"""
     direction: Literal["forward", "reverse", "bidirectional", "connections", "queries"]
     """`connections`: of stateful devices, `queries`: of names that are resolved; in no direction"""
     frame_sizes: FrameSizes
@@ -291,8 +296,26 @@ class Record(Model):
     knows one way only"""
     usable_fps: Number | None = None
     """what the tester's self-test covers [frames per second per direction]"""
-    above_usable: Sequence[Number] = ()
-    """offered rates above `usable_fps`: loss and delay there may be the tester's own"""
+
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading; says what deviates from the RFC."""
+        return self.heading or self._stored("title", self.benchmark)
+
+    @computed_field
+    @property
+    def above_usable(self) -> Sequence[Number]:
+        """Offered rates above `usable_fps`: loss and delay there may be the tester's own."""
+        if not self.offered:
+            return self._stored("above_usable", [])
+        usable_fps = inf if self.usable_fps is None else self.usable_fps
+        return [rate for rate in self.offered if rate > usable_fps]
+
+    def _stored(self, name: str, default: T) -> T:
+        """Return a value of the file where the record's model is unknown here."""
+        value: T = (self.model_extra or {}).get(name, default)
+        return value
 
     @classmethod
     def of(
@@ -306,11 +329,10 @@ class Record(Model):
         """Make the record of a point.
 
         Args:
-            result: of a procedure: its specification, repetitions and attempts. Fields of the record
-                that have the name of one of the specification's attributes, or of its conditions', are
-                copied; a rate may have its unit in the name there.
-            conditions: what else the reader must know (preset, tester, device, proportions ...).
-            direction: in place of the point's, where rates have none.
+            result: of a procedure. Fields with the name of an attribute of its specification or conditions
+                are copied; there the name of a rate may end in its unit.
+            conditions: preset, tester, device, proportions and the like.
+            direction: in place of that of the point, for rates without one.
         """
         spec, attempts = result.spec, result.attempts
         at: Conditions = spec.conditions
@@ -346,7 +368,10 @@ class Record(Model):
     def to_json(self) -> dict[str, Any]:
         """Return the fields that were set as JSON values, always with unit and convention."""
         always = {"unit": self.unit, "convention": self.convention}
-        return {**{k: v for k, v in always.items() if v is not None}, **super().to_json()}
+        values = super().to_json()
+        if self.usable_fps is None and not self.above_usable:
+            del values["above_usable"]
+        return {**{k: v for k, v in always.items() if v is not None}, **values}
 
     @property
     def sizes(self) -> str:
@@ -394,10 +419,7 @@ class Record(Model):
 
     @property
     def throughput_fps(self) -> float | None:
-        """Median rate of frames without loss (RFC 2544, section 26.1) [fps per direction].
-
-        None for every other kind of result.
-        """
+        """Median rate without loss (RFC 2544, section 26.1) [fps per direction]; None in other records."""
         return None
 
     @property
@@ -415,22 +437,8 @@ class Record(Model):
         """Conditions that the RFC gives this result where a paper does not state them."""
         return {}
 
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        """Return the value to set beside a published one, and its direction.
-
-        Args:
-            figure: of a direction, where the metric names one.
-            mode: ``forward``, ``reverse`` or ``bidirectional``, as the paper states.
-
-        Returns:
-            None if the record has no such value.
-        """
-        return None
-
     def series(self) -> Iterator[tuple[str, Series, str]]:
-        """Everything that was repeated: whose it is (empty, or ending in a space), and its unit."""
+        """Yield each repeated figure: its owner (empty, or ending in a space), the figure, its unit."""
         if isinstance(self, Series):
             yield "", self, self.unit_name
 
@@ -474,13 +482,6 @@ class RatesFound(DispersedSeries, NotedSeries):
 class RateRecord(RatesFound, RangedSeries, Record):
     """A record of one rate."""
 
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        if self.direction == "connections":
-            return self.median, "phase 1"
-        return (self.median, self.direction) if self.direction == mode else None
-
 
 def counted_by(results: Iterable[TrialResult]) -> str | None:
     """How the tester told test frames from others in these trials; see :class:`Record`."""
@@ -494,7 +495,7 @@ def describe_rates(
     """Return the rates of all repetitions, and whether the tester limits them.
 
     Args:
-        capacity: the tester's own rate; None: unknown.
+        capacity: rate of the tester without a device; None: unknown.
         margin: results above ``(1 - margin)`` of it are limited by the tester (SELF-02).
     """
     rates = [rate for rate, _ in found]

@@ -98,11 +98,7 @@ class _Schema(GenerateJsonSchema):
 
 
 def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
-    """Build the schema of ``results.json`` (JSON Schema 2020-12).
-
-    Args:
-        kinds: model of the records by benchmark; those of others are records without more.
-    """
+    """Build the schema of ``results.json`` (JSON Schema 2020-12) from the models of records by benchmark."""
     models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
     _, schema = models_json_schema(
         [(model, "serialization") for model in models], schema_generator=_Schema
@@ -110,6 +106,8 @@ def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     definitions = schema["$defs"]
     for definition in definitions.values():
         definition.pop("title")
+        if "above_usable" in definition.get("required", ()):  # written where something was offered
+            definition["required"].remove("above_usable")
     names: dict[type[Record], list[str]] = {}
     for name, kind in kinds.items():
         names.setdefault(kind, []).append(name)

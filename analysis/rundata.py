@@ -16,12 +16,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class RunTrial:
-    """One line of the journal.
-
-    Attributes:
-        asked: the trial, as in ``journal.jsonl``.
-        result: what was counted.
-    """
+    """One line of the journal: the trial as in ``journal.jsonl``, and its counters."""
 
     asked: Json
     result: TrialResult
@@ -39,35 +34,21 @@ class RunTrial:
 
 
 def shares_oracle(manifest: Json) -> bool:
-    """Whether the device answers with the very translation its frames are compared with.
-
-    Args:
-        manifest: ``manifest.json``.
-    """
+    """Return whether the device answers with the translation its frames are compared with."""
     device = (manifest.get("tester") or {}).get("device") or {}
     return bool(device.get("shares_oracle", False))
 
 
 @dataclass(frozen=True)
 class RunData:
-    """One run.
+    """One run: its files as read, and facts about its technology.
 
     Attributes:
-        name: of its directory.
-        results: ``results.json``.
-        records: its entries, read.
-        config: ``config.json``.
-        manifest: ``manifest.json``.
-        params: parameters of the technology with their defaults; empty where the plugin is not
-            installed.
-        title: of the technology.
-        rfcs: that it follows.
-        setup: what is on which link, and which devices there are; empty where a run of an
-            earlier version does not say it and the plugin is not installed.
+        params: parameters of the technology with their defaults; empty where the plugin is not installed.
+        setup: what is on which link, and which devices there are; empty where it is unknown.
         rfc_frame_sizes: IPv6 frame sizes RFC 8219 lists for it.
         settings: all settings of the procedures with their defaults.
-        trials: the journal.
-        bottleneck: ``bottleneck.json``: what limits the device at the rates found.
+        bottleneck: ``bottleneck.json``: what limits the device at the measured rates.
         mix_sequences: order of the frame sizes of each mix (RFC 6985), by the mix.
     """
 
@@ -106,7 +87,7 @@ class RunData:
 
     @property
     def shares_oracle(self) -> bool:
-        """See :func:`shares_oracle`."""
+        """Return whether the device answers with the translation its frames are compared with."""
         return shares_oracle(self.manifest)
 
     @property

@@ -16,7 +16,7 @@ T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
 
 def core_count(value: Any) -> int | None:
-    """Cores of a device's option: a number, or a list as ``"1-4,6"``; None where it is neither."""
+    """Count the cores of an option: a number, or a list as ``"1-4,6"``; None where it is neither."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int):
@@ -28,13 +28,7 @@ def core_count(value: Any) -> int | None:
 
 
 def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
-    """Scale-up over cores by :data:`S_CPU` (SC-01; Lencse and Bazsó, eq. 1 with its tables).
-
-    Args:
-        performance: result by number of cores; must hold 1.
-
-    Returns:
-        Efficiency by number of cores; 1 is perfect.
+    """Return the efficiency by number of cores by :data:`S_CPU` (SC-01); 1 is perfect.
 
     Raises:
         ValueError: no result for one core, or it is not positive.
@@ -44,13 +38,10 @@ def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
 
 
 def load_scaling(performance: Mapping[int, float], base: int | None = None) -> dict[int, float]:
-    """Scale-up over connections, CEs or rules by :data:`S_C` (SC-02, SC-03).
-
-    Args:
-        base: the number to compare with; the lowest if None.
+    """Return the scale-up over connections, CEs or rules by :data:`S_C` (SC-02, SC-03).
 
     Raises:
-        ValueError: no results, or none for ``base``.
+        ValueError: no results, or none for ``base`` (by default the lowest number).
     """
     if not performance:
         raise ValueError("scale-up needs results")
@@ -73,28 +64,20 @@ def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool 
 
 
 def overlay_min(translated: float, native: float, share: float) -> float:
-    """Throughput of a mixture by :data:`T_MIN`: several cores, one flow per class (MIX-02).
-
-    Args:
-        share: translated share of the mixture, 0..1.
-    """
+    """Predict a mixture with this translated share by :data:`T_MIN`: several cores (MIX-02)."""
     _mixture(translated, native, share)
     limits = ([translated / share] if share else []) + ([native / (1 - share)] if share < 1 else [])
     return min(limits)
 
 
 def overlay_harmonic(translated: float, native: float, share: float) -> float:
-    """Throughput of a mixture by :data:`T_HARMONIC`: one core, or many flows (MIX-02).
-
-    Args:
-        share: translated share of the mixture, 0..1.
-    """
+    """Predict a mixture by :data:`T_HARMONIC`: one core, or many flows (MIX-02)."""
     _mixture(translated, native, share)
     return 1 / (share / translated + (1 - share) / native)
 
 
 def residual_percent(measured: float, predicted: float) -> float:
-    """How far a measurement lies above (positive) or below a model [%] (MIX-02)."""
+    """Return how far a measurement lies above (positive) or below a model [%] (MIX-02)."""
     if predicted <= 0:
         raise ValueError("a residual needs a positive prediction")
     return (measured - predicted) / predicted * 100

@@ -1,16 +1,14 @@
-"""Tables of results in no medium's form: terminals, pages and papers draw the same ones."""
+"""Tables of results in no medium's form, and the marks of limited numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from v6t.analysis.record import Record
 from v6t.base.ethernet import max_frame_rate_fps
-
-if TYPE_CHECKING:
-    from v6t.analysis.record import Record
 
 T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
@@ -28,9 +26,9 @@ class Column(Generic[T]):
     Attributes:
         name: heading; a line break where a narrow medium may break it.
         cell: prints the cell of a row.
-        text: whether it holds text, set flush left; else numbers.
-        wide: whether narrow media leave it out.
-        optional: whether it is left out where no row has a value.
+        text: flush left; else numbers.
+        wide: narrow media leave it out.
+        optional: left out where no row has a value.
     """
 
     name: str
@@ -42,15 +40,7 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table.
-
-    Attributes:
-        title: what it shows.
-        columns: headings.
-        rows: cells as they are printed, as many as columns.
-        notes: sentences below it.
-        cards: its cells are sentences: terminals print row by row, each cell with its name.
-    """
+    """A table of printed cells; with ``cards`` terminals print row by row, each cell with its name."""
 
     title: str
     columns: tuple[Column[Any], ...]
@@ -59,7 +49,7 @@ class Sheet:
     cards: bool = False
 
     def narrow(self) -> Sheet:
-        """Without the columns that narrow media leave out."""
+        """Return the table without the columns that narrow media leave out."""
         indices = [i for i, column in enumerate(self.columns) if not column.wide]
         return Sheet(
             self.title,
@@ -124,9 +114,14 @@ def medium_fps(record: Record, line_rate_bps: float) -> float:
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
+def write(value: float | None, form: str, absent: str = UNDEFINED) -> str:
+    """Write a number in a form of :func:`format`."""
+    return absent if value is None else format(value, form)
+
+
 def count(value: float | None) -> str:
     """Write a rate or a number of frames, whole."""
-    return UNDEFINED if value is None else f"{value:,.0f}"
+    return write(value, ",.0f")
 
 
 def number_of(many: int, noun: str) -> str:
@@ -157,9 +152,37 @@ def significant(value: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     """Write a time of recovery."""
-    return UNDEFINED if value is None else f"{value:,.4f}"
+    return write(value, ",.4f")
 
 
 def percent(value: float | None) -> str:
     """Write a dispersion or share that is in per cent already."""
-    return UNDEFINED if value is None else f"{value:.2f}"
+    return write(value, ".2f")
+
+
+LIMITED = "limited by the tester or the medium: the device may be faster"
+"""Meaning of the mark of a result."""
+UNCOVERED = (
+    "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
+)
+"""Meaning of the mark of an offered rate."""
+
+
+def marked(number: str, limited: bool) -> str:
+    """Return a number, with an asterisk if the tester or the medium limits it."""
+    return f"{number} *" if limited else number
+
+
+def offered(record: Record, rate: float) -> str:
+    """Return an offered rate, marked if the tester's self-test does not cover it."""
+    return marked(count(rate), rate in record.above_usable)
+
+
+def footnotes(records: Iterable[Record]) -> list[str]:
+    """Explain the marks that the measured records have."""
+    measured = [record for record in records if record.measured]
+    meanings = (
+        (LIMITED, any(record.limited for record in measured)),
+        (UNCOVERED, any(record.above_usable for record in measured)),
+    )
+    return [f"* {meaning}" for meaning, is_used in meanings if is_used]

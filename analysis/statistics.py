@@ -1,4 +1,4 @@
-"""Order statistics as the RFCs and papers define them: nearest rank, no interpolation."""
+"""Order statistics as the RFCs and papers define them: nearest rank, no interpolation; outliers and modes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from v6t.trials.order_statistics import compute_median_interval, percentile
 
 
 def summary_json(values: Sequence[float]) -> dict[str, Any]:
-    """Repetitions as JSON-like values; what is infinite or unknown is None, "undefined" in print.
+    """Summarize repetitions; what is infinite or unknown is None.
 
-    ``dispersion`` is ``(p99 - p1) / median * 100`` [%] (GEN-19), None where the median is 0 or
-    infinite. ``median_interval`` is the distribution-free confidence interval of the median, None
-    where there are too few values (TP-09).
+    ``dispersion`` is ``(p99 - p1) / median * 100`` [%] (GEN-19), ``median_interval`` the distribution-free
+    confidence interval, None where there are too few values (TP-09).
     """
     if not values:
         empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
@@ -45,3 +44,80 @@ def summary_json(values: Sequence[float]) -> dict[str, Any]:
 def finite(value: float | None) -> float | None:
     """Return the value, or None where it is infinite or unknown: JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None
+
+
+UNRELIABLE_PERCENT = 10.0
+"""Dispersion above which the Mapperf paper calls results unreliable (GEN-19)."""
+
+OUTLYING = 5.0
+"""Distance from the median in scaled median absolute deviations."""
+
+_MAD_TO_SIGMA = 1.4826
+_FEWEST = 6
+_SMALLEST_SHARE = 0.2
+_LEAST_SEPARATION = 0.02
+
+
+def notes(values: Sequence[float], unit: str = "") -> list[str]:
+    """Describe outliers, modes and undefined (infinite) repetitions of one number."""
+    sentences = []
+    finite = [v for v in values if math.isfinite(v)]
+    if len(finite) < len(values):
+        sentences.append(f"{len(values) - len(finite)} of {len(values)} repetitions are undefined")
+    if not finite:
+        return sentences
+    middle = median(finite)
+    if middle:
+        spread = (percentile(finite, 99) - percentile(finite, 1)) / abs(middle) * 100
+        if spread > UNRELIABLE_PERCENT:
+            sentences.append(
+                f"dispersion {spread:.1f} % is above {UNRELIABLE_PERCENT:g} %: "
+                "the median alone does not describe this device"
+            )
+    modes = two_modes(finite)
+    if modes is not None:
+        low, high = modes
+        sentences.append(
+            f"bimodal: {len(low)} repetitions around {_show(median(low), unit)}, "
+            f"{len(high)} around {_show(median(high), unit)}"
+        )
+        return sentences
+    far = outliers(finite)
+    if far:
+        shown = ", ".join(_show(v, unit) for v in far[:3])
+        sentences.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
+    return sentences
+
+
+def outliers(values: Sequence[float]) -> list[float]:
+    """Return values farther from the median than five scaled median absolute deviations.
+
+    Where the deviation is 0, the limit is a hundredth of the median.
+    """
+    if len(values) < _FEWEST:
+        return []
+    middle = median(values)
+    limit = OUTLYING * _MAD_TO_SIGMA * median([abs(v - middle) for v in values])
+    limit = max(limit, abs(middle) * 0.01)
+    return [v for v in values if abs(v - middle) > limit]
+
+
+def two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
+    """Return both groups if the values form two separate ones; else None.
+
+    The widest gap must be wider than either group, leave at least a fifth of the values (and two) on
+    either side, and be more than a fiftieth of the median.
+    """
+    if len(values) < _FEWEST:
+        return None
+    ordered = sorted(values)
+    gap, at = max((ordered[i + 1] - ordered[i], i + 1) for i in range(len(ordered) - 1))
+    low, high = ordered[:at], ordered[at:]
+    fewest = max(2, math.ceil(_SMALLEST_SHARE * len(ordered)))
+    widest = max(low[-1] - low[0], high[-1] - high[0])
+    apart = gap > widest and gap > _LEAST_SEPARATION * abs(median(ordered))
+    return (low, high) if apart and min(len(low), len(high)) >= fewest else None
+
+
+def _show(value: float, unit: str) -> str:
+    return f"{value:,.6g}{' ' + unit if unit else ''}"

@@ -34,14 +34,7 @@ NEEDED = 17
 
 @dataclass(frozen=True)
 class Value:
-    """One run of a series.
-
-    Attributes:
-        run: its name.
-        when: what the runs are ordered by, as text.
-        value: median of its repetitions.
-        limited: the tester or the medium is the limit.
-    """
+    """One run of a series; ``when`` orders the runs."""
 
     run: str
     when: str
@@ -55,11 +48,8 @@ class Change:
 
     Attributes:
         place: index of the first run that is different.
-        run: its name.
         before, after: medians of the runs on either side, up to the next change.
-        percent: after against before.
         chance: share of shuffled series with a change as large; 0.0001: that or less.
-        better: None where more is neither better nor worse.
     """
 
     place: int
@@ -76,13 +66,8 @@ class Series:
     """One quantity of one point over all runs.
 
     Attributes:
-        point: benchmark, octets, direction.
-        quantity, unit: what it is.
-        more_is_better: which way is better.
-        values: in order.
-        changes: in order.
-        resolution: the coarsest one of the runs' searches; 0: there was none.
-        least_percent: smaller changes are not told.
+        resolution: the coarsest one of the searches; 0: there was none.
+        least_percent: smaller changes are not reported.
     """
 
     point: str
@@ -130,14 +115,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Trend:
-    """All series of runs that measured the same.
-
-    Attributes:
-        runs: names in order.
-        order: what they are ordered by.
-        series: one for each quantity of each point.
-        left_out: runs and points that are not in it, and why.
-    """
+    """All series of runs that measured the same; ``left_out``: runs and points without one, and why."""
 
     runs: tuple[str, ...]
     order: str
@@ -150,7 +128,7 @@ class Trend:
         return any(s.changes and not s.changes[-1].better for s in self.series)
 
     def to_json(self) -> dict[str, Any]:
-        """As ``schema/trend-1.json`` describes."""
+        """Return the trend as ``schema/trend-1.json`` describes."""
         return {
             "schema": SCHEMA,
             "runs": list(self.runs),
@@ -167,11 +145,7 @@ class Trend:
 def find_changes(
     values: Sequence[Value], more_is_better: bool, least_percent: float = LEAST_PERCENT
 ) -> tuple[Change, ...]:
-    """Find where changes begin.
-
-    Args:
-        more_is_better: decides whether a change is for the better.
-    """
+    """Find where changes begin."""
     usual = _find_ordinary([v.value for v in values])
     places = [
         (usual[place], chance) for place, chance in _places([values[n].value for n in usual], 0)
@@ -189,7 +163,7 @@ def find_changes(
 
 
 def _find_ordinary(values: Sequence[float]) -> list[int]:
-    """Return the places of all runs but single ones far from their neighbours (Hampel's filter)."""
+    """Return the places of all runs but single outliers (Hampel's filter)."""
     around = [median(values[max(0, n - _AROUND) : n + _AROUND + 1]) for n in range(len(values))]
     away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
     # where most runs are identical, those that differ tell how much differing runs differ
@@ -231,7 +205,7 @@ def _chance(series: NDArray[np.float64]) -> float:
 
 
 def _cut(values: NDArray[np.float64]) -> int:
-    """Find the place with the runs on either side closest to their median: one bad day moves none."""
+    """Return the place with the runs on either side closest to their median."""
     import numpy as np
 
     def away(some: NDArray[np.float64]) -> float:
@@ -242,10 +216,9 @@ def _cut(values: NDArray[np.float64]) -> int:
 
 
 def _step(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of the spread that a step explains, at the place where it explains most; of each series.
+    """Return the share of the spread that the best step explains, for each series.
 
-    It grows with the t statistic of the runs before and after the place, and needs no spread within
-    both sides, which may be none.
+    It grows with the t statistic, and needs no spread within both sides.
     """
     import numpy as np
 

@@ -13,7 +13,7 @@ _WORDS = {"fixed": "fixed", "random": "random"}
 
 
 def variation(params: Mapping[str, Any]) -> str | None:
-    """``"random IP fixed port"`` and the like; None where both sides do not do the same."""
+    """Describe the variation: ``"random IP fixed port"``; None where the sides differ."""
     ports = {_policy(params[n]) for n in _PORTS if n in params}
     hosts = {_policy(params[n]) for n in _HOSTS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
@@ -25,7 +25,7 @@ def variation(params: Mapping[str, Any]) -> str | None:
 
 
 def tuples_of(params: Mapping[str, Any]) -> str:
-    """``"ports 40000x100"``, ``"IPs 4000x1000"`` or both: what the connections differ in."""
+    """Describe what varies in connections: ``"ports 40000x100"``, ``"IPs 4000x1000"`` or both."""
     parts = []
     if params.get("enumerate_ips"):
         parts.append(f"IPs {params['initiator_count']}x{params['responder_count']}")
@@ -36,7 +36,7 @@ def tuples_of(params: Mapping[str, Any]) -> str:
 
 
 def hosts_per_side(params: Mapping[str, Any]) -> int | None:
-    """How many hosts each side has where they vary; None where the sides differ."""
+    """Return the number of hosts of each side where they vary; None where the sides differ."""
     counts = {
         int(params[n]["max"]) - int(params[n]["min"]) + 1
         for n in _HOSTS
@@ -46,10 +46,7 @@ def hosts_per_side(params: Mapping[str, Any]) -> int | None:
 
 
 def random_ports(params: Mapping[str, Any]) -> bool | None:
-    """Whether every port is pseudorandom (RFC 4814); None where the technology has no ports.
-
-    Connections take every pair of ports once, in an order that can be pseudorandom.
-    """
+    """Return whether every port is pseudorandom (RFC 4814); None where there are no ports."""
     if "enumerate_ports" in params:
         return bool(params["enumerate_ports"] == _SHUFFLED)
     policies = [_policy(params[n]) for n in _PORTS if n in params]

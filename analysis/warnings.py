@@ -17,13 +17,7 @@ CONDITION, NOT_MEASURED = "condition", "not-measured"
 
 @dataclass(frozen=True)
 class ResultWarning:
-    """What a reader must know about figures.
-
-    Attributes:
-        code: of the kind of warning.
-        text: a short sentence.
-        figures: benchmark and points that it is about; empty: all of the run.
-    """
+    """What a reader must know about figures; ``figures`` names benchmark and points, or nothing for a run."""
 
     code: str
     text: str

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -39,7 +39,6 @@ STILLNESS_FACTOR = 3.0
 RATE_LIMIT_PAUSE_S = 1.3
 """Pause between tries of messages that a device may send only once a second."""
 _DESCRIBED_TURNS = 3
-"""Exchanges that a finding describes; the capture has all of them."""
 _WITHOUT_AUDIT = "leave out --audit"
 
 
@@ -79,7 +78,7 @@ class AuditRequest:
 
 
 class Selection(NamedTuple):
-    """The suites that apply, their clauses for the audit's own configuration, and what others lack.
+    """The suites that apply, with their clauses for the audit's own configuration.
 
     ``unmet``: what the parameters lack for further suites, and what to set.
     """
@@ -112,15 +111,15 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     """
     subject = subject_of(technology)
     by_suite = {suite: list(suite.clauses(subject)) for suite in suites}
-    unmet = [lack for suite in suites if (lack := suite.requirement(subject))]
+    unmet = list(filter(None, (suite.requirement(subject) for suite in suites)))
     clauses = list(chain.from_iterable(by_suite.values()))
-    if not clauses:
-        tried = ", ".join(suite.name for suite in suites)
-        problem, fix = f"no clauses exist for {technology.name} ({tried})", advice
-        for lack, remedy in unmet[:1]:
-            problem = f"no clause applies to {technology.name} with these parameters: {lack}"
-            fix = f"{remedy}; or {advice}" if advice else remedy
+    if not clauses and unmet:
+        problem = f"no clause applies to {technology.name} with these parameters: {unmet[0][0]}"
+        fix = "; or ".join(filter(None, (unmet[0][1], advice)))
         raise UsageError(problem, fix, code="no-clauses")
+    if not clauses:
+        problem = f"no clauses exist for {technology.name} ({', '.join(s.name for s in suites)})"
+        raise UsageError(problem, advice, code="no-clauses")
     [(name, count)] = Counter(clause.name for clause in clauses).most_common(1)
     if count > 1:
         raise ExtensionError(f"two clauses have the name '{name}'", code="duplicate")
@@ -181,20 +180,21 @@ def plan_audit(
     technology: Technology, selection: Selection, request: AuditRequest
 ) -> dict[str, list[Clause]]:
     """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
-    plan = {"": selection.clauses}
-    own = json.loads(technology.params.model_dump_json(exclude_unset=True))
+    by_variant = {"": selection.clauses}
+    user_params = json.loads(technology.params.model_dump_json(exclude_unset=True))
     for variant, params in technology.audit_variants().items() if request.variants else ():
         try:
-            changed = technology.params_model(**{**own, **params})
+            changed = technology.params_model(**{**user_params, **params})
             subject = subject_of(type(technology)(changed, technology.links))
         except (ValueError, UsageError):  # they contradict the user's
             subject = subject_of(technology)
-        plan[variant] = [c for suite in selection.suites for c in suite.clauses(subject, variant)]
-    for variant, clauses in plan.items():
+        by_variant[variant] = [c for s in selection.suites for c in s.clauses(subject, variant)]
+    plan = {}
+    for variant, clauses in by_variant.items():
         named = [c for c in clauses if any(part in c.name for part in request.clauses or [""])]
-        requested = [clause for clause in named if clause.lasts_s <= request.lasting_s]
-        plan[variant] = sorted(requested, key=lambda clause: not clause.plain)
-    return {variant: clauses for variant, clauses in plan.items() if clauses}
+        if chosen := [clause for clause in named if clause.lasts_s <= request.lasting_s]:
+            plan[variant] = sorted(chosen, key=lambda clause: not clause.plain)
+    return plan
 
 
 @dataclass
@@ -217,20 +217,20 @@ class AuditProgress:
     saved_at: float = field(default_factory=time.monotonic)
 
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
-        clause, frames = outcome.clause, []
-        for sent, heard in outcome.turns:
+        clause, judgement, turns, tries = outcome
+        frames = []
+        for sent, heard in turns:
             for number, (side, octets) in enumerate((*sent, *heard)):
                 self.frames.append(octets)
                 place = {"side": side, "sent": number < len(sent), "number": len(self.frames)}
                 frames.append(AuditFrame(**place, octets=octets.hex()))
-        words = list(dict.fromkeys(wire.describe_sent(sent) for sent, _ in outcome.turns if sent))
+        words = list(dict.fromkeys(wire.describe_sent(sent) for sent, _ in turns if sent))
         if len(words) > _DESCRIBED_TURNS:
             words[_DESCRIBED_TURNS - 1 : -1] = ["..."]
         values = {name: getattr(clause, name) for name in ("rfc", "section", "level", "title")}
-        for name in ("verdict", "expected", "got"):
-            values[name] = getattr(outcome.judgement, name)
+        values |= {name: getattr(judgement, name) for name in ("verdict", "expected", "got")}
         values |= {"clause": clause.name, "variant": variant, "sent": "; ".join(words) or NOTHING}
-        finding = Finding(**values, tries=outcome.tries, frames=frames)
+        finding = Finding(**values, tries=tries, frames=frames)
         self.findings.append(finding)
         if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
             self.save(self)
@@ -296,15 +296,10 @@ def _test(
     request: AuditRequest,
     progress: AuditProgress,
 ) -> None:
-    """Test clauses in one configuration; stop if no plain packet passes in the audit's own one.
-
-    Raises:
-        DutError: the device lost its configuration; what it drops then proves nothing.
-    """
+    """Test clauses in one configuration; stop if no plain packet passes in the audit's own one."""
     wire, views = Wire(device.technology.links), device.technology.audit_views()
     has_session_limit = any(isinstance(view, Nat) and view.session_limit for view in views)
-    plain = sum(clause.plain for clause in clauses)
-    blocked: list[Finding] = []
+    plain, blocked = sum(clause.plain for clause in clauses), 0
     with device.open() as probe:
         for number, clause in enumerate(clauses, 1):
             progress.tested(len(progress.findings) + 1, progress.planned, clause.name)
@@ -312,15 +307,14 @@ def _test(
                 with suppress(ProbeUnable):
                     probe.flush()
             outcome = carry_out(clause, probe, request)
-            probe.check()
+            probe.check()  # what a device drops without its configuration proves nothing
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
                 _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
             passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
-            if clause.plain and not passes:
-                blocked.append(finding)
-            if not variant and number == plain == len(blocked):
-                first = blocked[0]
+            blocked += clause.plain and not passes
+            if not variant and number == plain == blocked:
+                first = progress.findings[0]
                 octets = next((frame.octets for frame in first.frames), "")
                 progress.stopped = (
                     f"no plain packet passes the device: sent {first.sent}, "
@@ -344,14 +338,12 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
             again = outcome  # the device deviated, and may be dead because of it
         outcome = again._replace(tries=outcome.tries + 1)
     if clause.level == "MAY" and outcome.judgement.verdict == "deviates":
-        information = replace(outcome.judgement, verdict="information")
-        outcome = outcome._replace(judgement=information)
+        return outcome._replace(judgement=outcome.judgement._replace(verdict="information"))
     return outcome
 
 
 def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Outcome:
-    steps = clause.steps()
-    turns: list[tuple[Sequence[Frame], Sequence[Frame]]] = []
+    steps, turns = clause.steps(), []
     try:
         send = next(steps)
         while True:

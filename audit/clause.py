@@ -30,8 +30,7 @@ class Frame(NamedTuple):
     octets: bytes
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(NamedTuple):
     """Frames to send in this order, and how long to listen for the device's frames.
 
     Attributes:
@@ -46,8 +45,7 @@ class Send:
     listen_s: float = 0.0
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The verdict on a clause, what the device had to send, and what it sent.
 
     ``dead``: no plain packet passes any more, though one did before: configure the device again.

@@ -142,6 +142,5 @@ def _number(protocol: str) -> str:
 
 
 def _have_own_port(ports: PortSet, far: list[ip_packet.IPPacket]) -> str:
-    """Check that all packets, in a tunnel or not, have a port of the set."""
     sources = [ip_packet.port(inner_packet(packet) or packet, is_source=True) for packet in far]
     return next((f"from port {port}" for port in sources if port not in ports), "")

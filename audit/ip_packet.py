@@ -15,12 +15,13 @@ from scapy.utils import checksum
 from v6t.plugins.audit_views import Address
 
 ICMP4, IPIP, TCP6, UDP17, IPV6_IN_IP, FRAGMENT, ICMP6 = 1, 4, 6, 17, 41, 44, 58
-HOP_BY_HOP, ROUTING, OPTIONS = 0, 43, 60
-EXTENSIONS = (HOP_BY_HOP, ROUTING, OPTIONS)
+HOP_BY_HOP, ROUTING, OPTIONS = EXTENSIONS = 0, 43, 60
 SOURCE_ROUTES = (3, 9)
 """IPv4 options: loose and strict source route."""
 CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
 PORT_PROTOCOLS = (TCP6, UDP17)
+NAMES = {TCP6: "tcp", UDP17: "udp", ICMP4: "icmp", ICMP6: "icmp"}
+ICMP = {4: ICMP4, 6: ICMP6}
 ECHO_TYPES = {4: (8, 0), 6: (128, 129)}
 ERROR_TYPES = {4: (3, 4, 5, 11, 12), 6: tuple(range(128))}
 NEVER_FORWARDED = (
@@ -44,6 +45,16 @@ class IcmpError(NamedTuple):
 def too_big(version: int, mtu: int) -> IcmpError:
     """Return the error about a packet that exceeds an MTU."""
     return IcmpError(3, 4, mtu) if version == 4 else IcmpError(2, 0, mtu)
+
+
+class Endpoint(NamedTuple):
+    """An address and a port, or the identifier of an echo."""
+
+    address: Address
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.address} port {self.port}"
 
 
 class Drop(Exception):
@@ -88,6 +99,11 @@ class IPPacket:
     def version(self) -> int:
         return self.src.version
 
+    @property
+    def protocol(self) -> str:
+        """udp, tcp or icmp, else nothing."""
+        return NAMES.get(self.proto, "")
+
     def __bytes__(self) -> bytes:
         proto, octets = self.proto, self.octets
         ends = {"src": str(self.src), "dst": str(self.dst)}
@@ -108,12 +124,7 @@ class IPPacket:
         return bytes(header) + octets
 
     def __len__(self) -> int:
-        if self.options:
-            return len(bytes(self))
-        if self.version == 4:
-            return 20 + len(self.octets)
-        extensions = sum(len(octets) for _, octets in self.extensions)
-        return 40 + extensions + (0 if self.id is None else 8) + len(self.octets)
+        return len(bytes(self))
 
     @property
     def is_fragment(self) -> bool:
@@ -122,13 +133,14 @@ class IPPacket:
 
     @property
     def is_icmp(self) -> bool:
-        return self.proto == (ICMP4 if self.version == 4 else ICMP6)
+        return self.proto == ICMP[self.version]
 
     @property
     def message(self) -> tuple[int, int] | None:
         """Type and code of an ICMP or ICMPv6 message; None for other packets and later fragments."""
-        is_message = self.is_icmp and len(self.octets) > 1 and not self.offset
-        return (self.octets[0], self.octets[1]) if is_message else None
+        if not self.is_icmp or len(self.octets) < 2 or self.offset:
+            return None
+        return self.octets[0], self.octets[1]
 
     @property
     def is_echo(self) -> bool:
@@ -155,7 +167,6 @@ class IPPacket:
         return checksum(self.pseudo_header + pseudo + self.octets)
 
     def with_checksum(self, octets: bytes, at: int) -> IPPacket:
-        """Return the packet with a transport, whose checksum is computed."""
         packet = replace(self, octets=octets[:at] + b"\0\0" + octets[at + 2 :])
         packet.put_checksum(at, packet.transport_checksum)
         return packet
@@ -166,9 +177,7 @@ class IPPacket:
         self.octets = self.octets[:at] + word + self.octets[at + 2 :]
 
     def with_message(self, octets: bytes) -> IPPacket:
-        """Return the packet with an ICMP or ICMPv6 message and its checksum."""
-        proto = ICMP4 if self.version == 4 else ICMP6
-        return replace(self, proto=proto, missing=0).with_checksum(octets, 2)
+        return replace(self, proto=ICMP[self.version], missing=0).with_checksum(octets, 2)
 
     def quoted_packet(self) -> IPPacket:
         return read_header(self.octets[8:])
@@ -237,7 +246,7 @@ def check_source_route(packet: IPPacket) -> None:
         start += len(extension)
 
 
-def port(packet: IPPacket, *, is_source: bool) -> int | None:
+def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
     """Return the source or destination port of a packet; None if it has none.
 
     An echo message has its identifier, and an ICMP error the port of the packet that it quotes.
@@ -312,14 +321,11 @@ class Reassembly:
         key = (tunnel, packet.src, packet.dst, packet.id, proto)
         fragments = self.fragments.setdefault(key, [])
         fragments.append(packet)
-        octets = b""
-        for piece in sorted(fragments, key=lambda piece: piece.offset):
-            if 8 * piece.offset != len(octets):
-                break
-            octets += piece.octets
-            if not piece.more:
-                del self.fragments[key]
-                whole = replace(packet, octets=octets, offset=0, more=False)
-                whole.id, whole.options = None if packet.version == 6 else packet.id, ()
-                return read_header(bytes(whole))
-        raise Drop
+        fragments.sort(key=lambda piece: piece.offset)
+        ends = [0, *(8 * piece.offset + len(piece.octets) for piece in fragments)]
+        if fragments[-1].more or ends[:-1] != [8 * piece.offset for piece in fragments]:
+            raise Drop
+        del self.fragments[key]
+        number = None if packet.version == 6 else packet.id
+        parts = {"octets": join_fragments(fragments), "id": number, "options": ()}
+        return read_header(bytes(replace(packet, **parts, offset=0, more=False)))

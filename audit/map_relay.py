@@ -12,7 +12,7 @@ from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Level, Subject, Suite
-from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports
+from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports, neighbor_ports
 from v6t.audit.ip_packet import IPPacket, join_fragments
 from v6t.audit.packets import PROTOCOLS, SERVER_PORT, data, header, icmp6, inner_packet, transport
 from v6t.audit.row import Hosts, Row, row_clauses
@@ -25,7 +25,7 @@ from v6t.plugins.audit_views import (
     SharedAddressRelay,
     SideName,
 )
-from v6t.plugins.translation import embed, may_represent
+from v6t.plugins.translation import embed
 
 KINDS = ("MAP-E", "MAP-T", "lw4o6")
 SECTIONS = {
@@ -50,11 +50,7 @@ class RelaySuite(Suite):
 
     name = "relay"
     title = "MAP-E, MAP-T and lw4o6 relays: sources, port sets, identifiers, fragments, hairpin"
-    core = (
-        *("up-udp", "down-udp", "edges-up", "edges-down"),
-        "source-port-udp",
-        "source-ipv6-stranger",
-    )
+    core = ("up-udp", "down-udp", "edges-up", "edges-down", "port-udp", "ipv6-stranger")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(SharedAddressRelay)
@@ -69,11 +65,8 @@ class RelaySuite(Suite):
         return row_clauses(RelayHosts(view), subject.wire, *sources.get(variant, ()))
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
-        """Refuse a private server behind the well-known prefix."""
         view = subject.find(SharedAddressRelay)
-        if view is None or view.dmr is None or may_represent(view.dmr, view.server):
-            return None
-        return prefix_requirement(view.server)
+        return prefix_requirement(view.dmr, [view.server]) if view else None
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,6 @@ class RelayHosts(Hosts):
     def up(
         self, customer: Customer, port: int, protocol: str = "udp", to: Customer | None = None
     ) -> Packet:
-        """Return a packet of a customer for the server, or for another customer."""
         v = self.view
         target, to_port = (to.ipv4, to.port) if to else (v.server, SERVER_PORT)
         if v.tunnels:
@@ -186,10 +178,8 @@ def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
                 f"packets for the ports {list_ports(ports)} reach their customer",
                 [h.down(me.ipv4, port) for port in ports], [h.at_customer(me.ipv6)] * len(ports),
                 side="right")
-    ranges = (me.ports.ranges[0], me.ports.ranges[-1]) if v.rules and v.rules[0].shared else ()
-    beside = sorted({p for low,
-                     high in ranges for p in (low - 1, high + 1) if 0 < p < 65536 and p not in me.ports})
-    owners = [ipv6 for ipv6 in (v.owner(me.ipv4, p) for p in beside) if ipv6 is not None]
+    beside = neighbor_ports(me.ports) if v.rules and v.rules[0].shared else []
+    owners = list(filter(None, (v.owner(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",
                     f"packets for the ports {list_ports(beside)} reach those who own them, or nobody",
@@ -223,9 +213,8 @@ def delivery_rows(h: RelayHosts) -> Iterator[Row]:
         words = "through a tunnel" if v.tunnels else "to it, from the address behind the DMR"
         source = v.relay if v.tunnels else embed(v.dmr, me.ipv4)  # type: ignore[arg-type]
         yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
-                    h.up(me, me.port, to=partner),
-                    h.at_customer(partner.ipv6, src=str(source)), "MUST" if v.kind == "lw4o6" else "MAY",
-                    near=True)
+                    h.up(me, me.port, to=partner), h.at_customer(partner.ipv6, src=str(source)),
+                    "MUST" if v.kind == "lw4o6" else "MAY", near=True)
 
 
 def last_rows(h: RelayHosts) -> Iterator[Row]:

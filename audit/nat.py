@@ -2,26 +2,331 @@
 
 RFC 4787, 5382, 5508, 6888 and 7857 by the numbers of their requirements. DS-Lite (RFC 6333, section 8.2) and
 NAT64 (RFC 6146) require the same. No RFC covers NAT66: what these RFCs require is information there.
+TCP connections, limits, an emptied table and lifetimes are here, the rest is in ``nat_mapping``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Address
 
-from v6t.audit import nat_mapping, nat_state
-from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatScenario
+from v6t.audit import nat_mapping
+from v6t.audit.clause import Clause, Send, Subject, Suite
+from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
+from v6t.audit.nat_session import (
+    FIRST_PORT,
+    SERVER_PORT,
+    UNMAPPED,
+    DeviceDead,
+    NatHosts,
+    NatSession,
+    Result,
+    Scenario,
+    Talk,
+    require,
+    row,
+)
+from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
-from v6t.plugins.audit_views import TWO_PUBLIC_ADDRESSES, Nat
-from v6t.plugins.translation import may_represent
+from v6t.plugins.audit_views import (
+    FEW_PORTS,
+    FEW_PUBLIC_PORTS,
+    PORT_BLOCKS,
+    SHORT_TIMEOUT,
+    SHORT_TIMEOUT_S,
+    SMALL_TABLE,
+    SMALL_TABLE_SESSIONS,
+    TWO_PUBLIC_ADDRESSES,
+    Nat,
+    SideName,
+)
 
-ROWS: dict[str, Iterable[NatScenario]] = {
-    "": (*nat_mapping.ROWS, *nat_state.ROWS),
+RATE_LIMIT_PAUSE_S = 1.5
+"""After this pause a device may send another error, so that silence means something."""
+UNSOLICITED_S = 6.0
+"""How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)."""
+EXCESS_MAPPINGS = 3
+"""Mappings that a host requests beyond those that fit."""
+UNREACHABLE = ((3, 1), (3, 13), (1, 0), (1, 1), (1, 3))
+"""ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)."""
+UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
+"""RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5."""
+UNREGISTERED_PORT = 40007
+"""For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)."""
+MARGIN_S = 5.0
+"""The audit waits this much less than a minimum: frames and busy machines take time."""
+SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)
+"""Shares of a minimum after which sessions are tried."""
+STREAM_S = 2.5
+"""Linux treats UDP as a stream with a longer timer from two seconds after the first answer on."""
+EARLY_S, LATE_S = 0.75 * SHORT_TIMEOUT_S, 1.75 * SHORT_TIMEOUT_S
+
+
+def _check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
+    s = NatSession(h, "tcp")
+    missing = yield from s.play(opening)
+    require(not missing, f"no connection can be opened: {missing} does not arrive")
+    missing = yield from s.play(script)
+    return missing and f"{missing} does not arrive"
+
+
+def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
+    s = yield from NatSession(h, "tcp").establish()
+    server = h.server(1, 4323 if opens_later else 4322)
+    stranger = NatSession(h, "tcp", 0, s.port, server, s.public)
+    listen_s = 0.0 if opens_later else UNSOLICITED_S - 0.1
+    yield from stranger.answer("S", pause_s=RATE_LIMIT_PAUSE_S, listen_s=listen_s)
+    if h.departures() or not opens_later:
+        return not h.departures()
+    stranger.public = UNMAPPED
+    is_open = yield from stranger.send("S")
+    if not is_open or any(p.is_error for p in h.departures()):
+        return False
+    return (yield from stranger.play("<SA A>")) and "the connection is not opened"
+
+
+def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
+    """Request more mappings than fit the empty table, from even and odd ports in turn.
+
+    Returns:
+        sessions with a mapping, the number of those without, whether an ICMP error reported one.
+    """
+    mapped, refused, is_notified = [], 0, False
+    while refused < EXCESS_MAPPINGS and len(mapped) + refused < room + EXCESS_MAPPINGS:
+        s = NatSession(h, "udp", host)
+        if (yield from s.send()):
+            mapped.append(s)
+            continue
+        refused += 1
+        is_notified |= any(p.message in UNREACHABLE for p in h.errors_at(host))
+    require(mapped, "no valid packet comes out, so no mapping can be observed")
+    return mapped, refused, is_notified
+
+
+def _check_limit(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, refused, _ = yield from _fill_table(h, room)
+    count = len({s.public for s in mapped})
+    words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
+    return count <= room and refused > 0, words
+
+
+def _check_notification(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, refused, is_notified = yield from _fill_table(h, room)
+    require(refused, f"{len(mapped)} mappings and room for more")
+    return "" if is_notified else "nothing"
+
+
+def _check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
+    mapped, _, _ = yield from _fill_table(h, room)
+    for s in mapped:
+        if not (yield from s.answer()):
+            return f"{s.public}: {h.describe()}"
+    require(len({s.public for s in mapped}) <= room, "there is room for more")
+    return ""
+
+
+def _check_blocks(h: NatHosts) -> Talk[Result]:
+    spans = []
+    for host in (0, 1):
+        mapped, _, _ = yield from _fill_table(h, FEW_PORTS, host)
+        addresses, ports = {s.public.address for s in mapped}, {s.public.port for s in mapped}
+        low, high = min(ports), max(ports)
+        spans.append((str(min(addresses)), low, high))
+        if len(addresses) > 1 or high - low >= FEW_PORTS:
+            return f"host {host + 1}: ports {low} to {high}"
+    one, two = sorted(spans)
+    words = f"{one[1]} to {one[2]}, {two[1]} to {two[2]}"
+    return one[0] != two[0] or one[2] < two[1], words
+
+
+def _check_second_host(h: NatHosts) -> Talk[Result]:
+    _, refused, _ = yield from _fill_table(h, FEW_PORTS)
+    require(refused, "the first host has room for more")
+    s = NatSession(h, "udp", 1)
+    return ((yield from s.send()) and (True, str(s.public))) or "nothing"
+
+
+def _check_reset(h: NatHosts) -> Talk[Result]:
+    before = NatSession(h, "udp")
+    after = NatSession(h, "udp", 1, before.port)
+    yield from before.open()
+    yield Send((), before="reset")
+    if not (yield from after.send()):
+        return "nothing passes afterwards"
+    if not (yield from after.answer()):
+        return False
+    yield from before.answer()
+    is_alive = [host for host, _ in h.arrivals()] == [0]
+    state = "still reaches its host" if is_alive else "is gone"
+    words = f"{before.public} before, {after.public} afterwards; the old one {state}"
+    return before.public != after.public or not is_alive, words
+
+
+def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
+    s = yield from NatSession(h, protocol).establish()
+    has_passed = yield from s.answer("A", b"late")
+    require(has_passed, "the answer does not pass before either")
+    yield Send((), before="flush")
+    yield from NatSession(h, "udp").open()
+    yield from s.repeat()
+    if h.arrivals():
+        return False
+    if not (yield from NatSession(h, "udp").send()):
+        raise DeviceDead("nothing, and nothing else passes any more")
+    return ""
+
+
+def _check_short(
+    h: NatHosts, pauses: tuple[tuple[SideName, float], ...], is_alive: bool
+) -> Talk[Result]:
+    s, has_arrived = NatSession(h, "udp"), False
+    yield from s.open()
+    for side, pause_s in pauses:
+        has_arrived = yield from (s.send if side == "left" else s.answer)(pause_s=pause_s)
+    return has_arrived == is_alive
+
+
+def _check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
+    sessions, before_s = [], 0.0
+    for _ in SHARES:
+        sessions.append((yield from _open_session(h, state)))
+    for share, s in zip(SHARES, sessions, strict=True):
+        at_s = (minimum_s - MARGIN_S) * share
+        is_alive = yield from s.repeat(pause_s=at_s - before_s)
+        # One lost frame must not end hours of waiting.
+        if not is_alive and not (yield from s.repeat()):
+            words = f"after {before_s:.0f} s it arrived" if before_s else "nor before"
+            return f"nothing after {at_s:.0f} s; {words}"
+        before_s = at_s
+    return ""
+
+
+def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
+    protocol = {"tcp": "tcp", "udp": "udp", "query": "icmp"}[state.partition("-")[0]]
+    port = SERVER_PORT if protocol == "tcp" else UNREGISTERED_PORT
+    s = NatSession(h, protocol, server=h.server(0, port))
+    if state == "tcp-transitory":
+        yield from s.open()
+        return s.prepare("SA")
+    yield from s.establish()
+    if state == "tcp-established":
+        return s.prepare("PA", DATA)
+    if state == "tcp-closing":  # The last FIN is repeated (RFC 5382, section 5).
+        has_left = yield from s.send("FA")
+        require(has_left, "the FIN does not arrive")
+    s.prepare("FA" if protocol == "tcp" else "")
+    if state == "udp-answered":
+        yield from s.repeat()
+        yield from s.send(pause_s=STREAM_S)
+    if state in ("tcp-closing", "udp-answered"):
+        has_arrived = yield from s.repeat()
+        require(has_arrived, "the answer does not arrive at once")
+    return s
+
+
+# fmt: off
+OPENING = "S> <SA A>"
+ROWS = (
+    *(row(f"5382 REQ-2 tcp-{label} MUST", f"the NAT forwards a connection that is {words}", expected,
+          _check_segments, *segments, plain=label == "exchange")
+      for label, words, segments, expected in (
+          ("exchange", "opened, carries data both ways and is closed",
+           ("", f"{OPENING} <PA+ PA+> FA> <FA A>"), "every segment arrives, checksums right"),
+          ("half-closed", "closed by one end carries what the other end still sends",
+           (OPENING, "FA> <A <PA+ A>"), "data after a FIN, and its acknowledgement"),
+          # RFC 9293, section 3.5, figure 8
+          ("simultaneous-open", "opened by both ends at the same time",
+           ("S>", "<S SA> <SA"), "the SYN from outside within, and both SYN-ACKs"),
+          ("reset-in", "reset from outside", (OPENING, "<RA"), "the RST, inside"),
+          ("reset-out", "reset from inside", (OPENING, "RA>"), "the RST, outside"))),
+    row("7857 2.2 tcp-stray-reset SHOULD", "an RST whose number is outside the window ends no session",
+        "data both ways after the RST", _check_segments, OPENING, "<R* <PA+ PA+>"),
+    row("7857 2.2 tcp-after-reset SHOULD", "a session outlives an RST for 4 minutes: data pass afterwards",
+        "data both ways after the RST", _check_segments, OPENING, "<RA? <PA+ PA+>",
+        nat64="6146 3.5.2.2 MUST"),
+    row("5382 REQ-3 tcp-filtering-address SHOULD",
+        "a server may open a connection to a mapped host from another port",
+        "the SYN, inside", check_filtering, "tcp", 0),
+    row("5382 REQ-3 tcp-filtering-endpoint MAY", "any server may open a connection to a mapped host",
+        "the SYN, inside", check_filtering, "tcp", 1),
+    row("5382 REQ-4 tcp-unsolicited-silent MUST", "an unsolicited SYN is not answered for 6 seconds",
+        f"silence for {UNSOLICITED_S:g} s", _check_unsolicited, False),
+    row("5382 REQ-4 tcp-unsolicited-then-asked MUST",
+        "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
+        "no answer to the first SYN; the host's own opens the connection", _check_unsolicited, True),
+    *(row(f"{place}-{kind}-{code} {level}", title.format(words), expected, check, "tcp", kind, code, mtu)
+      for kind, code, mtu, words in (
+          (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
+          (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
+      for place, level, title, expected, check in (
+          ("5382 REQ-9 tcp-error", "SHOULD",
+           "ICMP {} about a connection reaches the host, the quoted packet translated",
+           "the error inside, about the host's own endpoint", check_error_in),
+          ("5382 REQ-10 tcp-error-keeps", "MUST", "ICMP {} ends no connection",
+           "data both ways after the error", check_error_keeps))
+      if (kind, check) != (11, check_error_in)),
+    row("4787 REQ-3 configured-again MUST",
+        "a device that is configured again serves hosts, and reassigns no used endpoint",
+        "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
+    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", "nothing inside",
+          _check_flush, protocol)
+      for name, protocol, words in (("udp", "udp", "UDP mapping"), ("tcp", "tcp", "TCP connection"),
+                                ("icmp", "icmp", "ICMP query"))),
+    *(row(f"{place} timer-{label} {level}", title, f"an answer after {minimum_s - MARGIN_S:g} s, inside",
+          _check_minimum, label, minimum_s, lasts_s=minimum_s,
+          nat64="6146 3.5.2.2 MUST" if minimum_s == TRANSITORY_S else "")
+      for place, level, label, minimum_s, title in (
+          ("4787 REQ-5", "MUST", "udp", UDP_S, "a UDP mapping lives for two minutes"),
+          ("4787 REQ-5", "MUST", "udp-answered", UDP_S,
+           "a UDP mapping that is used both ways lives for two minutes"),
+          ("5508 REQ-2", "MUST", "query", QUERY_S, "an ICMP query lives for 60 s"),
+          # RFC 7857, section 2.1, made a default of what RFC 5382, REQ-5, requires of such connections.
+          ("7857 2.1", "SHOULD", "tcp-transitory", TRANSITORY_S,
+           "a connection that is not open yet lives for 4 minutes"),
+          ("7857 2.1", "SHOULD", "tcp-closing", TRANSITORY_S,
+           "a connection that both ends have closed lives for 4 minutes"),
+          ("5382 REQ-5", "MUST", "tcp-established", ESTABLISHED_S,
+           "an open connection lives for 2 hours and 4 minutes"))),
+)
+BLOCKS = (
+    row("6888 REQ-14 block-contiguous SHOULD",
+        "the public ports of a host are one block, those of another host another block",
+        f"two disjoint blocks of {FEW_PORTS} ports", _check_blocks),
+    row("6888 REQ-4 block-others MUST", "a host that has used up its ports takes none from others",
+        "a mapping of the second host", _check_second_host),
+)
+IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
+LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
+SHORT = tuple(
+    row(f"4787 {place}", title, "the last answer, inside" if is_alive else "nothing inside",
+        _check_short, pauses, is_alive, lasts_s=sum(pause_s for _, pause_s in pauses))
+    for place, title, pauses, is_alive in (
+        ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
+        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
+        ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping",
+         (("left", EARLY_S), IN_EARLY), True),
+        ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping",
+         (IN_EARLY, IN_EARLY), True))
+)
+BY_VARIANT: dict[str, Iterable[Scenario]] = {
+    "": (*nat_mapping.ROWS, *ROWS),
     TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
-    **nat_state.VARIANTS,
+    SHORT_TIMEOUT: SHORT,
+    **{variant: (
+        row(f"6888 {section} {label}-limit MUST", title, f"no more than {room} public ports for one server",
+            _check_limit, room),
+        row(f"6888 REQ-11 {label}-told SHOULD", "a host that gets no mapping receives an ICMP unreachable",
+            "ICMP host unreachable or prohibited, inside", _check_notification, room, rate_limited=True),
+        row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is ended to make room for another one",
+            "answers over all mappings, at their hosts' ports", _check_mappings_stay, room),
+        *(BLOCKS if variant == PORT_BLOCKS else ()))
+      for variant, label, room, section, title in (
+          (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
+           "a host gets as many public ports as it may have, and no more"),
+          (FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
+          (SMALL_TABLE, "table", SMALL_TABLE_SESSIONS, "REQ-11",
+           "without room for a session a packet is dropped"))},
 }
-"""By configuration; the empty name is the audit's own."""
+# fmt: on
 
 
 class NatSuite(Suite):
@@ -32,7 +337,6 @@ class NatSuite(Suite):
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
-        """Refuse a single host on a side, and private servers behind the well-known prefix."""
         view = subject.find(Nat)
         if view is None:
             return None
@@ -41,19 +345,17 @@ class NatSuite(Suite):
                 "the suite needs two Initiators and two Responders",
                 "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3",
             )
-        prefix, servers = view.prefix, [s for s in view.servers if isinstance(s, IPv4Address)]
-        hidden = [s for s in servers if prefix is not None and not may_represent(prefix, s)]
-        return prefix_requirement(hidden[0]) if hidden else None
+        return prefix_requirement(view.prefix, view.servers)
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
-        """Leave out the clauses that the hosts or the port range of a NAT do not allow."""
         view = subject.find(Nat)
         if view is None or self.requirement(subject):
             return
-        h, prefix, (low, high) = NatHosts(view, subject.wire), view.prefix, view.public
-        can_hairpin = prefix is None or all(may_represent(prefix, a) for a in view.pool)  # type: ignore[arg-type]
-        for row in ROWS.get(variant, ()):
-            can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
-            is_possible = can_hairpin or "hairpin" not in row.label
-            if is_possible and (can_preserve or row.label != "port-preserved"):
-                yield row.clause(h)
+        low, high = view.public
+        can_hairpin = prefix_requirement(view.prefix, view.pool) is None
+        can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
+        impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}
+        h = NatHosts(view, subject.wire)
+        for scenario in BY_VARIANT.get(variant, ()):
+            if not any(part in scenario.place for part in impossible if impossible[part]):
+                yield scenario.clause(h)

@@ -5,19 +5,15 @@ from __future__ import annotations
 from scapy.layers.inet import fragment
 from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
 from scapy.packet import Packet
-from v6t.audit.ip_packet import IPPacket, find_packet, join_fragments, port
+from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, join_fragments, port
 from v6t.audit.nat_session import (
-    ICMP_QUERY,
-    TCP_FLOW,
-    UDP_FLOW,
-    Endpoint,
-    Flow,
+    PREFIXES,
     NatHosts,
     NatSession,
-    NotTestable,
     Result,
     Talk,
     build_error,
+    require,
     row,
     source_of,
 )
@@ -32,39 +28,39 @@ FRAGMENT_AT = 400
 """Octets of transport in a first fragment."""
 
 
-def _check_round_trip(h: NatHosts, flow: Flow) -> Talk[Result]:
-    s = NatSession(h, flow)
+def _check_round_trip(h: NatHosts, protocol: str) -> Talk[Result]:
+    s = NatSession(h, protocol)
     if not (yield from s.send()):
-        return False, "nothing, or a wrong checksum"
+        return "nothing, or a wrong checksum"
     if s.public.address not in h.view.pool:
-        return False, f"the source is {s.public}"
+        return f"the source is {s.public}"
     return (yield from s.answer()) and (True, f"mapped to {s.public}")
 
 
-def _check_independence(h: NatHosts, flow: Flow, is_contended: bool) -> Talk[Result]:
+def _check_independence(h: NatHosts, protocol: str, is_contended: bool) -> Talk[Result]:
     port, endpoints = next(h.ports), []
     if is_contended:
-        yield from NatSession(h, flow, 1, port).open()
+        yield from NatSession(h, protocol, 1, port).open()
     for server in (h.server(0), h.server(0, 9), h.server(1)):
-        endpoints.append((yield from NatSession(h, flow, 0, port, server).open()))
+        endpoints.append((yield from NatSession(h, protocol, 0, port, server).open()))
     return len(set(endpoints)) == 1, ", ".join(map(str, endpoints))
 
 
-def _check_overloading(h: NatHosts, flow: Flow, server: int) -> Talk[Result]:
-    one = NatSession(h, flow)
-    two = NatSession(h, flow, 1, one.port, h.server(server))
+def _check_overloading(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
+    one = NatSession(h, protocol)
+    two = NatSession(h, protocol, 1, one.port, h.server(server))
     yield from one.open()
     yield from two.open()
-    for s in (one, two) if flow is ICMP_QUERY and one.public != two.public else ():
+    for s in (one, two) if protocol == "icmp" and one.public != two.public else ():
         if not (yield from s.answer()):
             return False
     return one.public != two.public, f"{one.public}, {two.public}"
 
 
-def check_filtering(h: NatHosts, flow: Flow, server: int) -> Talk[Result]:
+def check_filtering(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
     """Send a datagram or SYN from a port of a server that the host has not addressed."""
-    s = yield from NatSession(h, flow).establish()
-    stranger = NatSession(h, flow, 0, s.port, h.server(server, STRANGER_PORT), s.public)
+    s = yield from NatSession(h, protocol).establish()
+    stranger = NatSession(h, protocol, 0, s.port, h.server(server, STRANGER_PORT), s.public)
     return (yield from stranger.answer("S"))
 
 
@@ -72,15 +68,15 @@ def _check_parity(h: NatHosts) -> Talk[Result]:
     words = []
     for number in range(MAPPINGS_PER_CLAUSE):
         port = next(p for p in h.ports if p % 2 == PARITIES >> number & 1)
-        public = yield from NatSession(h, UDP_FLOW, 0, port).open()
+        public = yield from NatSession(h, "udp", 0, port).open()
         words.append(f"{port} to {public.port}")
         if (public.port - port) % 2:
-            return False, words[-1]
+            return words[-1]
     return True, ", ".join(words[:2]) + ", ..."
 
 
 def _check_port(h: NatHosts, is_preserved: bool) -> Talk[Result]:
-    s = NatSession(h, UDP_FLOW)
+    s = NatSession(h, "udp")
     public = yield from s.open()
     is_right = public.port == s.port if is_preserved else public.port >= WELL_KNOWN_PORTS
     return is_right, f"{s.port} to {public.port}"
@@ -89,28 +85,35 @@ def _check_port(h: NatHosts, is_preserved: bool) -> Talk[Result]:
 def _check_pooling(h: NatHosts) -> Talk[Result]:
     addresses = set()
     for _ in range(MAPPINGS_PER_CLAUSE):
-        addresses.add(str((yield from NatSession(h, UDP_FLOW).open()).address))
+        addresses.add(str((yield from NatSession(h, "udp").open()).address))
     return len(addresses) == 1, ", ".join(sorted(addresses))
 
 
-def _check_hairpinning(h: NatHosts, flow: Flow, checks_source: bool) -> Talk[Result]:
-    one, two = NatSession(h, flow), NatSession(h, flow, 1)
+def _send_hairpin(h: NatHosts, protocol: str) -> Talk[tuple[NatSession, NatSession]]:
+    one, two = NatSession(h, protocol), NatSession(h, protocol, 1)
     yield from one.establish()
     yield from two.establish()
-    yield from NatSession(h, flow, 0, one.port, two.public).send()
+    yield from NatSession(h, protocol, 0, one.port, two.public).send()
+    return one, two
+
+
+def _check_hairpinning(h: NatHosts, protocol: str) -> Talk[Result]:
+    _, two = yield from _send_hairpin(h, protocol)
+    return bool(two.arrivals("S"))
+
+
+def _check_hairpinning_source(h: NatHosts, protocol: str) -> Talk[Result]:
+    one, two = yield from _send_hairpin(h, protocol)
     arrived = two.arrivals("S")
-    if not checks_source:
-        return bool(arrived)
-    if not arrived:
-        raise NotTestable("no hairpinning")
+    require(arrived, "no hairpinning")
     source = source_of(arrived[0])
     expected = h.known_address(one.public.address), one.public.port
     return source == expected, f"the source is {source}"
 
 
-def check_error_in(h: NatHosts, flow: Flow, *error: int) -> Talk[Result]:
+def check_error_in(h: NatHosts, protocol: str, *error: int) -> Talk[Result]:
     """Send a server's ICMP error about a host's packet."""
-    s = yield from NatSession(h, flow).establish()
+    s = yield from NatSession(h, protocol).establish()
     yield from h.send_down(s.error(*error))
     return _judge_error(s)
 
@@ -120,42 +123,41 @@ def _judge_error(s: NatSession) -> Result:
     if not errors:
         return False
     about = find_packet(errors[0].octets[8:])
-    source = None if about is None else source_of(about)
+    source = about and source_of(about)
     if source != (s.h.own_address(s.host), s.port):
-        return False, f"a packet from {source} is quoted"
-    wrong = checksum_error(errors[0])
-    return not wrong, wrong or "as expected"
+        return f"a packet from {source} is quoted"
+    return checksum_error(errors[0])
 
 
-def check_error_keeps(h: NatHosts, flow: Flow, *error: int) -> Talk[Result]:
+def check_error_keeps(h: NatHosts, protocol: str, *error: int) -> Talk[Result]:
     """Use a session after an ICMP error about it."""
-    s = yield from NatSession(h, flow).establish()
+    s = yield from NatSession(h, protocol).establish()
     yield from h.send_down(s.error(*error))
     return (yield from s.use())
 
 
 def _check_unmapped_error(h: NatHosts) -> Talk[Result]:
-    s = NatSession(h, UDP_FLOW, public=Endpoint(h.view.pool[0], 61112))
+    s = NatSession(h, "udp", public=Endpoint(h.view.pool[0], 61112))
     yield from h.send_down(s.error(3, 3))
     has_passed, words = bool(h.arrivals()), h.describe()
     if not has_passed:
-        yield from NatSession(h, UDP_FLOW).open()
+        yield from NatSession(h, "udp").open()
     return not has_passed, words
 
 
 def _check_error_checksum(h: NatHosts) -> Talk[Result]:
-    s = NatSession(h, ICMP_QUERY)
+    s = NatSession(h, "icmp")
     yield from s.open()
     error = s.error(3, 1)
     octets = bytearray(bytes(error))
     octets[len(error) - len(error.payload) + 2] ^= 0x5A
     yield from h.send_down(bytes(octets))
-    has_passed, words = bool(h.arrivals()), h.describe()
-    if not has_passed:
-        yield from h.send_down(error)
-        if not h.arrivals():
-            raise NotTestable("an error with a correct checksum does not pass either")
-    return not has_passed, words
+    if h.arrivals():
+        return False
+    words = h.describe()
+    yield from h.send_down(error)
+    require(h.arrivals(), "an error with a correct checksum does not pass either")
+    return True, words
 
 
 def _send_port_unreachable(h: NatHosts, host: int, arrived: IPPacket) -> Talk[None]:
@@ -164,50 +166,46 @@ def _send_port_unreachable(h: NatHosts, host: int, arrived: IPPacket) -> Talk[No
 
 
 def _check_error_out(h: NatHosts) -> Talk[Result]:
-    s = NatSession(h, UDP_FLOW)
+    s = NatSession(h, "udp")
     yield from s.open()
-    if not (yield from s.answer()):
-        raise NotTestable("the answer does not reach the host")
+    has_arrived = yield from s.answer()
+    require(has_arrived, "the answer does not reach the host")
     yield from _send_port_unreachable(h, 0, s.arrivals()[0])
     errors = [p for p in h.departures() if p.is_error]
     if not errors:
         return False
     if errors[0].src not in h.view.pool:
-        return False, f"the source is {errors[0].src}"
-    about, wrong = find_packet(errors[0].octets[8:]), checksum_error(errors[0])
-    if about is None or (about.dst, port(about, is_source=False)) != s.public:
-        return False, "the quoted packet is not to the public endpoint"
-    return not wrong, wrong or "as expected"
+        return f"the source is {errors[0].src}"
+    about = find_packet(errors[0].octets[8:])
+    if about is None or (about.dst, port(about)) != s.public:
+        return "the quoted packet is not to the public endpoint"
+    return checksum_error(errors[0])
 
 
 def _check_hairpinned_error(h: NatHosts) -> Talk[Result]:
-    one, two = NatSession(h, UDP_FLOW), NatSession(h, UDP_FLOW, 1)
-    yield from one.open()
-    yield from two.open()
-    yield from NatSession(h, UDP_FLOW, 0, one.port, two.public).send()
-    if not two.arrivals():
-        raise NotTestable("no hairpinning")
+    one, two = yield from _send_hairpin(h, "udp")
+    require(two.arrivals(), "no hairpinning")
     yield from _send_port_unreachable(h, 1, two.arrivals()[0])
     return _judge_error(one)
 
 
 def _check_ttl_expiry(h: NatHosts) -> Talk[Result]:
-    yield from h.send_up(0, NatSession(h, UDP_FLOW).build(ttl=1))
+    yield from h.send_up(0, NatSession(h, "udp").build(ttl=1))
     kinds = [packet.message for host, packet in h.arrivals() if host == 0]
-    return kinds in ([(11, 0)], [(3, 0)]) and not any(map(UDP_FLOW.is_of, h.departures()))
+    return kinds in ([(11, 0)], [(3, 0)]) and not h.departures("udp")
 
 
 def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
-    s = NatSession(h, UDP_FLOW)
+    s, is_public = NatSession(h, "udp"), True
     if is_outbound:
         yield from h.send_up(0, *_split(s.build(), s.port)[::step])
-        arrived = list(filter(UDP_FLOW.is_of, h.departures()))
+        arrived = h.departures("udp")
         sources = {packet.src for packet in arrived}
         is_public = len(sources) == 1 and sources <= set(h.view.pool)
     else:
         yield from s.open()
         yield from h.send_down(*_split(s.build(is_answer=True), s.port)[::step])
-        arrived, is_public = [packet for _, packet in h.arrivals()], True
+        arrived = [packet for _, packet in h.arrivals()]
     return is_public and join_fragments(arrived)[8:] == data(700)
 
 
@@ -227,68 +225,70 @@ ROUND_TRIP = "a valid packet from a public address; the answer comes back"
 ONE_ENDPOINT, TWO_ENDPOINTS = "one public endpoint for all servers", "two public endpoints"
 ROWS = (
     row("4787 REQ-1 mapped MUST", "a datagram from inside gets a public address, and its answer comes back",
-        ROUND_TRIP, _check_round_trip, UDP_FLOW, plain=True),
+        ROUND_TRIP, _check_round_trip, "udp", plain=True),
     row("5508 REQ-1 query MUST",
         "an echo request gets a public address, and its reply comes back with its identifier",
-        ROUND_TRIP, _check_round_trip, ICMP_QUERY, plain=True),
+        ROUND_TRIP, _check_round_trip, "icmp", plain=True),
     *(row(f"{place}{'-contended' * is_contended} {level}",
           f"an inside {end} has one public {end} for all servers"
           + ", also if another host has taken the port" * is_contended,
-          ONE_ENDPOINT, _check_independence, flow, is_contended)
-      for place, level, flow, end, is_contended in (
-          ("4787 REQ-1 endpoint-independent", "MUST", UDP_FLOW, "endpoint", False),
-          ("4787 REQ-1 endpoint-independent", "MUST", UDP_FLOW, "endpoint", True),
-          ("5382 REQ-1 tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", False),
-          ("5382 REQ-1 tcp-endpoint-independent", "MUST", TCP_FLOW, "endpoint", True),
-          ("5508 REQ-1a query-independent", "SHOULD", ICMP_QUERY, "identifier", False))),
-    *(row(f"{place} {flow.prefix}overloading MUST", f"two hosts with the same {words}",
-          TWO_ENDPOINTS, _check_overloading, flow, 0)
-      for place, flow, words in (
-          ("4787 REQ-3", UDP_FLOW, "port get different public endpoints"),
-          ("5382 REQ-7", TCP_FLOW, "TCP port get different public endpoints"),
-          ("5508 REQ-1", ICMP_QUERY, "identifier get their own replies"))),
+          ONE_ENDPOINT, _check_independence, protocol, is_contended)
+      for place, level, protocol, end, is_contended in (
+          ("4787 REQ-1 endpoint-independent", "MUST", "udp", "endpoint", False),
+          ("4787 REQ-1 endpoint-independent", "MUST", "udp", "endpoint", True),
+          ("5382 REQ-1 tcp-endpoint-independent", "MUST", "tcp", "endpoint", False),
+          ("5382 REQ-1 tcp-endpoint-independent", "MUST", "tcp", "endpoint", True),
+          ("5508 REQ-1a query-independent", "SHOULD", "icmp", "identifier", False))),
+    *(row(f"{place} {PREFIXES[protocol]}overloading MUST", f"two hosts with the same {words}",
+          TWO_ENDPOINTS, _check_overloading, protocol, 0)
+      for place, protocol, words in (
+          ("4787 REQ-3", "udp", "port get different public endpoints"),
+          ("5382 REQ-7", "tcp", "TCP port get different public endpoints"),
+          ("5508 REQ-1", "icmp", "identifier get their own replies"))),
     # RFC 4787, REQ-3, and RFC 5382, REQ-7, forbid it; RFC 7857, section 3, has allowed it since.
-    *(row(f"7857 3 {flow.prefix}overloading-by-server MAY",
+    *(row(f"7857 3 {PREFIXES[protocol]}overloading-by-server MAY",
           "two hosts never share a public endpoint, not even for different servers",
-          TWO_ENDPOINTS, _check_overloading, flow, 1, nat64=("RFC 6146", section, "MUST"))
-      for flow, section in ((UDP_FLOW, "3.5.1.1"), (TCP_FLOW, "3.5.2.3"))),
+          TWO_ENDPOINTS, _check_overloading, protocol, 1, nat64=f"6146 {section} MUST")
+      for protocol, section in (("udp", "3.5.1.1"), ("tcp", "3.5.2.3"))),
     row("4787 REQ-8 filtering-address SHOULD",
         "filtering is at most address-dependent: a server may answer from another port",
-        "the datagram, inside", check_filtering, UDP_FLOW, 0),
+        "the datagram, inside", check_filtering, "udp", 0),
     row("4787 REQ-8 filtering-endpoint MAY",
         "endpoint-independent filtering: any server reaches a mapped host",
-        "the datagram, inside", check_filtering, UDP_FLOW, 1),
+        "the datagram, inside", check_filtering, "udp", 1),
     # RFC 7857, section 8, lets NATs of IPv4 omit what RFC 4787, REQ-4, recommends.
     row("7857 8 parity MAY", "the public port has the parity of the inside port",
-        "even ports stay even, odd ports odd", _check_parity, nat64=("RFC 6146", "3.5.1.1", "SHOULD")),
+        "even ports stay even, odd ports odd", _check_parity, nat64="6146 3.5.1.1 SHOULD"),
     row("4787 4.2.1 port-preserved MAY", "the public port is the inside port if that is free",
         "the inside port, which is free", _check_port, True),
     row("4787 REQ-3a port-range SHOULD", "an inside port of 1024 or more gets a public port of 1024 or more",
         "a public port of 1024 or more", _check_port, False),
-    *(row(f"{place}{'a' * checks_source} {flow.prefix}hairpinning{'-source' * checks_source} MUST",
-          title.format(word), expected.format(word), _check_hairpinning, flow, checks_source)
-      for place, flow, word in (("4787 REQ-9", UDP_FLOW, "datagram"), ("5382 REQ-8", TCP_FLOW, "SYN"))
-      for checks_source, title, expected in (
-          (False, "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
-          (True, "the other host sees the public endpoint as the source of the {}",
+    *(row(f"{place}{section} {PREFIXES[protocol]}{label} MUST", title.format(word), expected.format(word),
+          check, protocol)
+      for place, protocol, word in (("4787 REQ-9", "udp", "datagram"), ("5382 REQ-8", "tcp", "SYN"))
+      for section, label, check, title, expected in (
+          ("", "hairpinning", _check_hairpinning,
+           "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
+          ("a", "hairpinning-source", _check_hairpinning_source,
+           "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
     row("5508 REQ-7 hairpinned-error MUST", "an ICMP error between two hosts inside is translated both ways",
         "the error, at the first host, about its own datagram", _check_hairpinned_error),
-    *(row(f"5508 REQ-4 {flow.prefix}error-{kind}-{code} MUST",
+    *(row(f"5508 REQ-4 {PREFIXES[protocol]}error-{kind}-{code} MUST",
           f"ICMP {words} reaches the host, with the quoted packet translated",
-          "the error inside, about the host's own packet", check_error_in, flow, kind, code, mtu)
-      for flow, kind, code, mtu, words in (
-          (UDP_FLOW, 3, 3, 0, "port unreachable about a mapped datagram"),
-          (UDP_FLOW, 3, 4, 1400, "fragmentation needed about a mapped datagram"),
-          (UDP_FLOW, 11, 0, 0, "time exceeded about a mapped datagram"),
-          (ICMP_QUERY, 3, 1, 0, "host unreachable about an echo request"),
-          (ICMP_QUERY, 11, 0, 0, "time exceeded about an echo request"))),
+          "the error inside, about the host's own packet", check_error_in, protocol, kind, code, mtu)
+      for protocol, kind, code, mtu, words in (
+          ("udp", 3, 3, 0, "port unreachable about a mapped datagram"),
+          ("udp", 3, 4, 1400, "fragmentation needed about a mapped datagram"),
+          ("udp", 11, 0, 0, "time exceeded about a mapped datagram"),
+          ("icmp", 3, 1, 0, "host unreachable about an echo request"),
+          ("icmp", 11, 0, 0, "time exceeded about an echo request"))),
     row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error about no mapping is silently dropped",
         "nothing inside", _check_unmapped_error),
     row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error ends no mapping",
-        "the answer after the error, inside", check_error_keeps, UDP_FLOW, 3, 3),
+        "the answer after the error, inside", check_error_keeps, "udp", 3, 3),
     row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query ends no session",
-        "the reply after the error, inside", check_error_keeps, ICMP_QUERY, 3, 1),
+        "the reply after the error, inside", check_error_keeps, "icmp", 3, 1),
     row("5508 REQ-3 error-checksum SHOULD", "an ICMP error with a wrong ICMP checksum is silently dropped",
         "nothing inside", _check_error_checksum),
     row("5508 REQ-5 error-from-inside MUST",

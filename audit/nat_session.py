@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address
 from itertools import count
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from scapy.layers.inet import ICMP, TCP, UDP
+from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps
-from v6t.audit.ip_packet import IPPacket, find_packet, port
-from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6
+from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps
+from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, port
+from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
 from v6t.plugins.translation import embed
 
@@ -21,12 +21,15 @@ FIRST_PORT, SERVER_PORT = 20000, 7
 MAPPINGS_PER_AUDIT = 1024
 BASIC_LABELS = ("mapped", "query", "tcp-exchange")
 """What a NAT66 must do, although no RFC requires it."""
+PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}
+"""Prefixes of labels."""
 ISNS, FAR = (0x01020304, 0x0A0B0C0D), 0x40000000
 """Initial sequence numbers of host and server, and a distance far beyond every window."""
 T = TypeVar("T")
 Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
-Result: TypeAlias = bool | tuple[bool, str]
-"""Whether the device does what the clause requires, and what it did: by default what it sent."""
+Result: TypeAlias = bool | str | tuple[bool, str]
+"""Whether the device does what the clause requires, and what it did: by default what it sent. Text alone
+describes a deviation; empty text is none."""
 
 
 class NotTestable(Exception):
@@ -37,29 +40,13 @@ class DeviceDead(Exception):
     """No plain packet passes any more, though one did before."""
 
 
-class Endpoint(NamedTuple):
-    """An address and a port, or the identifier of an echo."""
-
-    address: Address
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.address} port {self.port}"
-
-
-class Flow(NamedTuple):
-    """Packets of UDP, TCP or ICMP queries: protocol numbers of IPv4 and IPv6, and prefix of labels."""
-
-    ipv4: int
-    ipv6: int
-    prefix: str
-
-    def is_of(self, packet: IPPacket) -> bool:
-        return packet.proto == (self.ipv4 if packet.version == 4 else self.ipv6)
+def require(condition: object, problem: str) -> None:
+    """Raise NotTestable unless a condition holds."""
+    if not condition:
+        raise NotTestable(problem)
 
 
 UNMAPPED = Endpoint(IPv4Address(0), 0)
-UDP_FLOW, TCP_FLOW, ICMP_QUERY = Flow(17, 17, ""), Flow(6, 6, "tcp-"), Flow(1, 58, "query-")
 
 
 @dataclass
@@ -111,9 +98,10 @@ class NatHosts:
     def errors_at(self, host: int) -> list[IPPacket]:
         return [packet for at, packet in self.arrivals() if at == host and packet.is_error]
 
-    def departures(self) -> list[IPPacket]:
-        """Return the packets that reached servers."""
-        return self.wire.packets("right", self.heard)
+    def departures(self, protocol: str = "") -> list[IPPacket]:
+        """Return the packets that reached servers, perhaps those of a protocol only."""
+        packets = self.wire.packets("right", self.heard)
+        return [packet for packet in packets if protocol in ("", packet.protocol)]
 
     def describe(self) -> str:
         return self.wire.describe(self.heard)
@@ -126,13 +114,14 @@ class NatSession:
     `flags` and `data` of its packets are those of TCP.
 
     Attributes:
+        protocol: udp, tcp or icmp.
         public: the host as the server sees it.
         numbers: next TCP sequence numbers of host and server.
         pending: the server's next packet, its flags and data.
     """
 
     h: NatHosts
-    flow: Flow
+    protocol: str
     host: int = 0
     port: int = 0
     server: Endpoint = UNMAPPED
@@ -151,8 +140,8 @@ class NatSession:
         if not is_answer:
             source = Endpoint(self.h.own_address(self.host), self.port)
             target = Endpoint(self.h.known_address(self.server.address), self.server.port)
-        packet = build_packet(self.flow, source, target, ttl, is_answer=is_answer)
-        if self.flow is TCP_FLOW:
+        packet = _build_packet(self.protocol, source, target, ttl, is_reply=is_answer)
+        if self.protocol == "tcp":
             tcp, numbers = packet[TCP], self.numbers
             tcp.flags, tcp.seq = flags, (ISNS if "S" in flags else numbers)[is_answer]
             tcp.ack = numbers[not is_answer] if "A" in flags else 0
@@ -168,7 +157,7 @@ class NatSession:
     def send(self, flags: str = "S", data: bytes = b"", **options: Any) -> Talk[bool]:
         """Send the host's next packet; return whether it arrived. The first one tells `public`."""
         yield from self.h.send_up(self.host, self.build(flags, data), **options)
-        for packet in filter(self.flow.is_of, self.h.departures()):
+        for packet in self.h.departures(self.protocol):
             is_new = self.public == UNMAPPED and packet.dst == self.server.address
             if self.is_valid(packet, flags, data) and (is_new or source_of(packet) == self.public):
                 self.public = source_of(packet)
@@ -185,29 +174,26 @@ class NatSession:
         return (yield from self.prepare(flags, data).repeat(**options))
 
     def arrivals(self, flags: str = "", data: bytes = b"") -> list[IPPacket]:
-        """Return the session's valid packets that reached the host."""
-        own = self.host, self.port
-        candidates = [p for at, p in self.h.arrivals() if (at, port(p, is_source=False)) == own]
-        packets = filter(self.flow.is_of, candidates)
+        end = self.host, self.port, self.protocol
+        packets = [p for at, p in self.h.arrivals() if (at, port(p), p.protocol) == end]
         return [p for p in packets if not p.is_error and self.is_valid(p, flags, data)]
 
     def is_valid(self, packet: IPPacket, flags: str, data: bytes) -> bool:
-        if checksum_error(packet) or self.flow is not TCP_FLOW:
+        if checksum_error(packet) or self.protocol != "tcp":
             return not checksum_error(packet)
         tcp = TCP(packet.octets)
         return tcp.flags == flags and packet.octets[4 * tcp.dataofs :] == data
 
     def open(self) -> Talk[Endpoint]:
         """Send the host's first packet; return its public endpoint."""
-        if not (yield from self.send()):
-            raise NotTestable("no valid packet comes out, so no mapping can be observed")
+        has_left = yield from self.send()
+        require(has_left, "no valid packet comes out, so no mapping can be observed")
         return self.public
 
     def establish(self) -> Talk[NatSession]:
-        """Open the session, for TCP with three segments."""
         yield from self.open()
-        if self.flow is TCP_FLOW and (missing := (yield from self.play("<SA A>"))):
-            raise NotTestable(f"no connection can be opened: {missing} does not arrive")
+        missing = (yield from self.play("<SA A>")) if self.protocol == "tcp" else ""
+        require(not missing, f"no connection can be opened: {missing} does not arrive")
         return self
 
     def play(self, script: str) -> Talk[str]:
@@ -228,45 +214,50 @@ class NatSession:
 
     def use(self) -> Talk[bool]:
         """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
-        if self.flow is not TCP_FLOW:
+        if self.protocol != "tcp":
             return (yield from self.answer())
         return not (yield from self.play("<PA+ PA+>"))
 
     def error(self, kind: int, code: int, mtu: int = 0) -> Packet:
         """Return a server's ICMP error about the host's packet; 8 octets of a segment are quoted."""
-        about = build_packet(self.flow, self.public, self.server)
-        if self.flow is TCP_FLOW:
+        about = _build_packet(self.protocol, self.public, self.server)
+        if self.protocol == "tcp":
             about[TCP].seq = self.numbers[0]
-        quoted = bytes(about)[: -12 if self.flow is TCP_FLOW else None]
+        quoted = bytes(about)[: -12 if self.protocol == "tcp" else None]
         return build_error(self.server.address, self.public.address, quoted, kind, code, mtu)
 
 
 @dataclass(frozen=True)
-class NatScenario:
-    """An exchange of several packets, and the clause that it tests; see :func:`row`."""
+class Scenario:
+    """An exchange of several packets, and the clause that it tests.
 
-    rfc: str
-    section: str
-    label: str
-    level: Level
+    Attributes:
+        place: number of the RFC, section, label, level.
+        expected: describes the packets of a correct device.
+        exchange: sends packets and returns what they show; takes the NAT and `args`.
+        nat64: number of the RFC, section and level for NAT64, if they differ.
+    """
+
+    place: str
     title: str
     expected: str
     exchange: Callable[..., Talk[Result]]
     args: tuple[Any, ...] = ()
-    nat64: tuple[str, str, Level] | None = None
+    nat64: str = ""
     rate_limited: bool = False
     lasts_s: float = 0.0
     plain: bool = False
 
     def clause(self, h: NatHosts) -> Clause:
         """Return the clause for a NAT; what no RFC requires of a NAT66 is information."""
-        rfc, section, level = self.rfc, self.section, self.level
+        rfc, section, label, level = self.place.split()
         if self.nat64 and h.view.prefix is not None:
-            rfc, section, level = self.nat64
-        if h.view.pool[0].version == 6 and self.label not in BASIC_LABELS:
+            rfc, section, level = self.nat64.split()
+        if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
             level = "MAY"
-        texts = rfc, section, self.label, level, self.title
-        return Clause(*texts, partial(self.steps, h), self.rate_limited, self.lasts_s, self.plain)
+        texts = f"RFC {rfc}", section, label, level, self.title
+        options = self.rate_limited, self.lasts_s, self.plain
+        return Clause(*texts, partial(self.steps, h), *options)  # type: ignore[arg-type]
 
     def steps(self, h: NatHosts) -> Steps:
         """Carry out the exchange, with an empty table if it has no room for all mappings."""
@@ -278,6 +269,8 @@ class NatScenario:
             return Judgement("not testable", self.expected, str(exc))
         except DeviceDead as exc:
             return Judgement("deviates", self.expected, str(exc), dead=True)
+        if isinstance(result, str):
+            result = not result, result or "as expected"
         is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
         return Judgement("conforms" if is_right else "deviates", self.expected, seen)
 
@@ -288,34 +281,17 @@ def row(
     expected: str,
     exchange: Callable[..., Talk[Result]],
     *args: Any,
-    **rest: Any,
-) -> NatScenario:
-    """Return a scenario.
-
-    Args:
-        place: number of the RFC, section, label, level.
-        title: what the device does, in one sentence.
-        expected: describes the packets of a correct device.
-        exchange: sends packets and returns what they show; takes the NAT and `args`.
-        args: further arguments of `exchange`.
-        rest: further fields; `nat64` is RFC, section and level for NAT64, if they differ.
-    """
-    rfc, section, label, level = place.split()
-    return NatScenario(f"RFC {rfc}", section, label, level, title, expected, exchange, args, **rest)  # type: ignore[arg-type]
+    **options: Any,
+) -> Scenario:
+    """Return a scenario; ``options`` are further fields."""
+    return Scenario(place, title, expected, exchange, args, **options)
 
 
-def build_packet(
-    flow: Flow, source: Endpoint, target: Endpoint, ttl: int = TTL, *, is_answer: bool = False
+def _build_packet(
+    protocol: str, source: Endpoint, target: Endpoint, ttl: int = TTL, *, is_reply: bool = False
 ) -> Packet:
-    """Return a plain packet; the identifier of an echo is the host's port."""
     ip = header(source.address, target.address, ttl=ttl)
-    if flow is not ICMP_QUERY:
-        ports = {"sport": source.port, "dport": target.port}
-        return ip / (TCP(**ports) if flow is TCP_FLOW else UDP(**ports) / Raw(DATA))
-    fields = {"id": target.port if is_answer else source.port, "seq": 1}
-    if ip.version == 6:
-        return ip / icmp6(129 if is_answer else 128, **fields) / Raw(DATA)
-    return ip / ICMP(type=0 if is_answer else 8, **fields) / Raw(DATA)
+    return ip / transport(protocol, source.port, target.port, ip.version, is_reply=is_reply)
 
 
 def build_error(

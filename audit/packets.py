@@ -42,7 +42,6 @@ class Wire:
         return int(getattr(self.links, side).mtu)
 
     def frame(self, side: SideName, packet: Packet | bytes) -> Frame:
-        """Return the frame that carries a packet to the device."""
         octets = bytes(packet)
         head = link_headers(getattr(self.links, side)).ingress
         return Frame(side, (head + ETHERTYPE[octets[0] >> 4] + octets).ljust(60, b"\0"))
@@ -53,19 +52,15 @@ class Wire:
         return [octets for octets in packets if octets and not _is_neighborly(read_header(octets))]
 
     def packets(self, side: SideName, frames: Iterable[Frame]) -> list[IPPacket]:
-        """Return the same as :meth:`octets`, read."""
         return list(map(read_header, self.octets(side, frames)))
 
     def describe_bad_lengths(self, frames: Iterable[Frame]) -> str:
-        """Describe the first IP packet whose lengths are wrong; empty if there is none."""
         wrong = (body for body in self._bodies(frames) if not trim(body))
         return next((f"a packet whose lengths are wrong: {body[:60].hex()}" for body in wrong), "")
 
     def describe(self, frames: Sequence[Frame]) -> str:
         sent = [f"{side}: {summary(p)}" for side in SIDES for p in self.packets(side, frames)]
-        if malformed := self.describe_bad_lengths(frames):
-            sent.append(malformed)
-        return "; ".join(sent) or NOTHING
+        return "; ".join(filter(None, (*sent, self.describe_bad_lengths(frames)))) or NOTHING
 
     def describe_sent(self, frames: Sequence[Frame]) -> str:
         """Describe what the tester sent: the first packet, and the number of further ones."""
@@ -109,13 +104,15 @@ def header(source: object, destination: object, **fields: Any) -> Packet:
     return ip(ip_address(ends["src"]).version, **{**ends, "ttl": TTL, **fields})
 
 
-def transport(protocol: str, source: int, destination: int, version: int = 4) -> Packet:
-    """Return a datagram, a SYN or an echo, a reply if it comes from the server's port."""
+def transport(
+    protocol: str, source: int, destination: int, version: int = 4, *, is_reply: bool | None = None
+) -> Packet:
+    """Return a datagram, a SYN or an echo, a reply by default if it comes from the server's port."""
     if protocol == "tcp":
         return TCP(sport=source, dport=destination, seq=0x01020304)
     if protocol == "udp":
         return UDP(sport=source, dport=destination) / Raw(DATA)
-    is_reply = source == SERVER_PORT
+    is_reply = source == SERVER_PORT if is_reply is None else is_reply
     identifier = destination if is_reply else source
     if version == 4:
         return ICMP(type=0 if is_reply else 8, id=identifier, seq=1) / Raw(DATA)
@@ -171,9 +168,9 @@ def summary(packet: IPPacket) -> str:
 
 
 def _is_neighborly(packet: IPPacket) -> bool:
-    if packet.version == 4 or packet.message is None:
-        return packet.dst.is_multicast
-    return packet.message[0] in _NEIGHBOR_MESSAGES
+    if packet.version == 6 and packet.message:
+        return packet.message[0] in _NEIGHBOR_MESSAGES
+    return packet.dst.is_multicast
 
 
 @dataclass(frozen=True)
@@ -229,21 +226,19 @@ def describe_template(template: Packet) -> str:
 
 def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
     """Describe the first wrong checksum; ``quoted``: also in the packet that an ICMP error quotes."""
-    at = CHECKSUM_OFFSET.get(packet.proto)
-    has_checksum = at is not None and not (packet.offset or packet.more) and packet.missing <= 0
     if packet.damaged:
         return "the IPv4 header checksum is wrong"
-    if has_checksum and len(packet.octets) < at + 2:
-        return "the transport header is incomplete"
-    if has_checksum and packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
-        return "" if packet.version == 4 else "the UDP checksum is zero"
-    if has_checksum and packet.transport_checksum:
-        return "the transport checksum is wrong"
-    if not quoted:
-        return ""
-    inner = find_packet(packet.octets[8:])
-    wrong = checksum_error(inner) if inner else "none"
-    return f"quoted packet: {wrong}" if wrong else ""
+    at = CHECKSUM_OFFSET.get(packet.proto)
+    if at is not None and not (packet.offset or packet.more) and packet.missing <= 0:
+        if len(packet.octets) < at + 2:
+            return "the transport header is incomplete"
+        if packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
+            return "" if packet.version == 4 else "the UDP checksum is zero"
+        if packet.transport_checksum:
+            return "the transport checksum is wrong"
+    inner = find_packet(packet.octets[8:]) if quoted else None
+    wrong = checksum_error(inner) if inner else "none" if quoted else ""
+    return wrong and f"quoted packet: {wrong}"
 
 
 def _format(value: Any) -> str:
@@ -261,8 +256,7 @@ def _set_fields(layer: Packet) -> dict[str, Any]:
 def _equals(name: str, seen: Any, value: Any) -> bool:
     if isinstance(value, Condition):
         return value.holds(seen)
-    if isinstance(value, tuple):
-        return any(_equals(name, seen, each) for each in value)
     if name in ("src", "dst"):
-        return ip_address(seen) == ip_address(value)
-    return bool(seen == value)
+        seen = ip_address(seen)
+        return seen in map(ip_address, value if isinstance(value, tuple) else (value,))
+    return seen in value if isinstance(value, tuple) else bool(seen == value)

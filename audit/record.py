@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
-from xml.etree import ElementTree
 
 from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.record import Model
+from v6t.analysis.report.exports import write_suite
 from v6t.analysis.sheet import number_of, sheet, text_columns
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
@@ -75,7 +75,6 @@ class Finding(Model):
 
     @property
     def full_title(self) -> str:
-        """Name, title and configuration."""
         variant = f" ({self.variant})" if self.variant else ""
         return f"{self.clause}: {self.title}{variant}"
 
@@ -111,7 +110,6 @@ class AuditRecord(Model):
     """tested clauses, in order"""
 
     def counts(self, rfc: str | None = None, level: str | None = None) -> Counter[str]:
-        """Count findings by verdict, of an RFC and a level."""
         return Counter(
             f.verdict for f in self.findings if rfc in (None, f.rfc) and level in (None, f.level)
         )
@@ -121,7 +119,6 @@ class AuditRecord(Model):
 
     @property
     def fails(self) -> bool:
-        """Whether the device deviates from a MUST or SHOULD."""
         return any(f.fails for f in self.findings)
 
     def to_json(self) -> dict[str, Any]:
@@ -143,13 +140,11 @@ def audit_from(values: Any, place: str) -> AuditRecord:
 
 def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
-    counts = {
-        (rfc, level): some
-        for rfc in dict.fromkeys(f.rfc for f in audit.findings)
-        for level in LEVELS
-        if (some := audit.counts(rfc, level))
-    }
-    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items()]
+    places = [
+        (rfc, level) for rfc in dict.fromkeys(f.rfc for f in audit.findings) for level in LEVELS
+    ]
+    counts = {place: audit.counts(*place) for place in places}
+    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
     facts = [
         ("Technology", audit.plugin),
         ("Device", f"{audit.device} (driver {audit.driver})"),
@@ -180,13 +175,12 @@ def summary_sentence(audit: AuditRecord) -> str:
     tested = f"{len(audit.findings)} of {number_of(audit.planned, 'clause')} tested"
     further = [f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v]]
     parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
-    noun = "clause" if len(failed) == 1 else "clauses"
-    deviations = f"deviates from {' and '.join(parts)} {noun}"
+    deviations = f"deviates from {' and '.join(parts)} clause{'s' * (len(failed) != 1)}"
+    tested = ", ".join([tested, *further])
     if audit.stopped:
         result = f"the device {deviations}" if failed else "none deviates"
-        return f"Stopped: {', '.join([tested, *further])}; {result}. Reason: {audit.stopped}."
-    sentence = deviations if failed else "deviates from no MUST or SHOULD"
-    return f"The device {sentence}. {', '.join([tested, *further])}."
+        return f"Stopped: {tested}; {result}. Reason: {audit.stopped}."
+    return f"The device {deviations if failed else 'deviates from no MUST or SHOULD'}. {tested}."
 
 
 def _table(title: str, findings: Sequence[Finding]) -> Block:
@@ -219,31 +213,21 @@ def _dump(frame: AuditFrame) -> str:
 
 def to_junit(audit: AuditRecord) -> str:
     """Return a test case for each clause: deviations fail, clauses that are not testable are skipped."""
-    numbers = len(audit.findings), len(audit.select("deviates")), 0, audit.counts()["not testable"]
-    names = ("tests", "failures", "errors", "skipped")
-    counts = {name: str(number) for name, number in zip(names, numbers, strict=True)}
-    root = ElementTree.Element("testsuites", counts)
-    name = _printable(f"audit of {audit.plugin} by {audit.device}")
-    attributes = {"name": name, "timestamp": audit.made, **counts}
-    suite = ElementTree.SubElement(root, "testsuite", attributes)
+    cases = []
     for f in audit.findings:
-        attributes = {"classname": f"{audit.plugin}.{f.rfc}", "name": _printable(f.full_title)}
-        case = ElementTree.SubElement(suite, "testcase", attributes)
-        message = {"message": _printable(f"expected {f.expected}; got {f.got}")}
-        if f.verdict == "deviates":
-            failure = ElementTree.SubElement(case, "failure", message)
-            failure.text = _printable("\n\n".join(map(_dump, f.frames)))
-        elif f.verdict == "not testable":
-            ElementTree.SubElement(case, "skipped", message)
-        elif f.verdict == "information":
-            ElementTree.SubElement(case, "system-out").text = _printable(f.got)
-    ElementTree.indent(root, " ")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
-
-
-def _printable(text: str) -> str:
-    """Replace control characters, which XML cannot represent."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text)
+        case, message = (
+            (f"{audit.plugin}.{f.rfc}", f.full_title),
+            f"expected {f.expected}; got {f.got}",
+        )
+        frames = "\n\n".join(map(_dump, f.frames))
+        results = {
+            "conforms": ("", "", ""),
+            "deviates": ("failure", message, frames),
+            "not testable": ("skipped", message, ""),
+            "information": ("system-out", "", f.got),
+        }
+        cases.append((*case, *results[f.verdict]))
+    return write_suite(f"audit of {audit.plugin} by {audit.device}", audit.made, cases)
 
 
 @dataclass
@@ -274,20 +258,18 @@ class AuditComparison:
         self.params = {n: each for n, each in values.items() if any(v != each[0] for v in each)}
 
     def to_json(self) -> dict[str, Any]:
-        columns = ("plugin", "device", "made")
+        columns, shown = {"plugin", "device", "made"}, {"clause", "level", "variant"}
+        differences = []
+        for each in self.differences:
+            values = next(filter(None, each)).model_dump(include=shown)
+            verdicts = [f.verdict if f else ABSENT for f in each]
+            differences.append(
+                {**values, "verdicts": verdicts, "got": [f.got if f else "" for f in each]}
+            )
         return {
             "schema": "v6t-audit-comparison/2",
-            "audits": [
-                {**{name: getattr(a, name) for name in columns}, **a.counts()} for a in self.audits
-            ],
-            "differences": [
-                {
-                    **next(filter(None, each)).model_dump(include={"clause", "level", "variant"}),
-                    "verdicts": [f.verdict if f else ABSENT for f in each],
-                    "got": [f.got if f else "" for f in each],
-                }
-                for each in self.differences
-            ],
+            "audits": [{**a.model_dump(include=columns), **a.counts()} for a in self.audits],
+            "differences": differences,
             "tested_once": self.tested_once,
             "parameters": self.params,
         }
@@ -302,16 +284,13 @@ class AuditComparison:
             Facts([("Audits", "; ".join(heads))]),
             sheet("Verdicts", (*text_columns("audit", "made"), *VERDICTS), rows),
         ]
-        if self.differences:
-            rows = []
-            for each in self.differences:
-                clause = next(filter(None, each))
-                words = [f"{f.verdict}: {f.got}" if f else ABSENT for f in each]
-                rows.append([clause.full_title, clause.level, *words])
-            names = (
-                *text_columns("clause", "level"),
-                *text_columns(*map(str, range(1, len(audits) + 1))),
-            )
+        rows = []
+        for each in self.differences:
+            clause = next(filter(None, each))
+            words = [f"{f.verdict}: {f.got}" if f else ABSENT for f in each]
+            rows.append([clause.full_title, clause.level, *words])
+        if rows:
+            names = text_columns("clause", "level", *map(str, range(1, len(audits) + 1)))
             table = sheet("Clauses with different verdicts", names, rows)
             blocks.append(replace(table, cards=True))
         sections = [Section("Audits", "audits", blocks)]

@@ -18,7 +18,7 @@ from scapy.layers.inet6 import (
     PadN,
 )
 from scapy.packet import Packet, Raw
-from v6t.audit.ip_packet import IPPacket, join_fragments
+from v6t.audit.ip_packet import IPPacket
 from v6t.audit.packets import (
     DATA,
     INNER_TTL,
@@ -158,8 +158,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                flow="tcp")
     unsummed = ip() / UDP(sport=v.server_port, dport=h.port4, chksum=0)
     yield down("4.5", "udp-no-checksum", "UDP without checksum is dropped, or gets a right one",
-               unsummed / DATA,
-               lambda far: next(filter(None, map(checksum_error, far)), ""))
+               unsummed / DATA, lambda far: next(filter(None, map(checksum_error, far)), ""))
     yield down("4.5", "udp-checksum-made", "UDP without checksum gets one and is forwarded",
                unsummed / DATA, at() / UDP(), "MAY")
     to_zero = _udp_data_that_sums_to_zero(at(), UDP(sport=v.server_port, dport=v.port))
@@ -314,22 +313,19 @@ def _check_fragments(
     h: TranslatorHosts, payload: bytes, far: list[IPPacket], *, has_end: bool
 ) -> str:
     """Check fragments of UDP that make up a payload, up to its end or all with the M flag set."""
-    ordered, start = sorted(far, key=lambda piece: piece.offset), 0
-    for piece in ordered:
-        if piece.id is None:
-            return "a packet without fragment header"
-        if (piece.src, piece.dst) != (h.view.four6, h.view.six):
-            return f"a fragment from {piece.src} to {piece.dst}"
-        if piece.id != ordered[0].id:
-            return "fragments of several packets"
-        if len(piece) > h.view.lowest_ipv6_mtu:
-            return f"a fragment of {len(piece)} octets"
-        if 8 * piece.offset != start:
-            return f"a fragment at {8 * piece.offset} instead of {start}"
-        if piece.more == (has_end and piece is ordered[-1]):
-            return f"a fragment with M flag {int(piece.more)}"
-        start += len(piece.octets)
-    joined = join_fragments(far)
+    ordered, joined, ends = sorted(far, key=lambda p: p.offset), b"", (h.view.four6, h.view.six)
+    for p in ordered:
+        wrong = {
+            "a packet without fragment header": p.id is None,
+            f"a fragment from {p.src} to {p.dst}": (p.src, p.dst) != ends,
+            "fragments of several packets": p.id != ordered[0].id,
+            f"a fragment of {len(p)} octets": len(p) > h.view.lowest_ipv6_mtu,
+            f"a fragment at {8 * p.offset} instead of {len(joined)}": 8 * p.offset != len(joined),
+            f"a fragment with M flag {int(p.more)}": p.more == (has_end and p is ordered[-1]),
+        }
+        if any(wrong.values()):
+            return next(words for words, is_wrong in wrong.items() if is_wrong)
+        joined += p.octets
     if joined[8:] != payload:
-        return f"fragments that do not make up the data, {start} octets" if far else "nothing"
-    return checksum_error(IPPacket(h.view.four6, h.view.six, 17, joined)) if has_end else ""
+        return f"fragments that do not make up the data, {len(joined)} octets" if far else "nothing"
+    return checksum_error(IPPacket(*ends, 17, joined)) if has_end else ""

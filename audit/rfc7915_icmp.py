@@ -49,8 +49,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
         if not v.stateful or kind == 0:  # no session inside is open to requests from outside
             yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply}",
                        ip() / ICMP(type=kind, id=h.port4, seq=9) / DATA,
-                       six / icmp6(reply, id=v.port, seq=9, data=DATA),
-                       flow="icmp")
+                       six / icmp6(reply, id=v.port, seq=9, data=DATA), flow="icmp")
     for kind, words in QUERIES.items():
         query = ICMP(type=kind, id=h.port4, seq=1)  # scapy gives some types further fields
         yield down(f"query-{kind}", f"{words} (ICMP type {kind}) is silently dropped",

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address
 from typing import Any, TypeAlias
 
 from scapy.packet import Packet
-from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps
+from v6t.audit import packets
+from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps, Verdict
 from v6t.audit.ip_packet import IPPacket, port, read_header
-from v6t.audit.packets import (
-    NOTHING,
-    PROTOCOLS,
-    Wire,
-    checksum_error,
-    describe_template,
-    difference,
-    dissect,
-    inner_packet,
-    opposite,
-    summary,
-)
+from v6t.audit.packets import NOTHING, Wire, opposite, summary
 from v6t.plugins.audit_views import SideName
 
 Check: TypeAlias = Callable[[list[IPPacket]], str]
@@ -76,18 +66,19 @@ class Row:
     def describe_answer(self) -> str:
         if self.answer is None:
             return "nothing" if self.silent else "the packet is dropped"
-        return "; ".join(dict.fromkeys(map(describe_template, self.templates))) or self.title
+        words = map(packets.describe_template, self.templates)
+        return "; ".join(dict.fromkeys(words)) or self.title
 
 
 class Hosts:
     """The hosts at both links of a device, with the simplest packet of each."""
 
-    def __init__(self, **packets: Packet) -> None:
-        self.packets = packets
+    def __init__(self, **plain_packets: Packet) -> None:
+        self.plain_packets = plain_packets
 
     def plain(self, side: SideName) -> Packet:
         """Return the simplest packet of the host on a link."""
-        return self.packets[side]
+        return self.plain_packets[side]
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
         """Open the session that a row needs in a stateful device.
@@ -107,7 +98,7 @@ def find_public_end(
     frames = yield Send([wire.frame(side, packet)])
     for sent in wire.packets(opposite(side), frames):
         number = port(sent, is_source=True)
-        if isinstance(sent.src, IPv4Address) and sent.proto == PROTOCOLS[protocol] and number:
+        if isinstance(sent.src, IPv4Address) and sent.protocol == protocol and number:
             return sent.src, number
     return None
 
@@ -128,37 +119,30 @@ def row_clauses(
 
 def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
     """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
-    opened = yield from hosts.open_session(row, wire)
+    expected, opened = row.describe_answer(), (yield from hosts.open_session(row, wire))
     if opened is None:
         problem = "no packet from inside passes, so no session is open"
-        return Judgement("not testable", row.describe_answer(), problem)
+        return Judgement("not testable", expected, problem)
     if opened is not hosts:
         row = next(r for r in source(opened) if (r.section, r.label) == (row.section, row.label))
-    packets = [row.packet] if isinstance(row.packet, Packet) else row.packet
-    frames = yield Send([wire.frame(row.side, packet) for packet in packets])
-    judgement = _judge(row, wire, frames)
-    target = row.side if row.near else opposite(row.side)
-    arrived = wire.octets(target, frames) or wire.describe_bad_lengths(frames)
-    needs_control = (judgement.verdict == "conforms") == (row.answer is None) and not arrived
-    if row.plain or not needs_control:
-        return judgement
+        expected = row.describe_answer()
+    sent = [row.packet] if isinstance(row.packet, Packet) else row.packet
+    frames = yield Send([wire.frame(row.side, packet) for packet in sent])
+    back, malformed = wire.octets(row.side, frames), wire.describe_bad_lengths(frames)
+    far = back if row.near else wire.octets(opposite(row.side), frames)
+    wrong, seen = _find_problem(row, far, back), wire.describe(frames)
+    if malformed and row.answer is None:
+        wrong = f"the packet passed: {malformed}"
+    verdict: Verdict = "conforms"
+    if wrong:
+        verdict = "not testable" if far and row.only_reply else "deviates"
+        seen = wrong if wrong == seen else f"{wrong} ({seen})"
+    if row.plain or far or malformed or bool(wrong) == (row.answer is None):
+        return Judgement(verdict, expected, seen)
     after = yield Send([wire.frame(row.side, opened.plain(row.side))])
     if wire.octets(opposite(row.side), after):
-        return judgement
-    got = f"{judgement.got}, but a plain packet does not pass"
-    return replace(judgement, verdict="not testable", got=got)
-
-
-def _judge(row: Row, wire: Wire, frames: Sequence[Frame]) -> Judgement:
-    back = wire.octets(row.side, frames)
-    far = back if row.near else wire.octets(opposite(row.side), frames)
-    seen, expected = wire.describe(frames), row.describe_answer()
-    malformed = "" if row.answer is not None else wire.describe_bad_lengths(frames)
-    wrong = f"the packet passed: {malformed}" if malformed else _find_problem(row, far, back)
-    if not wrong:
-        return Judgement("conforms", expected, seen)
-    words = wrong if wrong == seen else f"{wrong} ({seen})"
-    return Judgement("not testable" if far and row.only_reply else "deviates", expected, words)
+        return Judgement(verdict, expected, seen)
+    return Judgement("not testable", expected, f"{seen}, but a plain packet does not pass")
 
 
 def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
@@ -171,9 +155,8 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
     if row.answer is None:
         return f"an answer: {summary(read_header(back[0]))}" if row.silent and back else ""
     if row.error:
-        version = templates[0].version
         read = [(octets, read_header(octets)) for octets in back]
-        far = [octets for octets, p in read if p.version == version and p.is_error][:1]
+        far = [o for o, p in read if p.version == templates[0].version and p.is_error][:1]
         if not far:
             return "no ICMP error"
     if not far and templates:
@@ -182,14 +165,14 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
     if len(far) != len(templates):
         return f"{len(far)} packets instead of {len(templates)}"
     for octets in far:
-        problems = [difference(template, dissect(octets)) for template in templates]
+        problems = [packets.difference(template, packets.dissect(octets)) for template in templates]
         if "" not in problems:
             return problems[0]
         template = templates.pop(problems.index(""))
         if "dst" in template.fields and not row.error:
             packet = read_header(octets)
-            inner = inner_packet(packet)
-            wrong = checksum_error(packet, quoted=row.quoted)
-            if wrong := wrong or (checksum_error(inner) if inner else ""):
+            inner = packets.inner_packet(packet)
+            wrong = packets.checksum_error(packet, quoted=row.quoted)
+            if wrong := wrong or (packets.checksum_error(inner) if inner else ""):
                 return wrong
     return ""

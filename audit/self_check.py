@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv6Address
+from itertools import chain
 from typing import TYPE_CHECKING, Any, get_args
 
 from v6t.analysis.sheet import number_of
@@ -31,11 +32,8 @@ class DeviceProbe:
         self.now_s = 0.0
 
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
-        return [
-            Frame(side, octets)
-            for frame in frames
-            for side, octets in self.device.receive(frame.side, frame.octets, self.now_s)
-        ]
+        sent = (self.device.receive(frame.side, frame.octets, self.now_s) for frame in frames)
+        return [Frame(*out) for out in chain.from_iterable(sent)]
 
     def pause(self, seconds: float) -> None:
         self.now_s += seconds
@@ -87,11 +85,9 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     try:
         from hypothesis import HealthCheck, Phase, given, settings
     except ImportError as exc:
-        raise EnvironmentLacking(
-            "hypothesis, which draws parameters for the check, is not installed",
-            "pip install 'v6t[check]'",
-            code="missing-package",
-        ) from exc
+        problem = "hypothesis, which draws parameters for the check, is not installed"
+        hint = "pip install 'v6t[check]'"
+        raise EnvironmentLacking(problem, hint, code="missing-package") from exc
     try:
         findings = [("default parameters", text) for text in find_accusations(kind())]
     except UsageError as exc:

@@ -24,10 +24,11 @@ from v6t.plugins.audit_views import (
     RAISED_MTU,
     UNLIKE_MAPPINGS,
     WELL_KNOWN_PREFIX,
+    Address,
     CustomerEdge,
     Translator,
 )
-from v6t.plugins.translation import WELL_KNOWN, embed
+from v6t.plugins.translation import WELL_KNOWN, embed, may_represent
 
 _MAPPED_TO = {
     OVERLAPPING_MAPPINGS: IPv6Address("2001:2:0:64::1"),
@@ -43,38 +44,38 @@ class TranslationSuite(Suite):
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
-        """Return RFC 7915; in a variant, a packet each way or what the well-known prefix refuses."""
-        h = _find_hosts(subject)
-        if h is None or (variant != WELL_KNOWN_PREFIX and _hidden_address(h)):
+        view, wire = subject.find(Translator), subject.wire
+        if view is None or (variant != WELL_KNOWN_PREFIX and self.requirement(subject)):
             return ()
-        table, edge, sources = h.view.table, subject.find(CustomerEdge), []
+        mtus = wire.mtu(view.six_side), wire.mtu(view.four_side)
+        h = TranslatorHosts(view, *mtus, view.six4[0], view.port)
+        table, edge, sources = view.table, subject.find(CustomerEdge), []
         if not variant:
             icmp = rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6
             sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4, *icmp]
             if edge is not None:
                 sources.append(partial(port_rows, ports=edge.ports))
         elif variant == RAISED_MTU:
-            h = replace(h, view=replace(h.view, lowest_ipv6_mtu=1400))
+            h = replace(h, view=replace(view, lowest_ipv6_mtu=1400))
             sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
         elif variant == WELL_KNOWN_PREFIX:
-            neighbors = subject.neighbors[h.view.four_side]
+            neighbors = subject.neighbors[view.four_side]
             local = next(a for a in neighbors if isinstance(a, IPv4Address))
             sources = [partial(well_known_rows, local=local)]
         elif variant == PREFIX_BESIDE_MAPPINGS and table and table.prefix:
             sources = [partial(hairpin_rows, prefix=table.prefix)]
         elif variant in _MAPPED_TO:
-            view = replace(h.view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
-            h = replace(h, view=view, six4=MAPPED_HOST)
+            mapped = replace(view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
+            h = replace(h, view=mapped, six4=MAPPED_HOST)
             sources = [partial(table_rows, longest=variant == OVERLAPPING_MAPPINGS)]
         elif variant in PREFIX_VARIANTS:
             sources = [partial(prefix_rows, length=int(variant.rpartition("/")[2]))]
-        return row_clauses(h, subject.wire, *sources)
+        return row_clauses(h, wire, *sources)
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
-        """Refuse hosts without global addresses behind the well-known prefix."""
-        h = _find_hosts(subject)
-        hidden = None if h is None else _hidden_address(h)
-        return None if hidden is None else prefix_requirement(hidden)
+        v = subject.find(Translator)
+        hosts = ((v.six, v.six4[0]), (v.four6, v.four)) if v else ()
+        return prefix_requirement(WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN))
 
 
 # fmt: off
@@ -133,29 +134,19 @@ def hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
     about = header(name1, two) / request / Raw(data(40))
     yield near("hairpin-error", "an ICMPv6 error about the datagram comes back about what its sender sent",
                header(two, name1) / icmp6(1, code=4) / about,
-               IPv6(src=name2, dst=str(one)) / icmp6(1) / IPv6(src=str(one), dst=name2),
-               rate_limited=True)
+               IPv6(src=name2, dst=str(one)) / icmp6(1) / IPv6(src=str(one), dst=name2), rate_limited=True)
 # fmt: on
 
 
-def prefix_requirement(address: IPv4Address) -> tuple[str, str]:
-    """Return why clauses cannot be tested behind the well-known prefix, and what to set."""
-    return (
-        f"{address} is not a global address, and correct devices drop what the well-known prefix makes "
-        "of it (RFC 6052, section 3.1)",
-        f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses",
-    )
-
-
-def _find_hosts(subject: Subject) -> TranslatorHosts | None:
-    view = subject.find(Translator)
-    if view is None:
-        return None
-    mtu6, mtu4 = subject.wire.mtu(view.six_side), subject.wire.mtu(view.four_side)
-    return TranslatorHosts(view, mtu6, mtu4, view.six4[0], view.port)
-
-
-def _hidden_address(h: TranslatorHosts) -> IPv4Address | None:
-    """Return a host's address that the well-known prefix must not represent, or None."""
-    hosts = ((h.view.six, h.view.six4[0]), (h.view.four6, h.view.four))
-    return next((four for six, four in hosts if six in WELL_KNOWN and not four.is_global), None)
+def prefix_requirement(
+    prefix: IPv6Network | None, addresses: Iterable[Address]
+) -> tuple[str, str] | None:
+    """Return why clauses cannot be tested behind the well-known prefix, and what to set, or None."""
+    for address in addresses:
+        if prefix and isinstance(address, IPv4Address) and not may_represent(prefix, address):
+            return (
+                f"{address} is not a global address, and correct devices drop what the well-known prefix "
+                "makes of it (RFC 6052, section 3.1)",
+                f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses",
+            )
+    return None

@@ -71,7 +71,6 @@ class TunnelHosts(Hosts):
     nat: bool = False
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
-        """Open a session if a NAT chooses how the host appears."""
         if row.side == self.view.side or self.view.outer is not None:
             return self
         end = yield from find_public_end(wire, self.view.side, self.up(), "udp")
@@ -212,16 +211,14 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     for name, source in (("multicast", "ff02::1"), ("loopback", "::1"), ("unspecified", "::")):
         yield out("3.6", f"source-{name}", f"a packet in a tunnel from {source} is dropped",
                   h.up(h.inner(src=source)))
-    yield into("3.5", "encapsulated", "a packet for a customer is put into the customer's tunnel",
-               h.down(), tunnel / IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA),
-               plain=True)
+    yield into("3.5", "encapsulated", "a packet for a customer is put into the customer's tunnel", h.down(),
+               tunnel / IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA), plain=True)
     yield into("3.3", "tunnel-ttl", "the TTL of the tunnel is set independently of the inner hop limit",
                h.down(ttl=2), allow(tunnel, ttl=Condition("above 2", lambda ttl: ttl > 2)))
 # fmt: on
 
 
 def _check_fragments(h: TunnelHosts, payload: bytes, far: list[IPPacket]) -> str:
-    """Check the fragments of a packet that did not fit the tunnel."""
     if any(len(packet) > h.mtu for packet in far):
         return "a packet that is longer than the link's MTU"
     if parts := [packet for packet in far if packet.is_fragment]:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
-from v6t.analysis.marks import offered
+from pydantic import Field, computed_field
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, table
+from v6t.analysis.sheet import Column, Sheet, count, offered, table, write
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
@@ -72,6 +71,13 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
     residual_wait_s: Number | None = None
     """wait for late frames [s]"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading."""
+        slower = " at the tester's maximum rate" * (self.burst_rate_reason == "tester")
+        return f"Back-to-back frames{slower}"
+
     @property
     def repeated(self) -> Sequence[float | None]:
         return self.values
@@ -88,13 +94,9 @@ def burst_record(
     spec = result.spec
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
-    title = "Back-to-back frames"
-    if spec.rate_reason == "tester":
-        title += " at the tester's maximum rate"
     return BurstRecord.of(
         result,
         conditions,
-        title=title,
         burst_rate=spec.rate_fps,
         burst_rate_reason=spec.rate_reason,
         not_measured=refused or spec.not_applicable or _unsent(result),
@@ -172,7 +174,6 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         "hit_longest": "the longest burst that was allowed passed",
         "trials": "bursts sent",
     }
-    title = "Back-to-back frames"
     record = BurstRecord
     order = 50
     searches = True
@@ -260,14 +261,20 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     columns = (
         *POINT,
-        Column("average\nframes", lambda r: _tenths(r.average)),
+        Column("average\nframes", lambda r: write(r.average, ",.1f")),
         Column("min", lambda r: count(r.min)),
         Column("max", lambda r: count(r.max)),
-        Column("deviation", lambda r: _tenths(r.deviation)),
+        Column("deviation", lambda r: write(r.deviation, ",.1f")),
         REPEATED,
         Column("burst rate\nfps", lambda r: offered(r, r.burst_rate), wide=True),
-        Column("implied\nbuffer ms", lambda r: _buffer(r.implied_buffer_s)),
-        Column("corrected\nbuffer ms", lambda r: _buffer(r.corrected_buffer_s)),
+        Column(
+            "implied\nbuffer ms",
+            lambda r: write(r.implied_buffer_s and r.implied_buffer_s * 1000, ".3f"),
+        ),
+        Column(
+            "corrected\nbuffer ms",
+            lambda r: write(r.corrected_buffer_s and r.corrected_buffer_s * 1000, ".3f"),
+        ),
         Column("step\nframes", lambda r: count(r.resolution_frames)),
         Column("longest\nsearched", lambda r: count(r.longest_frames), wide=True),
         COUNTED_BY,
@@ -325,28 +332,16 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                      not slower if records else None)  # fmt: skip
 
 
-def _plain(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:g}"
-
-
-def _tenths(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:,.1f}"
-
-
-def _buffer(value_s: float | None) -> str:
-    return UNDEFINED if value_s is None else f"{value_s * 1000:.3f}"
-
-
 _SEARCH: Sequence[Column[BurstRecord]] = (
     *POINT,
     Column("search", lambda r: r.algorithm, text=True),
     Column("shortest\nframes", lambda r: count(r.shortest_frames)),
     Column("longest\nframes", lambda r: count(r.longest_frames)),
-    Column("longest\ns", lambda r: _plain(r.longest_s)),
+    Column("longest\ns", lambda r: write(r.longest_s, "g")),
     Column("step\nframes", lambda r: count(r.resolution_frames)),
     Column("verifications", lambda r: str(r.verifications)),
-    Column("loss\ntolerance", lambda r: _plain(r.loss_tolerance)),
+    Column("loss\ntolerance", lambda r: write(r.loss_tolerance, "g")),
     REPEATED,
-    Column("wait\ns", lambda r: _plain(r.residual_wait_s)),
+    Column("wait\ns", lambda r: write(r.residual_wait_s, "g")),
     Column("throughput\nfps", lambda r: count(r.throughput)),
 )

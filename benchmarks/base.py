@@ -1,4 +1,4 @@
-"""What a benchmark is: settings, needs, cost, procedure and results in one object."""
+"""What a benchmark is: settings, needs, procedure and results; and those at a share of the throughput."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from pydantic import Field
 from v6t.analysis.means import with_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Model, Record, counted_by
+from v6t.analysis.record import FrameSizes, Model, Number, Record, counted_by
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.tester_rate import usable_fps
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
+from v6t.trials.conditions import Conditions
 from v6t.trials.trial import Capability
 
 if TYPE_CHECKING:
     from v6t.benchmarks.context import RunContext, TechnologyClass
 
-__all__ = ["RFC_DURATION_S", "Benchmark", "Phase", "R", "S"]
 
 R = TypeVar("R", bound=Record)
 
@@ -83,6 +85,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
         csv_columns: meaning of each column of its CSV file, with the unit in brackets.
         csv_model: model whose fields are columns as well.
+        csv_file: name of that file; by default the benchmark's name with ``.csv``.
         further_csv: columns of its other CSV files, by their names.
     """
 
@@ -104,6 +107,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     alone: ClassVar[bool] = False
     searches: ClassVar[bool] = False
     in_all: ClassVar[bool] = True
+    csv_file: ClassVar[str]
     csv_columns: ClassVar[Mapping[str, str]] = {}
     csv_model: ClassVar[type[Model] | None] = None
     further_csv: ClassVar[Mapping[str, Mapping[str, str]]] = {}
@@ -113,13 +117,10 @@ class Benchmark(Presentation[R], Generic[R, S]):
         own = vars(cls)
         if "name" in own and "summary" not in own:
             cls.summary = (cls.__doc__ or "").partition("\n")[0]
+        if "name" in own and "csv_file" not in own:
+            cls.csv_file = f"{cls.name}.csv"
         if "name" in own and "model" in own and "section" not in own:
             cls.section = cls.name.replace("-", "_")
-
-    @property
-    def csv_file(self) -> str:
-        """Where its rows stand in a run directory."""
-        return f"{self.name}.csv"
 
     @classmethod
     def sections(cls) -> dict[str, type[StrictModel]]:
@@ -166,15 +167,23 @@ class Benchmark(Presentation[R], Generic[R, S]):
         names = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
             names.append(CONNECTION_RATE)
-        if "rate_from" in self.heeds:
+        if "rate_from" in self.heeds and not self.has_own_rate(bound):
             names.append(THROUGHPUT)
         return tuple(names)
 
+    def has_own_rate(self, bound: RunContext) -> bool:
+        """Whether its settings give a rate in place of the measured throughput."""
+        return False
+
+    def conditions(self, point: Point) -> Conditions:
+        """Return the conditions of its trials."""
+        return point.conditions()
+
     def check(self, bound: RunContext) -> None:
-        """Refuse what cannot work.
+        """Refuse settings that cannot work.
 
         Raises:
-            UsageError: the first thing that cannot.
+            UsageError: the first of them.
         """
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
@@ -198,9 +207,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         changes: dict[str, Any] = {}
         if record.offered and self.phase is Phase.STREAMS:
             margin = point.procedure.selftest_margin
-            usable = usable_fps(point.tester_capacity.rate_fps, margin)
-            above = [rate for rate in record.offered if rate > usable]
-            changes = {"usable_fps": usable, "above_usable": above}
+            changes = {"usable_fps": usable_fps(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
         if counting := counted_by(results[key] for key in record.trials if key in results):
             changes["counted_by"] = counting
@@ -217,7 +224,6 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Make a record that says why there is no number."""
         record = Record(
             benchmark=self.name,
-            title=self.name,
             direction=point.mode,
             frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
             not_measured=why,
@@ -227,3 +233,45 @@ class Benchmark(Presentation[R], Generic[R, S]):
             conditions=point.said,
         )
         return Measured(record)
+
+
+class StreamRecord(Record):
+    """Something that was measured at one rate."""
+
+    rate: Number
+    """offered [frames per second per direction]"""
+    rate_source: str = ""
+    """where that rate comes from"""
+
+    @property
+    def offered(self) -> Sequence[float]:
+        return [self.rate]
+
+
+class ShareSettings(StrictModel):
+    """At which rate."""
+
+    share: float = Field(default=0.9, gt=0, le=1)
+    """Rate, as a share of the measured throughput."""
+    rate_fps: float | None = Field(default=None, gt=0)
+    """This rate instead [fps]."""
+
+
+Q = TypeVar("Q", bound=ShareSettings)
+
+
+class AtShare(Benchmark[R, Q]):
+    """A benchmark at such a rate."""
+
+    heeds = frozenset({"rate_from"})
+
+    def has_own_rate(self, bound: RunContext) -> bool:
+        return self.own(bound).rate_fps is not None
+
+    def rate(self, point: Point) -> tuple[float, str]:
+        """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
+        own = self.own(point.bound)
+        if own.rate_fps is not None:
+            return own.rate_fps, "given"
+        rate_fps, source = point.throughput()
+        return own.share * rate_fps, f"{own.share:g} of the {source}"

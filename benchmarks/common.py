@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import Interval, RateRecord, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count, percent
+from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count, marked, percent
 from v6t.trials.conditions import Conditions
 
 REPETITIONS, TRIAL_S = 20, 60.0
-
-
-class Line(NamedTuple):
-    """A row of a table: a part of a record, its direction (None: the record's) and variant."""
-
-    record: Any
-    value: Any
-    way: str | None = None
-    case: str = ""
-
-
-def list_lines(records: Sequence[Any]) -> list[Line]:
-    """Return a row for each direction of each record."""
-    return [Line(r, value, way) for r in records for way, value in r.directions.items()]
 
 
 def _record(row: Any) -> Record:

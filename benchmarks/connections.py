@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -19,19 +19,11 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Column, count, seconds
+from v6t.analysis.sheet import ABSENT, SIZES, Column, count, seconds
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import (
-    DISPERSION,
-    REPEATED,
-    SEARCH_COLUMNS,
-    WIDE_REPEATED,
-    rate_columns,
-    rate_result,
-    repeated,
-)
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, ProcedureSettings
@@ -61,6 +53,10 @@ class PortRange(Model):
     """lowest"""
     max: int
     """highest"""
+
+    def __str__(self) -> str:
+        """``"1024-65535"``."""
+        return f"{self.min}-{self.max}"
 
 
 class StatefulDevice(Model):
@@ -123,6 +119,7 @@ class Counts(Model):
 class ConnectionRateRecord(RateRecord):
     """Maximum connection establishment rate (RFC 9693 section 4.5)."""
 
+    heading = "Maximum connection establishment rate"
     unit_name = "connections/s"
     unit: Literal["connections per second"]
     """of the rates"""
@@ -151,12 +148,14 @@ class ConnectionRateRecord(RateRecord):
         return f"{self.connections / buckets:.3g}" if buckets else "-"
 
 
+C = TypeVar("C", bound=Record)
 R = TypeVar("R", bound="ConnectionRateRecord")
+S = TypeVar("S", bound=StrictModel)
 X = TypeVar("X", bound="CapacityRecord")
 
 
 def connection_rate_record(
-    kind: type[R], result: ConnectionRateResult, point: Point, title: str, **values: Any
+    kind: type[R], result: ConnectionRateResult, point: Point, **values: Any
 ) -> R:
     """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
@@ -166,7 +165,6 @@ def connection_rate_record(
         result,
         point.said,
         **describe_rates(found, capacity, margin),
-        title=title,
         direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
         validated=spec.phase_one.alpha is not None,
@@ -180,7 +178,6 @@ def connection_rate_record(
 
 
 def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
-    """Return the counts of the last trial that passed, those of both sides apart (ST-15)."""
     passed = [a.trial.key for a in attempts if a.verdict.passed]
     one = find(passed[-1]).connections if passed else None
     if one is None:
@@ -201,8 +198,8 @@ def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
 class TeardownRecord(NotedSeries, Record):
     """Connection tear-down rate (RFC 9693 section 4.8)."""
 
+    heading = "Connection tear-down rate"
     unit_name = "connections/s"
-
     unit: Literal["connections per second"]
     """of the rates"""
     rates: list[Number | None]
@@ -245,6 +242,7 @@ class Step(Model):
 class CapacityRecord(Record):
     """Connection tracking table capacity (RFC 9693 section 4.9)."""
 
+    heading = "Connection tracking table capacity"
     unit: Literal["connections"]
     """of the capacity and the error"""
     capacity: NonNegativeInt
@@ -278,12 +276,28 @@ class CapacityRecord(Record):
     setup: Setup
     """how the connections were made"""
 
+    @property
+    def bracketed(self) -> bool:
+        """Whether the search ended between two numbers no farther apart than its error."""
+        held = max((s.connections for s in self.steps if s.carried), default=0)
+        failed = min((s.connections for s in self.steps if not s.carried), default=None)
+        return failed is not None and held < failed <= held + self.error
+
+    @property
+    def shown(self) -> str:
+        """The capacity in a table."""
+        return ("at least " if self.at_least else "") + count(self.capacity)
+
+    @property
+    def end(self) -> str:
+        """How the search ended, in words."""
+        return "no end was found" if self.at_least else f"within {self.error:,} connections"
+
 
 def capacity_record(
     kind: type[X],
     result: CapacityResult,
     point: Point,
-    title: str,
     also: Sequence[Attempt] = (),
     **values: Any,
 ) -> X:
@@ -294,7 +308,6 @@ def capacity_record(
     return kind.of(
         Repeated(spec, (result,), (*result.attempts, *also)),
         point.said,
-        title=title,
         direction=ANY_DIRECTION,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
@@ -314,27 +327,22 @@ def capacity_record(
 
 
 def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
-    """How connections come about."""
+    """Return how connections come about."""
     c = p.connections
-    return PhaseOneSettings(
-        wait_s=c.wait_ms / 1000,
-        gap_s=c.gap_ms / 1000,
-        alpha=c.alpha if c.validate_connections else None,
-        entries=c.entries,
-        keep=c.keep,
-    )
+    alpha = c.alpha if c.validate_connections else None
+    return PhaseOneSettings(c.wait_ms / 1000, c.gap_ms / 1000, alpha, c.entries, c.keep)
 
 
-def upper_bound(point: Point) -> tuple[float, str]:
-    """Highest connection rate that makes sense, and why."""
-    upper_cps = point.procedure.connections.upper_cps
-    if upper_cps is not None and upper_cps < point.limit_fps:
-        return upper_cps, "given"
-    return point.limit_fps, point.limit_reason
+def upper_bound(point: Point) -> dict[str, Any]:
+    """Return the highest connection rate that makes sense, and why."""
+    upper_cps, reason = point.procedure.connections.upper_cps, "given"
+    if upper_cps is None or upper_cps >= point.limit_fps:
+        upper_cps, reason = point.limit_fps, point.limit_reason
+    return {"upper_bound_cps": upper_cps, "upper_bound_reason": reason}
 
 
 def rate(point: Point) -> tuple[float, str]:
-    """R of phase 2, and where it comes from (ST-09)."""
+    """Return R of phase 2, and where it comes from (ST-09)."""
     c = point.procedure.connections
     return share_of(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
@@ -342,11 +350,7 @@ def rate(point: Point) -> tuple[float, str]:
 def share_of(
     point: Point, benchmark: str, words: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
-    """Return a rate that is given, or a share of P1 of one that was found; and where it comes from.
-
-    Args:
-        given_cps: takes its place [connections per second].
-    """
+    """Return the given rate, or a share of P1 of one that was found; and where it comes from."""
     if given_cps is not None:
         return given_cps, "given"
     rates = point.found.get(benchmark, ())
@@ -358,15 +362,13 @@ def rate_search(
     point: Point, phase_one: PhaseOneSettings, benchmark: str = CONNECTION_RATE
 ) -> ConnectionRateSpec:
     """Specify the search for the highest rate at which connections come about."""
-    p, c = point.procedure, point.procedure.connections
-    upper, reason = upper_bound(point)
+    p, c, upper = point.procedure, point.procedure.connections, upper_bound(point)
     return point.specify(
         ConnectionRateSpec,
         p,
+        **upper,
         connections=c.count,
-        upper_bound_cps=upper,
-        upper_bound_reason=reason,
-        resolution_cps=c.resolution_cps or p.resolution_ratio * upper,
+        resolution_cps=c.resolution_cps or p.resolution_ratio * upper["upper_bound_cps"],
         phase_one=phase_one,
         benchmark=benchmark,
     )
@@ -376,7 +378,7 @@ def prepared(point: Point, flows: int | None = None) -> Point | None:
     """Return the point at which every trial gets its connections first; None: no rate passed.
 
     Args:
-        flows: so many connections, which frames take in turn both ways; None: as the run has it.
+        flows: number of connections that frames take in turn both ways; None: that of the run.
     """
     c = point.procedure.connections
     rate_cps, source = rate(point)
@@ -399,23 +401,17 @@ def prepared(point: Point, flows: int | None = None) -> Point | None:
 
 
 def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
-    """Ranges of the connections and which device is stateful, for the report (ST-14, DD-04)."""
+    """Return ranges of the connections and which device is stateful, for the report (ST-14, DD-04)."""
     technology: Any = plugin
-    names = ("initiator_ports", "responder_ports", "initiator_count", "responder_count")
-    dumped: Mapping[str, Any] = technology.params.model_dump(mode="json")
+    names = {"initiator_ports", "responder_ports", "initiator_count", "responder_count"}
     return {
-        **{name: dumped[name] for name in names if name in dumped},
+        **technology.params.model_dump(mode="json", include=names),
         "combinations": technology.combinations,
         "initiator_endpoints": technology.params.endpoints,
         "usual_timeout_s": technology.usual_timeout_s,
         "mapping": technology.mapping,
         "devices": [{"name": r.name, "stateful": r.stateful} for r in technology.roles],
     }
-
-
-C = TypeVar("C", bound=Record)
-
-S = TypeVar("S", bound=StrictModel)
 
 
 class OfConnections(Benchmark[C, S]):
@@ -455,19 +451,14 @@ class CapacitySearch(OfConnections[C, S]):
             )
 
 
-def _counted(
+def _make_count_column(
     heading: str, count_of: Callable[[Counts], float | None]
 ) -> Column[ConnectionRateRecord]:
     def cell(record: ConnectionRateRecord) -> str:
-        value = None if record.counts is None else count_of(record.counts)
-        return "-" if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
+        value = count_of(record.counts) if record.counts else None
+        return ABSENT if value is None else f"{value:,g}" if value % 1 else f"{int(value):,}"
 
     return Column(heading, cell, wide=True)
-
-
-def found_capacity(record: CapacityRecord) -> str:
-    """Format the capacity for a table."""
-    return ("at least " if record.at_least else "") + count(record.capacity)
 
 
 class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
@@ -475,7 +466,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
 
     name = "connection-rate"
     csv_columns: ClassVar = {
-        **SEARCH_COLUMNS,
+        **common.SEARCH_COLUMNS,
         "Connections": "connections to establish",
         "Initial Rate": "upper bound of the search, its first rate [connections per second]",
         "Timeout": "wait for late frames after phase 1 [s]",
@@ -483,9 +474,8 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
         "Error": "width of the interval that the search left open [connections per second]",
         "rate": "highest rate that passed [connections per second]",
     }
-    title = "Maximum connection establishment rate"
     record = ConnectionRateRecord
-    metrics: ClassVar = {"max connection establishment rate": ""}
+    metrics: ClassVar = {"max connection establishment rate": "rate"}
     phase = Phase.CONNECTIONS
     order = 10
     searches = True
@@ -507,7 +497,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
             for r in result.repetitions
         ]
         return Measured(
-            connection_rate_record(ConnectionRateRecord, result, point, self.title),
+            connection_rate_record(ConnectionRateRecord, result, point),
             rows_of(spec.conditions, rows),
             [r.rate_cps for r in result.repetitions],
         )
@@ -515,17 +505,19 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        *rate_columns("median\nconnections/s"),
-        DISPERSION,
-        Column("source\nports", lambda r: _ports(r.setup.initiator_ports)),
-        Column("destination\nports", lambda r: _ports(r.setup.responder_ports)),
+        *common.rate_columns("median\nconnections/s"),
+        common.DISPERSION,
+        Column("source\nports", lambda r: str(r.setup.initiator_ports or ABSENT)),
+        Column("destination\nports", lambda r: str(r.setup.responder_ports or ABSENT)),
         Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
-        _counted("DUT\ncounts", lambda c: c.sessions),
-        _counted("public\nendpoints", lambda c: c.public_endpoints),
-        _counted("DUT\ntimeout s", lambda c: (c.device or {}).get("timeout_s")),
-        _counted("DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")),
+        _make_count_column("DUT\ncounts", lambda c: c.sessions),
+        _make_count_column("public\nendpoints", lambda c: c.public_endpoints),
+        _make_count_column("DUT\ntimeout s", lambda c: (c.device or {}).get("timeout_s")),
+        _make_count_column(
+            "DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")
+        ),
         Column("connections\nper bucket", lambda r: r.per_bucket, wide=True),
-        WIDE_REPEATED,
+        common.WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
     )
 
@@ -535,7 +527,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
-        yield _validated(data, records)
+        yield _make_validation_clause(data, records)
         counts = [r.counts for r in records if r.counts]
         missing = sum(c.connections - c.learned for c in counts)
         yield clause("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
@@ -551,7 +543,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
                      "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
                      if known else "emptied; the device does not tell its count",
                      (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
-        yield repeated(self.name, records)
+        yield common.repeated(self.name, records)
 
 
 class CapacitySettings(StrictModel):
@@ -581,7 +573,6 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
         "carried": "the table is large enough for them",
         "rate": "highest rate at which they were established; empty: none [connections per second]",
     }
-    title = "Connection tracking table capacity"
     record = CapacityRecord
     phase = Phase.TABLE
     order = 20
@@ -600,29 +591,27 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
         super().check(bound)
 
     def run(self, point: Point) -> Measured:
-        p, own = point.procedure, self.own(point.bound)
-        upper, reason = upper_bound(point)
-        most = self.most_connections(point.bound)
+        p, own, most = point.procedure, self.own(point.bound), self.most_connections(point.bound)
+        upper = upper_bound(point)
         resolution_cps = own.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
             CapacitySpec,
             own,
+            **upper,
             first=min(own.first, most),
             most=most,
-            upper_bound_cps=upper,
-            upper_bound_reason=reason,
-            resolution_cps=resolution_cps or p.resolution_ratio * upper,
+            resolution_cps=resolution_cps or p.resolution_ratio * upper["upper_bound_cps"],
             phase_one=phase_one_settings(p),
         )
         result = measure_capacity(spec, point.measure, point.watch)
-        record = capacity_record(CapacityRecord, result, point, self.title)
+        record = capacity_record(CapacityRecord, result, point)
         names = {"rate_cps": "rate"}
         rows = [{names.get(k, k): v for k, v in step} for step in record.steps]
         return Measured(record, rows_of(result.spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
-        Column("capacity\nconnections", found_capacity),
+        Column("capacity\nconnections", lambda r: r.shown),
         Column("error", lambda r: count(r.error)),
         Column("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
         Column("C0", lambda r: count(r.first_connections)),
@@ -638,12 +627,11 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         for r in self.measured(data):
-            ended = "no end was found" if r.at_least else f"within {r.error:,} connections"
             yield clause("RFC 9693 section 4.9 (ST-12)",
                          "exponential, then binary search for the capacity",
-                         f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {ended}",
-                         not r.at_least and _bracketed(r))  # fmt: skip
-        yield _validated(data, self.measured(data))
+                         f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end}",
+                         not r.at_least and r.bracketed)  # fmt: skip
+        yield _make_validation_clause(data, self.measured(data))
 
 
 class TeardownSettings(StrictModel):
@@ -663,7 +651,6 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         "idle_s": "time to empty the empty table; empty: not measured [s]",
         "rate": "connections by the difference of both times; empty: undefined [connections per second]",
     }
-    title = "Connection tear-down rate"
     record = TeardownRecord
     phase = Phase.TABLE
     order = 10
@@ -691,31 +678,30 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         record = TeardownRecord.of(
             result,
             point.said,
-            title=self.title,
             direction=ANY_DIRECTION,
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
             established_at_cps=spec.rate_cps,
-            method=point.describe_flush(),
-            full_s=[r.full_s for r in result.repetitions],
-            idle_s=[r.idle_s for r in result.repetitions],
-            sessions=[r.sessions for r in result.repetitions],
+            method=point.runner.describe_flush,
+            **{
+                name: [getattr(r, name) for r in result.repetitions]
+                for name in ("full_s", "idle_s", "sessions")
+            },
             setup=setup_of(point.bound.technology),
         )
-        columns = zip(record.full_s, record.idle_s, rates, strict=True)
         rows = [
-            {"Connections": spec.connections, "full_s": full_s, "idle_s": idle_s, "rate": rate}
-            for full_s, idle_s, rate in columns
+            {"Connections": spec.connections, "full_s": r.full_s, "idle_s": r.idle_s, "rate": rate}
+            for r, rate in zip(result.repetitions, rates, strict=True)
         ]
         return Measured(record, rows_of(spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        *rate_columns("median\nconnections/s"),
-        Column("full table\ns", lambda r: _longest(r.full_s)),
-        Column("empty table\ns", lambda r: _longest(r.idle_s)),
-        REPEATED,
+        *common.rate_columns("median\nconnections/s"),
+        Column("full table\ns", lambda r: _format_longest(r.full_s)),
+        Column("empty table\ns", lambda r: _format_longest(r.idle_s)),
+        common.REPEATED,
     )
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
@@ -730,7 +716,7 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
                      "both times taken with the same command"
                      + (f"; {undefined} of {len(rates)} tell nothing" if undefined else ""),
                      not undefined if rates else None)  # fmt: skip
-        yield repeated(self.name, records)
+        yield common.repeated(self.name, records)
 
 
 def connection_rate_result(
@@ -741,7 +727,7 @@ def connection_rate_result(
 ) -> Result:
     """Return the rate of a benchmark; ``label`` and ``unit``: on its card."""
     what = f"{label}, {record.connections:,} connections, median of {record.repetitions}"
-    return rate_result(
+    return common.rate_result(
         record,
         unit="connections/s",
         resolution=resolution_cps,
@@ -757,14 +743,7 @@ def capacity_result(name: str, record: CapacityRecord) -> Result:
     return Result("", "connections", (), headline=headline, summary=summary)
 
 
-def _bracketed(record: CapacityRecord) -> bool:
-    held = max((s.connections for s in record.steps if s.carried), default=0)
-    failed = min((s.connections for s in record.steps if not s.carried), default=None)
-    return failed is not None and held < failed <= held + record.error
-
-
-def _validated(data: RunData, records: Sequence[Record]) -> Clause:
-    """Of trials whose phase 1 filled the table: others have nothing to be validated."""
+def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Clause:
     connections = [t.result.connections for t in data.counted(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
@@ -773,11 +752,7 @@ def _validated(data: RunData, records: Sequence[Record]) -> Clause:
                   all(tried) if tried else None)  # fmt: skip
 
 
-def _ports(ports: PortRange | None) -> str:
-    return f"{ports.min}-{ports.max}" if ports else "-"
-
-
-def _longest(times_s: Sequence[float | None]) -> str:
+def _format_longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
 
 

@@ -8,40 +8,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
-from v6t.analysis.marks import offered
-from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import Figure, Model, Number, Row, Series
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, milliseconds, significant, table
+from v6t.analysis.sheet import Column, Sheet, count, milliseconds, offered, significant, table
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import (
-    COUNTED_BY,
-    POINT,
-    REPEATED,
-    ROW_DIRECTION,
-    ROW_DURATION,
-    ROW_RATE,
-    TRIAL_S,
-    Line,
-    at_least,
-    at_throughput,
-    interval,
-    list_lines,
-    repeated,
-    row_head,
-)
+from v6t.benchmarks import common
+from v6t.benchmarks.base import RFC_DURATION_S, Benchmark, StreamRecord
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.share import StreamRecord
 from v6t.procedures.delay_figures import find_tag_conflict
-from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.timing import (
     DelayFigures,
     TimingRepetition,
@@ -157,6 +139,15 @@ class DelayRecord(StreamRecord):
     tester_error: str = ""
     """the documented error of the tester's delays; empty: the tester sends no frames"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading; says what was sampled."""
+        if not self.sampled:
+            return self.heading
+        timed = "pairs" if self.benchmark == "ipdv" else "frames"
+        return f"sampled {self.heading} (not all {timed}: {self.share:.2%})"
+
     @property
     def offered_from(self) -> str:
         return self.rate_source
@@ -164,13 +155,6 @@ class DelayRecord(StreamRecord):
     @property
     def lowered(self) -> bool:
         return self.share_of_rate < 1
-
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        if self.direction != "bidirectional" or direction not in self.directions:
-            return None
-        return self.directions[direction].figures[figure].median, f"{direction}, both"
 
     def series(self) -> Iterator[tuple[str, Series, str]]:
         for way, direction in self.directions.items():
@@ -181,6 +165,7 @@ class DelayRecord(StreamRecord):
 class LatencyRecord(DelayRecord):
     """Typical and worst case latency (RFC 8219 section 7.2)."""
 
+    heading = "Latency"
     names = ("tl", "wcl", "min", "max")
     directions: Mapping[str, Latencies]
     """latencies of each direction"""
@@ -190,6 +175,20 @@ class LatencyRecord(DelayRecord):
     """when the first frame is tagged [s]"""
     below_rfc_tags: bool = False
     """fewer tagged frames than the 500 of RFC 8219"""
+    of_load: bool = False
+    """the tagged frames are a stream of their own beside the load"""
+
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading; says what was sampled."""
+        if not self.sampled:
+            return self.heading
+        if self.of_load or "stamped" in self._stored(
+            "title", ""
+        ):  # earlier versions kept the title
+            return f"Latency of a stamped stream ({self.share:.2%} of the load)"
+        return f"Latency of a subset ({self.share:.2%} of the connections)"
 
     @property
     def round_trip_ms(self) -> float | None:
@@ -201,6 +200,7 @@ class LatencyRecord(DelayRecord):
 class PdvRecord(DelayRecord):
     """Packet delay variation (RFC 8219 section 7.3.1)."""
 
+    heading = "PDV"
     names = ("pdv", "min", "p99_9", "max")
     directions: Mapping[str, Pdvs]
     """PDV of each direction"""
@@ -209,6 +209,7 @@ class PdvRecord(DelayRecord):
 class IpdvRecord(DelayRecord):
     """Inter packet delay variation (RFC 8219 section 7.3.2)."""
 
+    heading = "IPDV"
     names = ("min", "med", "max")
     directions: Mapping[str, Ipdvs]
     """IPDV of each direction"""
@@ -232,7 +233,7 @@ def timing_record(
     """Make the record of one latency, PDV or IPDV point.
 
     Args:
-        loopback: the tester's own delays at the same rate, without a device (LAT-09).
+        loopback: delays of the tester without a device at the same rate (LAT-09).
         stamps: when the tester stamps a frame, and how finely (LAT-03).
     """
     spec, tags = result.spec, result.spec.request.tags
@@ -244,11 +245,11 @@ def timing_record(
         "tags": tags,
         "first_tag_s": spec.request.first_tag_s,
         "below_rfc_tags": tags < RFC_MIN_TAGS,
+        "of_load": result.of_load,
     }
     return kind.of(
         result,
         conditions,
-        title=_title(result),
         rate=result.rate_fps,
         share_of_rate=result.share_of_rate,
         repetitions=len(valid),
@@ -271,7 +272,7 @@ def timing_rows(result: TimingResult) -> list[Row]:
     spec = result.spec
     return [
         {
-            **row_head(spec.conditions, r.number),
+            **common.row_head(spec.conditions, r.number),
             "direction": way,
             "rate": result.rate_fps,
             "duration_s": spec.duration_s,
@@ -283,18 +284,6 @@ def timing_rows(result: TimingResult) -> list[Row]:
         for r in result.repetitions
         for way, timed in r.directions.items()
     ]
-
-
-def _title(result: TimingResult) -> str:
-    name = {"latency": "Latency", "pdv": "PDV", "ipdv": "IPDV"}[result.spec.benchmark]
-    if not result.sampled:
-        return name
-    if result.spec.benchmark == "latency" and result.of_load:
-        return f"Latency of a stamped stream ({result.share:.2%} of the load)"
-    if result.spec.benchmark == "latency":
-        return f"Latency of a subset ({result.share:.2%} of the connections)"
-    timed = "pairs" if result.spec.request.ipdv else "frames"
-    return f"sampled {name} (not all {timed}: {result.share:.2%})"
 
 
 def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
@@ -370,9 +359,9 @@ class Shown(NamedTuple):
 
 
 _STREAM_COLUMNS: Mapping[str, str] = {
-    "direction": ROW_DIRECTION,
-    "rate": ROW_RATE,
-    "duration_s": ROW_DURATION,
+    "direction": common.ROW_DIRECTION,
+    "rate": common.ROW_RATE,
+    "duration_s": common.ROW_DURATION,
     "frames": "frames, or pairs of frames, with a delay",
     "lost": "of those to be timed, frames or pairs lost",
     "clamped": "negative delays counted as 0",
@@ -405,10 +394,8 @@ class Delay(Benchmark[DelayRecord, D]):
             benchmark=self.name,
         )
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
-        s = self.own(bound)
-        has_rate = s.rate_fps is not None or s.rate_bps is not None
-        return tuple(n for n in super().follows(bound) if n != THROUGHPUT or not has_rate)
+    def has_own_rate(self, bound: RunContext) -> bool:
+        return self.own(bound).given_fps(1) is not None
 
     def check(self, bound: RunContext) -> None:
         if bound.settings.procedure.adaptive is not None:
@@ -456,7 +443,7 @@ class Delay(Benchmark[DelayRecord, D]):
                     shares.append(share)
             spec = replace(spec, shares=tuple(shares))
         result = measure_timing(spec, point.measure, point.watch)
-        own, rate_fps, loopback = None, result.rate_fps, point.loopback
+        own, rate_fps, loopback = None, result.rate_fps, point.runner.loopback
         if loopback and spec.request.tags and rate_fps <= point.tester_capacity.rate_fps:
             once = replace(spec, rate_fps=rate_fps, repetitions=point.repeat(1), shares=())
             own = measure_timing(
@@ -473,13 +460,13 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         columns = [
-            *POINT,
+            *common.POINT,
             Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
             *(column for s in self.shown_figures for column in _figure_columns(s)),
-            Column("lost", lambda line: count(_total(line.value.lost))),
-            Column("timed", lambda line: count(_total(line.value.timed)), wide=True),
-            replace(REPEATED, wide=True),
-            COUNTED_BY,
+            Column("lost", lambda line: count(_sum_counts(line.value.lost))),
+            Column("timed", lambda line: count(_sum_counts(line.value.timed)), wide=True),
+            replace(common.REPEATED, wide=True),
+            common.COUNTED_BY,
         ]
         notes = [
             f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
@@ -489,11 +476,11 @@ class Delay(Benchmark[DelayRecord, D]):
         ]
         notes += [r.tester_error for r in records if r.tester_error]
         title = f"{records[0].title}, milliseconds"
-        return table(title, list_lines(records), columns, dict.fromkeys(notes))
+        return table(title, self.rows(records), columns, dict.fromkeys(notes))
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
-            distributions = _merged(data, record, self.distributions)
+            distributions = _merge_distributions(data, record, self.distributions)
             if distributions:
                 frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
@@ -559,14 +546,14 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         yield from self.stream(data)
-        yield at_throughput(self.name, data, self.measured(data))
-        yield repeated(self.name, self.measured(data))
+        yield common.at_throughput(self.name, data, self.measured(data))
+        yield common.repeated(self.name, self.measured(data))
 
     def stream(self, data: RunData) -> Iterator[Clause]:
         """Every frame of 60 s."""
         records = self.measured(data)
         lengths = (t.asked["duration_s"] for t in data.counted(records))
-        words, enough = at_least(TRIAL_S, lengths)
+        words, enough = common.at_least(common.TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
         yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
@@ -586,9 +573,8 @@ class Latency(Delay[LatencySettings]):
         "min": "shortest delay [ms]",
         "max": "longest delay; empty: undefined [ms]",
     }
-    title = "Latency"
     record = LatencyRecord
-    metrics: ClassVar = {"typical latency": "tl", "worst-case latency": "wcl"}
+    metrics: ClassVar = {"typical latency": "TL", "worst-case latency": "WCL"}
     order = 60
     model = LatencySettings
     quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
@@ -634,9 +620,9 @@ class Latency(Delay[LatencySettings]):
         """Tags and their figures."""
         trials = [t.asked for t in data.counted(self.measured(data))]
         yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
-                     *at_least(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
+                     *common.at_least(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
         yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
-                     *at_least(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
+                     *common.at_least(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
         counts = [
             sum(both)
             for r in self.measured(data)
@@ -644,7 +630,7 @@ class Latency(Delay[LatencySettings]):
             for both in zip(f.timed, f.lost, strict=True)
         ]
         yield clause("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
-                     *at_least(500, counts, "tags"))  # fmt: skip
+                     *common.at_least(500, counts, "tags"))  # fmt: skip
         if any(r.sampled for r in self.measured(data)):
             shares = [r.share for r in self.measured(data) if r.sampled and r.share is not None]
             yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
@@ -688,9 +674,8 @@ class Pdv(DelayVariation):
         "p99_9": "D99.9, 99.9th percentile of the delays; empty: undefined [ms]",
         "max": "Dmax, longest delay; empty: undefined [ms]",
     }
-    title = "PDV"
     record = PdvRecord
-    metrics: ClassVar = {"PDV": "pdv"}
+    metrics: ClassVar = {"PDV": "PDV"}
     source = "RFC 8219 section 7.3.1 (PDV-01)"
     order = 70
     capabilities = frozenset({"every-frame"})
@@ -713,7 +698,6 @@ class Ipdv(DelayVariation):
         "med": "median of the differences [ms]",
         "max": "largest difference [ms]",
     }
-    title = "IPDV"
     record = IpdvRecord
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
     order = 80
@@ -746,7 +730,7 @@ class Ipdv(DelayVariation):
 
 
 def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
-    """Every frame size of a run, its larger frame, and what the medium carries of it [fps]."""
+    """Yield each frame size of a run, its larger frame, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
         sizes = bound.technology.sizes_of(size)
         octets = sizes.longest
@@ -757,12 +741,11 @@ def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
         )
 
 
-def _merged(
+def _merge_distributions(
     data: RunData,
     record: DelayRecord,
     distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
 ) -> dict[str, Distribution]:
-    """Delays (or their differences) of all valid trials of a record, by direction."""
     by_direction: dict[str, list[Distribution]] = {}
     for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
@@ -782,11 +765,10 @@ def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
         yield Column("P99", lambda line: milliseconds(figure(line).p99))
         yield Column(
             "95 % interval",
-            lambda line: interval(figure(line).median_interval, milliseconds),
+            lambda line: common.interval(figure(line).median_interval, milliseconds),
             wide=True,
         )
 
 
-def _total(numbers: Sequence[int]) -> int | None:
-    """Add up; return None without a valid trial, for which nothing is known."""
+def _sum_counts(numbers: Sequence[int]) -> int | None:
     return sum(numbers) if numbers else None

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.presentation import Result
+from v6t.analysis.presentation import Line, Result
 from v6t.analysis.record import FPS, PER_DIRECTION, Figure, Number, RatesFound, Record, Row, Values
 from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
-from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, milliseconds, table
+from v6t.analysis.sheet import (
+    ABSENT,
+    SIZES,
+    UNDEFINED,
+    Column,
+    Sheet,
+    count,
+    milliseconds,
+    sheet,
+    text_columns,
+)
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks import registry
+from v6t.benchmarks import common, registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import (
-    POINT,
-    ROW_HEAD,
-    SEARCH_COLUMNS,
-    Line,
-    matched,
-    rate_columns,
-    rate_result,
-    row_head,
-)
 from v6t.benchmarks.connections import prepared, rate
 from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measured, Point
@@ -119,6 +119,7 @@ class VariantsRecord(Record):
 class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
+    heading = f"Throughput by network flows, {XPD}"
     interval_s: Number
     """between the beginnings of two flows that do not begin together [s]"""
     points: list[FlowRates]
@@ -153,6 +154,7 @@ class FlowsRecord(VariantsRecord):
 class ProbeRecord(VariantsRecord):
     """Throughput by what varies in the headers (RFC 4814)."""
 
+    heading = "Entropy this device needs (throughput by what varies)"
     cases: Mapping[str, VariantRates]
     """rates of each case of the probe"""
     use: str | None
@@ -170,7 +172,6 @@ class ProbeRecord(VariantsRecord):
 def _degradations(
     further: Sequence[tuple[Benchmark[Any, Any], FlowPoint, Record]],
 ) -> Iterator[FlowFigure]:
-    """Yield the figures of further benchmarks; of each, one flow comes first."""
     base: dict[tuple[str, str], float | None] = {}
     for benchmark, point, record in further:
         rate = record.offered[0] if len(record.offered) == 1 else None
@@ -240,10 +241,14 @@ def degradation_rows(record: FlowsRecord) -> list[Row]:
 
 
 def _rows(result: ThroughputResult, **variant: Any) -> list[Row]:
-    """Return a row for each repetition; rates per direction."""
     at = result.spec.conditions
     return [
-        {**row_head(at, r.number), "rate": r.rate_fps, "Iterations": len(r.attempts), **variant}
+        {
+            **common.row_head(at, r.number),
+            "rate": r.rate_fps,
+            "Iterations": len(r.attempts),
+            **variant,
+        }
         for r in result.repetitions
     ]
 
@@ -251,10 +256,10 @@ def _rows(result: ThroughputResult, **variant: Any) -> list[Row]:
 DEGRADATION = "flows-degradation.csv"
 """Every figure with each number of flows."""
 
-_RATE_COLUMNS = rate_columns("median fps\nper direction")
+_RATE_COLUMNS = common.rate_columns("median fps\nper direction")
 _LIMIT_COLUMNS: tuple[Column[Line], ...] = (
     Column("tester's own\ncapacity", lambda line: count(line.value.tester_ceiling), wide=True),
-    Column("frames\nmatched", lambda line: matched(line.value.matched)),
+    Column("frames\nmatched", lambda line: common.matched(line.value.matched)),
 )
 
 
@@ -275,11 +280,10 @@ class FlowSettings(StrictModel):
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
-def _start(line: Line) -> str:
-    if line.value.flows == 1:
-        return "-"
-    start: str = line.value.start
-    return f"one every {line.record.interval_s:g} s" if start == "successive" else start
+def _start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
+    if point.flows == 1:
+        return ABSENT
+    return f"one every {record.interval_s:g} s" if point.start == "successive" else point.start
 
 
 class Flows(Benchmark[FlowsRecord, FlowSettings]):
@@ -287,15 +291,15 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
 
     name = "flows"
     csv_columns: ClassVar = {
-        "rate": SEARCH_COLUMNS["rate"],
-        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "rate": common.SEARCH_COLUMNS["rate"],
+        "Iterations": common.SEARCH_COLUMNS["Iterations"],
         "flows": "number of flows",
         "start": "how flows begin: `together` or `successive`",
     }
     further_csv: ClassVar = {
         DEGRADATION: {
-            "Size": ROW_HEAD["Size"],
-            "Dir": ROW_HEAD["Dir"],
+            "Size": common.ROW_HEAD["Size"],
+            "Dir": common.ROW_HEAD["Dir"],
             "benchmark": "benchmark measured with this number of flows",
             "figure": "name of the figure",
             "unit": "unit of the figure",
@@ -310,7 +314,6 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             "Xpd_percent": "degradation from one flow (RFC 8219, section 10.2) [%]",
         }
     }
-    title = "Throughput by network flows"
     record = FlowsRecord
     phase = Phase.VARIANTS
     order = 10
@@ -381,9 +384,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
         at = point
         for each in self._points(point):
-            at = self._varied(point, each)
+            at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
-            at.say(f"{at.sizes.label} octets, {at.mode}: {words}")
+            at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
             result = measure_throughput(self._spec(at, each), at.measure, at.watch)
             points.append((each, search_record(at, result)))
             rows += _rows(result, flows=each.flows, start=each.start)
@@ -393,14 +396,13 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
                 found={**point.found, THROUGHPUT: [r.rate_fps for r in result.repetitions]},
             )
             for benchmark in self._beside(point, each):
-                at.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
+                at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
                 further.append((benchmark, each, benchmark.run(measured).record))
         records = [record for _, record in points] + [record for *_, record in further]
         base = points[0][1].median
         record = FlowsRecord(
             **_head(self.name, records, at.said),
             figures=list(_degradations(further)),
-            title=f"Throughput by network flows, {XPD}",
             interval_s=self.own(point.bound).interval_s,
             points=[
                 {
@@ -414,10 +416,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         )
         return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
 
-    def _varied(self, point: Point, each: FlowPoint) -> Point:
-        """Traffic of so many flows: of a stateful device, so many connections."""
+    def _vary_point(self, point: Point, each: FlowPoint) -> Point:
         if not point.bound.settings.connects:
-            return point.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
+            return point.runner.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
         return prepared(point, each.flows) or point
 
     def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
@@ -446,9 +447,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         return flow_spec(spec, each, self.own(point.bound).interval_s)
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("flows", lambda line: f"{line.value.flows:,}"),
-        Column("start", _start, text=True),
+        Column("start", lambda line: _start(line.record, line.value), text=True),
         *_RATE_COLUMNS,
         Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
         *_LIMIT_COLUMNS,
@@ -462,7 +463,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _make_further_sheet(name, records)
         if len({r.sizes for r in records}) > 1:
-            yield from _by_size(records)
+            yield from _make_size_sheets(records)
 
     def results(self, record: FlowsRecord) -> Iterator[Result]:
         for point in record.points:
@@ -483,11 +484,10 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
 
     name = "rss-probe"
     csv_columns: ClassVar = {
-        "rate": SEARCH_COLUMNS["rate"],
-        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "rate": common.SEARCH_COLUMNS["rate"],
+        "Iterations": common.SEARCH_COLUMNS["Iterations"],
         "case": "what varies: addresses, ports, both or nothing",
     }
-    title = "Entropy this device needs"
     record = ProbeRecord
     phase = Phase.VARIANTS
     order = 20
@@ -523,8 +523,10 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         at = point
         for case in CASES:
             ports, addresses = holds(case)
-            at = point.vary(f"{case}-", partial(hold_variables, ports=ports, addresses=addresses))
-            at.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
+            at = point.runner.vary(
+                f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
+            )
+            at.runner.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
             spec = search_spec(at, at.conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
             by_case[case] = search_record(at, result)
@@ -534,7 +536,6 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         records = list(by_case.values())
         record = ProbeRecord(
             **_head(self.name, records, at.said),
-            title="Entropy this device needs (throughput by what varies)",
             cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
             use=advice.use,
             why=advice.why,
@@ -543,7 +544,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         return Measured(record, rows)
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("case", lambda line: _CASES[line.case], text=True),
         *_RATE_COLUMNS,
         *_LIMIT_COLUMNS,
@@ -565,74 +566,45 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
 
 def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     """Make the table of another benchmark by flows: a column for each value, or, of many, a row."""
-    lines = [Line(r, f) for r in records for f in r.figures if f.benchmark == name]
-    figures = list(dict.fromkeys((line.value.figure, line.value.unit) for line in lines))
-    columns: list[Column[Any]] = [
-        *POINT,
-        Column("flows", lambda line: f"{line.value.flows:,}"),
-        Column("start", _start, text=True),
-        Column("applied fps\nper direction", lambda line: _rate(line.value)),
-    ]
-    lower = any(not line.value.more_is_better for line in lines)
-    title = f"{name} by network flows, medians, {XPD_LOWER if lower else XPD}"
+    pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
+    figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
+    formula = XPD if all(f.more_is_better for _, f in pairs) else XPD_LOWER
+    found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
+    for r, f in pairs:
+        applied = ABSENT if f.rate is None else count(f.rate)
+        point = (r.sizes, r.direction, f"{f.flows:,}", _start(r, f), applied)
+        found.setdefault(point, {})[f.figure] = (_value(f), _xpd(f.degradation_percent))
+    names = [SIZES, *text_columns("direction"), "flows", *text_columns("start")]
+    names.append("applied fps\nper direction")
     if len(figures) > MANY:
-        columns += [
-            Column("value", lambda line: line.value.figure, text=True),
-            Column(f"median\n{figures[0][1]}", lambda line: _value(line.value)),
-            Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
+        names += [*text_columns("value"), f"median\n{figures[0][1]}", "Xpd %"]
+        rows = [(*point, key, *cells) for point, of in found.items() for key, cells in of.items()]
+    else:
+        names += [name for key, unit in figures for name in (f"{key}\n{unit}", "Xpd %")]
+        absent = (ABSENT, ABSENT)
+        rows = [
+            (*point, *(cell for key, _ in figures for cell in of.get(key, absent)))
+            for point, of in found.items()
         ]
-        return table(title, lines, columns)
-    by_point: dict[tuple[str, ...], dict[str, Line]] = {}
-    for line in lines:
-        by_point.setdefault(tuple(c.cell(line) for c in columns), {})[line.value.figure] = line
-    cells = [
-        Column(column.name, lambda row, place=place: row[0][place], text=column.text)
-        for place, column in enumerate(columns)
-    ]
-    for figure, unit in figures:
-        cells += [
-            Column(f"{figure}\n{unit}", lambda row, f=figure: _print_figure(row[1].get(f), _value)),
-            Column("Xpd %", lambda row, f=figure: _print_figure(row[1].get(f), _print_xpd)),
-        ]
-    return table(title, list(by_point.items()), cells)
+    return sheet(f"{name} by network flows, medians, {formula}", names, rows)
 
 
-def _by_size(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
-    """Xpd and applied rate of each benchmark, a column for each frame size (RFC 8219 section 10.2.1)."""
+def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+    """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
     found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
-    for record in records:
-        for f in record.all_figures:
+    for r in records:
+        for f in r.all_figures:
             if f.flows > 1:
-                key = (record.direction, f"{f.flows:,}", _start(Line(record, f)), f.figure)
-                text = _xpd(f.degradation_percent)
-                text += "" if f.rate is None else f" at {count(f.rate)}"
-                found.setdefault(f.benchmark, {}).setdefault(key, {})[record.sizes] = text
-    names = ("direction", "flows", "start", "value")
-    columns: list[Column[Any]] = [
-        Column(name, lambda row, place=place: row[0][place], text=name != "flows")
-        for place, name in enumerate(names)
-    ]
-    columns += [
-        Column(size, lambda row, size=size: row[1].get(size, "-"))
-        for size in dict.fromkeys(r.sizes for r in records)
-    ]
-    for benchmark, rows in found.items():
-        title = (
-            f"{benchmark} by network flows, Xpd % at the applied fps per direction, by frame size"
-        )
-        yield table(title, list(rows.items()), columns)
-
-
-def _print_figure(line: Line | None, cell: Callable[[FlowFigure], str]) -> str:
-    return "-" if line is None else cell(line.value)
-
-
-def _print_xpd(figure: FlowFigure) -> str:
-    return _xpd(figure.degradation_percent)
-
-
-def _rate(figure: FlowFigure) -> str:
-    return "-" if figure.rate is None else count(figure.rate)
+                point = (r.direction, f"{f.flows:,}", _start(r, f), f.figure)
+                applied = "" if f.rate is None else f" at {count(f.rate)}"
+                cells = found.setdefault(f.benchmark, {}).setdefault(point, {})
+                cells[r.sizes] = _xpd(f.degradation_percent) + applied
+    sizes = list(dict.fromkeys(r.sizes for r in records))
+    names = [*text_columns("direction"), "flows", *text_columns("start", "value"), *sizes]
+    for name, of in found.items():
+        title = f"{name} by network flows, Xpd % at the applied fps per direction, by frame size"
+        rows = [(*point, *(cells.get(s, ABSENT) for s in sizes)) for point, cells in of.items()]
+        yield sheet(title, names, rows)
 
 
 def _xpd(percent: float | None) -> str:
@@ -648,4 +620,4 @@ def _value(figure: FlowFigure) -> str:
 
 
 def _result(variant: VariantRates, name: str, headline: str = "") -> Result:
-    return rate_result(variant, name, resolution=variant.resolution_fps, headline=headline)
+    return common.rate_result(variant, name, resolution=variant.resolution_fps, headline=headline)

@@ -11,25 +11,22 @@ from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import CYCLE, look, thousands
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
-from v6t.analysis.marks import offered
-from v6t.analysis.presentation import MAX_LINES, Clause, Result, clause, split_batches, split_lines
+from v6t.analysis.presentation import (
+    MAX_LINES,
+    Clause,
+    Line,
+    Result,
+    clause,
+    split_batches,
+    split_lines,
+)
 from v6t.analysis.record import Model, Number, Record, Row, Summary
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, UNDEFINED, Column, Sheet, table
+from v6t.analysis.sheet import INVALID, Column, Sheet, offered, table, write
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import (
-    COUNTED_BY,
-    POINT,
-    ROW_DIRECTION,
-    ROW_DURATION,
-    ROW_RATE,
-    Line,
-    long_enough,
-    repeated,
-    row_head,
-)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
@@ -39,7 +36,6 @@ from v6t.procedures.frame_loss import (
     FrameLossSpec,
     measure_frame_loss,
 )
-from v6t.trials.conditions import Conditions
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
@@ -119,6 +115,18 @@ class FrameLossRecord(Record):
     rates: list[LossAtRate]
     """each offered rate"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading; says what deviates from the RFC."""
+        title = "Frame loss rate"
+        if self.frame_timeout_s is not None:
+            title += f" with per-frame timeout {self.frame_timeout_s * 1000:g} ms"
+        deviations = ["restricted range"] * self.restricted_range
+        if self.adaptive is not None:
+            deviations.append(f"adaptive, n={self.repetitions}")
+        return title + (f" ({', '.join(deviations)})" if deviations else "")
+
     @property
     def offered(self) -> Sequence[float]:
         return [row.rate for row in self.rates]
@@ -142,26 +150,14 @@ def frame_loss_record(
     return FrameLossRecord.of(
         result,
         conditions,
-        title=_title(result, restricted),
         unit="per cent of the frames required",
         media_maximum=media_fps,
         restricted_range=restricted,
         procedure="listed rates, none left out"
         if spec.rates_fps is not None
         else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        rates=[_at(result, rate, ways, media_fps) for rate in result.rates],
+        rates=[_summarize_rate(result, rate, ways, media_fps) for rate in result.rates],
     )
-
-
-def _title(result: FrameLossResult, restricted: bool) -> str:
-    spec = result.spec
-    title = "Frame loss rate"
-    if spec.conditions.frame_timeout_s is not None:
-        title += f" with per-frame timeout {spec.conditions.frame_timeout_s * 1000:g} ms"
-    remarks = ["restricted range"] * restricted
-    if spec.adaptive is not None:
-        remarks.append(f"adaptive, n={len(result.repetitions)}")
-    return title + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def frame_loss_rows(result: FrameLossResult) -> list[Row]:
@@ -169,7 +165,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
     spec = result.spec
     return [
         {
-            **row_head(spec.conditions, o.repetition),
+            **common.row_head(spec.conditions, o.repetition),
             "direction": way,
             "rate": o.rate_fps,
             "duration_s": spec.duration_s,
@@ -184,7 +180,7 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
     ]
 
 
-def _at(
+def _summarize_rate(
     result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
     offered = result.at(rate_fps)
@@ -241,16 +237,15 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     name = "frame-loss"
     csv_columns: ClassVar = {
-        "direction": ROW_DIRECTION,
-        "rate": ROW_RATE,
-        "duration_s": ROW_DURATION,
+        "direction": common.ROW_DIRECTION,
+        "rate": common.ROW_RATE,
+        "duration_s": common.ROW_DURATION,
         "required": "frames to send, without negative traffic [frames]",
         "sent": "frames that left the tester [frames]",
         "received": "distinct frames that returned in time [frames]",
         "surplus": "duplicates received [frames]",
         "loss_percent": "lost share of the frames; empty: the trial is invalid [%]",
     }
-    title = "Frame loss rate"
     record = FrameLossRecord
     order = 30
     searches = True
@@ -259,9 +254,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     quick = FrameLossSettings(duration_s=0.4, repetitions=1)
     heeds = frozenset({"adaptive"})
     incremental = True
-
-    def conditions(self, point: Point) -> Conditions:
-        return point.conditions()
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
@@ -293,14 +285,14 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         return Measured(record, frame_loss_rows(result))
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("% of the\nmedium", lambda line: f"{line.value[0].media_percent:.2f}"),
         Column("fps per\ndirection", lambda line: offered(line.record, line.value[0].rate)),
-        Column("loss %\nmedian", lambda line: _lost(line, "median")),
-        Column("P1", lambda line: _lost(line, "p1")),
-        Column("P99", lambda line: _lost(line, "p99")),
+        Column("loss %\nmedian", lambda line: _format_loss(line, "median")),
+        Column("P1", lambda line: _format_loss(line, "p1")),
+        Column("P99", lambda line: _format_loss(line, "p99")),
         Column("trials", lambda line: str(line.value[0].trials)),
-        COUNTED_BY,
+        common.COUNTED_BY,
     )
 
     def rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
@@ -367,41 +359,37 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             )
 
     def shown(self, value: float | None) -> str:
-        return _four_digits(value)
+        return write(value, ".4f")
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
-        right = [_descends(r) for r in records]
+        right = [_is_descent(r) for r in records]
         yield clause("RFC 2544 section 26.3 (FLR-02)",
                      "from the medium's maximum down, steps of at most 10 %, until two successive "
                      "trials without loss",
                      f"so in {sum(right)} of {len(right)} results",
                      all(right) if right else None)  # fmt: skip
-        yield long_enough(self.name, data, records)
-        yield repeated(self.name, records)
+        yield common.long_enough(self.name, data, records)
+        yield common.repeated(self.name, records)
 
 
-def _four_digits(value: float | None) -> str:
-    return UNDEFINED if value is None else f"{value:.4f}"
-
-
-def _lost(line: Line, figure: str) -> str:
+def _format_loss(line: Line, figure: str) -> str:
     row, lost = line.value
-    return _four_digits(getattr(lost, figure)) if row.valid else INVALID
+    return write(getattr(lost, figure), ".4f") if row.valid else INVALID
 
 
 _BY_ROLE: Sequence[Column[Line]] = (
-    *POINT,
+    *common.POINT,
     Column("fps per\ndirection", lambda line: offered(line.record, line.value.rate)),
     *(
         Column(
-            f"{role}\nlost %", lambda line, role=role: _four_digits(line.value.by_role[role].median)
+            f"{role}\nlost %", lambda line, role=role: write(line.value.by_role[role].median, ".4f")
         )
         for role in ("foreground", "background")
     ),
     Column(
         "background through\nover foreground through",
-        lambda line: _four_digits(line.value.fairness),
+        lambda line: write(line.value.fairness, ".4f"),
     ),
 )
 
@@ -410,15 +398,11 @@ class FrameLossFrameTimeout(Deadline, FrameLoss):
     """The share of frames that is lost or comes too late, at falling rates."""
 
     name = "frame-loss-frame-timeout"
-    title = "Frame loss rate with per-frame timeout"
     order = 40
 
     def trial_s(self, bound: RunContext) -> float:
-        """Length of its streams [s]."""
+        """Return the length of its streams [s]."""
         return self.own(bound).duration_s or super().trial_s(bound)
-
-    def conditions(self, point: Point) -> Conditions:
-        return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
 
 def loss_curve(records: Sequence[FrameLossRecord], name: str) -> str:
@@ -483,8 +467,8 @@ def _rows(record: FrameLossRecord) -> list[LossAtRate]:
     return sorted(record.rates, key=lambda r: r.rate)
 
 
-def _descends(record: FrameLossRecord) -> bool:
-    """Whether rates began at the medium's maximum and fell as RFC 2544 section 26.3 says."""
+def _is_descent(record: FrameLossRecord) -> bool:
+    """Return whether rates began at the maximum of the medium and fell as RFC 2544 section 26.3 says."""
     shares = [row.media_percent for row in record.rates]
     steps = [high - low for high, low in pairwise([*shares, 0.0])]
     last = record.rates[-2:]
@@ -498,7 +482,7 @@ def _descends(record: FrameLossRecord) -> bool:
 
 
 def _losses(row: LossAtRate) -> list[float]:
-    """Lost share of each trial, of both directions together [%]."""
+    """Return the lost share of each trial, of both directions together [%]."""
     required = zip(*(way.required for way in row.frames.values()), strict=True)
     received = zip(*(way.received for way in row.frames.values()), strict=True)
     return [
@@ -509,7 +493,6 @@ def _losses(row: LossAtRate) -> list[float]:
 
 
 def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[FrameLossRecord]]:
-    """Yield as many records as a figure can tell apart; if there are more, by direction."""
     if len(records) <= len(CYCLE):
         yield records
         return
@@ -519,27 +502,25 @@ def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[Fra
             yield here[first : first + len(CYCLE)]
 
 
-def _worst(row: LossAtRate) -> float | None:
-    """Return the larger median loss of both directions [%]; None if the row is invalid."""
+def _find_worst_loss(row: LossAtRate) -> float | None:
     medians = [lost.median for way, lost in row.loss_percent.items() if way != "sum"]
     known = [m for m in medians if m is not None]
     return max(known) if known and row.valid else None
 
 
 def _lossless(record: FrameLossRecord) -> str:
-    """Return the highest offered rate at and below which nothing was lost."""
     highest = None
     for row in reversed(record.rates):
-        if _worst(row) != 0:
+        if _find_worst_loss(row) != 0:
             break
         highest = row.rate
     return "-" if highest is None else offered(record, highest)
 
 
 _BRIEF: Sequence[Column[FrameLossRecord]] = (
-    *POINT,
+    *common.POINT,
     Column("no loss up\nto fps", _lossless),
     Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
-    Column("loss %\nthere", lambda r: _four_digits(_worst(r.rates[0]))),
+    Column("loss %\nthere", lambda r: write(_find_worst_loss(r.rates[0]), ".4f")),
     Column("rates", lambda r: str(len(r.rates))),
 )

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import (
     Figure,
     Model,
@@ -20,22 +19,11 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count
+from v6t.analysis.sheet import Column, count, marked
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
-from v6t.benchmarks.common import (
-    DISPERSION,
-    INTERVAL,
-    POINT,
-    SEARCH_COLUMNS,
-    WIDE_REPEATED,
-    Line,
-    rate_columns,
-    rate_result,
-    repeated,
-    row_head,
-)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -125,6 +113,7 @@ class GoalFound(RatesFound, GoalFigures):
 class MlrRecord(Record):
     """Several search goals at one point, a result for each, from the same trials."""
 
+    heading = "MLRsearch (RFC 9971)"
     unit: Literal["frames per second"]
     """of the rates"""
     convention: Literal["per_direction"]
@@ -191,18 +180,16 @@ def mlr_record(result: MlrResult, point: Point) -> MlrRecord:
     return MlrRecord.of(
         result,
         point.said,
-        title="MLRsearch (RFC 9971)",
         controller=CONTROLLER,
         goals=goals,
     )
 
 
 def _mlr_rows(result: MlrResult, point: Point) -> list[Row]:
-    """Return a row for each repetition and goal; rates per direction."""
     at = result.spec.conditions
     return [
         {
-            **row_head(at, r.number),
+            **common.row_head(at, r.number),
             "Goal": result.goal.name,
             "Code": result.goal.code,
             "Date": point.find(r.attempts[0].trial.key).started,
@@ -246,17 +233,12 @@ class GoalSettings(StrictModel):
     def goal(self, trial_s: float) -> Goal:
         """With everything decided; ``trial_s``: where no final trial duration is given."""
         final_s = self.final_trial_s or trial_s
-        return Goal(
-            name=self.name,
-            loss_ratio=self.loss_ratio,
-            exceed_ratio=self.exceed_ratio,
-            width=self.width,
-            initial_trial_s=self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
-            final_trial_s=final_s,
-            duration_sum_s=self.duration_sum_s or final_s,
-            preceding_targets=self.preceding_targets,
-            expansion_coefficient=self.expansion_coefficient,
-        )
+        durations: dict[str, Any] = {
+            "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
+            "final_trial_s": final_s,
+            "duration_sum_s": self.duration_sum_s or final_s,
+        }
+        return Goal(**{**self.model_dump(), **durations})
 
 
 class MlrSettings(StrictModel):
@@ -287,17 +269,15 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     csv_columns: ClassVar = {
         "Goal": "name of the search goal",
         "Code": "attributes of the goal (RFC 9971, section 4.6.7)",
-        "Date": SEARCH_COLUMNS["Date"],
-        "Iterations": SEARCH_COLUMNS["Iterations"],
+        "Date": common.SEARCH_COLUMNS["Date"],
+        "Iterations": common.SEARCH_COLUMNS["Iterations"],
         "lower bound": "relevant lower bound [frames per second per direction]",
         "upper bound": "relevant upper bound [frames per second per direction]",
         "conditional throughput": "conditional throughput [frames per second per direction]",
         "regular": "the goal result is regular",
         "irregular": "reason why the goal result is irregular; empty: it is regular",
     }
-    title = "MLRsearch (RFC 9971)"
     record = MlrRecord
-    metrics: ClassVar = {"relevant lower bound": ""}
     order = 15
     searches = True
     connections = "also"
@@ -376,15 +356,15 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         return Measured(mlr_record(result, point), _mlr_rows(result, point))
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("goal", lambda line: line.value.goal.name, text=True),
         Column("code", lambda line: line.value.goal.code, text=True, wide=True),
         Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
         Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
         Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
-        *rate_columns("lower\nbound fps"),
-        INTERVAL,
-        DISPERSION,
+        *common.rate_columns("lower\nbound fps"),
+        common.INTERVAL,
+        common.DISPERSION,
         Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
         Column(
             "conditional\nthroughput",
@@ -393,7 +373,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             ),
         ),
         Column("aggregate\nof both\ndirections", _aggregate, wide=True),
-        WIDE_REPEATED,
+        common.WIDE_REPEATED,
         Column("result", lambda line: line.value.mark, text=True),
     )
 
@@ -415,9 +395,9 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             limit = " - limited by the tester" if figures.tester_limited else ""
             odd = f" - {figures.regularity}" if figures.irregular_count else ""
             what = (
-                f"{self.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
+                f"{record.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
-            bound = rate_result(
+            bound = common.rate_result(
                 figures,
                 f"lower bound, {goal.name} {goal.code}",
                 resolution=goal.width * figures.median,
@@ -439,7 +419,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
-        yield repeated(self.name, records)
+        yield common.repeated(self.name, records)
         every = [figures for r in records for figures in r.goals]
         if every:
             marked = sum(figures.irregular_count for figures in every)

@@ -40,13 +40,19 @@ class PointRunner(Protocol):
     @property
     def results(self) -> Mapping[str, TrialResult]: ...
     @property
-    def loopback(self) -> Measure | None: ...
+    def loopback(self) -> Measure | None:
+        """The tester without a device; None: its ports cannot be joined."""
+
     @property
-    def describe_flush(self) -> str: ...
+    def describe_flush(self) -> str:
+        """How the device's connection table is emptied."""
+
     def watch(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
-    def vary(self, name: str, change: Vary) -> Point: ...
+    def vary(self, name: str, change: Vary) -> Point:
+        """Return this point with a variant of the traffic; keys of its trials begin with the name."""
+
     def repeat(self, repetitions: int) -> int: ...
     def make_load_estimate(self) -> EstimateLoad: ...
 
@@ -83,30 +89,9 @@ class Point:
         """Receives the progress before and after each trial."""
         return self.runner.watch
 
-    @property
-    def loopback(self) -> Measure | None:
-        """The tester without a device; None: its ports cannot be joined."""
-        return self.runner.loopback
-
-    def say(self, text: str) -> None:
-        """Show a message."""
-        self.runner.say(text)
-
-    def describe_flush(self) -> str:
-        """Return how the device's connection table is emptied."""
-        return self.runner.describe_flush
-
-    def vary(self, name: str, change: Vary) -> Point:
-        """Return this point with a variant of the traffic; keys of its trials begin with the name."""
-        return self.runner.vary(name, change)
-
     def repeat(self, repetitions: int) -> int:
         """Return how often to repeat: in a plan one repetition stands for all."""
         return self.runner.repeat(repetitions)
-
-    def infer(self) -> EstimateLoad:
-        """Make the inference of a critical load from its trials."""
-        return self.runner.make_load_estimate()
 
     @property
     def procedure(self) -> ProcedureSettings:
@@ -203,11 +188,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Measured:
-    """One benchmark at one point.
+    """Record and rows of one benchmark at one point.
 
     Attributes:
-        record: its entry in ``results.json``.
-        rows: one row per repetition, or per trial.
         rates: of its repetitions, for benchmarks that are measured at them.
         beside: rows of further tables by the names of their files.
     """

@@ -49,7 +49,6 @@ def listing() -> list[Kind]:
 
 
 def _clash(row: Kind, rows: Iterable[Kind]) -> str:
-    """Whose settings stand where those of an added benchmark do, in a sentence; empty: nobody's."""
     mine = row.kind.sections() if row.kind and row.distribution != OWN_PACKAGE else {}
     for other in rows if mine else ():
         theirs = other.kind.sections() if other.kind else {}
@@ -98,7 +97,7 @@ def quick() -> dict[str, Any]:
 
 
 def in_order(benchmarks: Iterable[B]) -> list[B]:
-    """As they are measured."""
+    """Sort benchmarks in the order of measuring."""
     return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))
 
 
@@ -109,11 +108,7 @@ ALL = "all"
 def everything(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences.
-
-    Args:
-        named: beside ``all``: what these lack is said when they are to be measured.
-    """
+    """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences."""
     unfit = "never" if plugin.stateful else "only"
     fit = (b for b in installed() if b.exchange == plugin.exchange and b.connections != unfit)
     names: list[str] = []

@@ -10,8 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import errorbar_plot, summary_curve
-from v6t.analysis.marks import marked
-from v6t.analysis.presentation import Card, Clause, Result, clause
+from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import (
     FindResult,
     Model,
@@ -22,23 +21,21 @@ from v6t.analysis.record import (
     bounded_by_tester,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, percent, table
+from v6t.analysis.sheet import (
+    ABSENT,
+    Column,
+    Sheet,
+    count,
+    marked,
+    percent,
+    sheet,
+    text_columns,
+    write,
+)
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.common import (
-    DISPERSION,
-    INTERVAL,
-    REPETITIONS,
-    ROW_DURATION,
-    SEARCH_COLUMNS,
-    TRIAL_S,
-    WIDE_REPEATED,
-    Line,
-    at_least,
-    rate_columns,
-    rate_result,
-)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -101,6 +98,7 @@ class Combination(RatesFound):
 class ResolutionRecord(Record):
     """Most queries a second that are all answered rightly, for each combination."""
 
+    heading = "DNS resolution performance"
     unit: Literal["queries per second"] = QPS
     """of all rates"""
     combinations: list[Combination]
@@ -207,17 +205,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     name = "resolution"
     csv_columns: ClassVar = {
-        **SEARCH_COLUMNS,
+        **common.SEARCH_COLUMNS,
         "cached %": "share of the names that are queried before the trial [%]",
         "own AAAA %": "share of the names with a native AAAA record [%]",
-        "Duration": ROW_DURATION,
+        "Duration": common.ROW_DURATION,
         "Initial Rate": "upper bound of the search, its first rate [queries per second]",
         "Error": "width of the interval that the search left open [queries per second]",
         "queries/s": "highest rate that passed [queries per second]",
     }
-    title = "DNS resolution performance"
     record = ResolutionRecord
-    metrics: ClassVar = {"DNS resolution performance": ""}
     phase = Phase.QUERIES
     order = 10
     searches = True
@@ -273,7 +269,6 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         record = ResolutionRecord.of(
             replace(results[0], attempts=sum((r.attempts for r in results), ())),
             point.said,
-            title=self.title,
             direction="queries",
             not_measured=combinations[0].refused,
             combinations=combinations,
@@ -323,9 +318,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column("cached\n%", lambda line: str(line.value.cached_percent)),
         Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
         Column("median\nqueries/s", lambda line: _rate(line.value)),
-        *rate_columns("")[1:],
-        INTERVAL,
-        DISPERSION,
+        *common.rate_columns("")[1:],
+        common.INTERVAL,
+        common.DISPERSION,
         Column("AAAA asked\nfor each", lambda line: _each(line.value.asked_aaaa)),
         Column("A asked\nfor each", lambda line: _each(line.value.asked_a)),
         Column(
@@ -337,7 +332,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column(
             "self-test\ncovers", lambda line: count(line.record.selftest.covered_qps), wide=True
         ),
-        WIDE_REPEATED,
+        common.WIDE_REPEATED,
         Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
     )
 
@@ -353,18 +348,13 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             if len(r.combinations) < 2:
                 continue
             found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
-            columns: list[Column[int]] = [
-                Column("names with\nan AAAA record", lambda own: f"{own} %", text=True),
-                *(
-                    Column(
-                        f"{cached} %\ncached",
-                        lambda own, found=found, cached=cached: _cell(found.get((own, cached))),
-                    )
-                    for cached in sorted({cached for _, cached in found})
-                ),
+            own, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
+            names = [
+                *text_columns("names with\nan AAAA record"),
+                *(f"{c} %\ncached" for c in cached),
             ]
-            shares = sorted({own for own, _ in found})
-            yield table(f"{r.title}: median (P1 to P99), queries/s", shares, columns)
+            rows = [(f"{o} %", *(_cell(found.get((o, c))) for c in cached)) for o in own]
+            yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         for r in records:
@@ -404,7 +394,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         first = record.combinations[0]
         what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:
-            result = rate_result(
+            result = common.rate_result(
                 f,
                 f"queries/s, {f.name}",
                 "queries/s",
@@ -440,10 +430,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         records = self.measured(data)
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
         lengths = [t.asked["duration_s"] for t in data.counted(records) if t.key in deciding]
-        yield clause(SOURCE, "trials of 60 s", *at_least(TRIAL_S, lengths))
+        yield clause(SOURCE, "trials of 60 s", *common.at_least(common.TRIAL_S, lengths))
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
-        yield clause(SOURCE, f"at least {REPETITIONS} repetitions, median, P1 and P99", str(fewest),
-                     fewest >= REPETITIONS if records else None)  # fmt: skip
+        yield clause(SOURCE, f"at least {common.REPETITIONS} repetitions, median, P1 and P99", str(fewest),
+                     fewest >= common.REPETITIONS if records else None)  # fmt: skip
         longest = max((r.timeout_s for r in records), default=0.0)
         yield clause(SOURCE, "a time-out of no more than 1 s for each query", f"{longest:g} s",
                      longest <= LONGEST_TIMEOUT_S if records else None)  # fmt: skip
@@ -478,9 +468,9 @@ def _rate(combination: Combination) -> str:
 
 def _cell(combination: Combination | None) -> str:
     if combination is None:
-        return "-"
+        return ABSENT
     return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
 
 
 def _each(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    return write(value, ".2f", ABSENT)

@@ -7,30 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, look, thousands
 from v6t.analysis.figures.plots import Curve, time_plot
-from v6t.analysis.marks import marked, offered
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, Sheet, count, percent, seconds, table
-from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import (
-    POINT,
-    ROW_DIRECTION,
-    ROW_DURATION,
-    ROW_RATE,
-    Line,
-    list_lines,
-    row_head,
+from v6t.analysis.sheet import (
+    UNDEFINED,
+    Column,
+    count,
+    marked,
+    offered,
+    percent,
+    seconds,
 )
+from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
+from v6t.benchmarks.base import AtShare, Benchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.share import AtShare, ShareSettings, StreamRecord
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
     CriticalLoadSpec,
@@ -38,7 +36,6 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
-from v6t.procedures.trial_runner import Repeated
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
@@ -73,6 +70,7 @@ class Soaked(Model):
 class SoakRecord(StreamRecord):
     """Loss over hours at one rate."""
 
+    heading = "Soak test"
     unit: Literal["%"]
     """of lost shares"""
     duration_s: Number
@@ -144,6 +142,13 @@ class CriticalLoadRecord(Record):
     tester_ceiling: Number | None = None
     """the tester's own capacity"""
 
+    @computed_field
+    @property
+    def title(self) -> str:
+        """Words for a heading."""
+        loss = f"{self.target_percent:g} % loss"
+        return f"Critical load at {loss} (PLRsearch, no RFC 8219 throughput)"
+
     @property
     def lossy(self) -> bool:
         """Whether a valid trial lost frames."""
@@ -171,18 +176,17 @@ def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRec
     return SoakRecord.of(
         result,
         conditions,
-        title="Soak test",
         not_measured=None if good else "the tester faltered in every stretch",
         repetitions=1,
         duration_s=spec.stretches * spec.stretch_s,
         measured_s=len(good) * spec.stretch_s,
         stretches=len(result.repetitions),
         faltered=len(result.repetitions) - len(good),
-        directions={way: _soaked(result.intervals(way)) for way in ways},
+        directions={way: _summarize_direction(result.intervals(way)) for way in ways},
     )
 
 
-def _soaked(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
+def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
     lossy = [i for i in intervals if i.lost]
     worst = max(lossy, key=lambda i: i.lost / max(i.frames, 1), default=None)
     runs = [(bad, list(some)) for bad, some in groupby(intervals, key=lambda i: i.lost > 0)]
@@ -209,60 +213,22 @@ def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
 
 
 def soak_rows(result: SoakResult) -> list[Row]:
-    """Return a row for each interval and direction, and one for each stretch that says nothing."""
-    rows: list[Row] = []
-    at = result.spec.conditions
-    for stretch in result.repetitions:
-        point = {"No": stretch.number, "Size": at.size_label, "Dir": at.mode[0]}
-        for way in list_directions(at.mode):
-            intervals = stretch.intervals.get(way, ())
-            rows += [
-                {**point, "started": stretch.started, "direction": way, "begins_s": i.begins_s,
-                 "length_s": i.length_s, "frames": i.frames, "lost": i.lost}
-                for i in intervals
-            ]  # fmt: skip
-            if not intervals:
-                begins_s = (stretch.number - 1) * result.spec.stretch_s
-                rows.append(
-                    {**point, "started": stretch.started, "direction": way, "begins_s": begins_s,
-                     "length_s": result.spec.stretch_s, "frames": None, "lost": None}
-                )  # fmt: skip
-    return rows
-
-
-def critical_load_record(
-    result: CriticalLoadResult,
-    *,
-    bound: tuple[float, str],
-    capacity_fps: float,
-    conditions: Mapping[str, Any],
-) -> CriticalLoadRecord | None:
-    """Make the record of a search; None: too few of its trials were valid."""
-    if len(result.steps) < 2:
-        return None
-    estimate = result.estimate
-    target_percent = 100 * result.spec.target
-    return CriticalLoadRecord.of(
-        Repeated(result.spec, (result,), result.attempts),
-        conditions,
-        title=f"Critical load at {target_percent:g} % loss (PLRsearch, no RFC 8219 throughput)",
-        target_percent=target_percent,
-        estimate=estimate.mean_fps if estimate else None,
-        deviation=estimate.deviation_fps if estimate else None,
-        low=estimate.low_fps if estimate else None,
-        high=estimate.high_fps if estimate else None,
-        shapes={
-            s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps)
-            for s in (estimate.shapes if estimate else ())
-        },
-        searched_s=sum(s.duration_s for s in result.steps),
-        lossless=sum(not s.offered.lost for s in result.steps),
-        lowest=min(s.offered.rate_fps for s in result.steps),
-        highest=max(s.offered.rate_fps for s in result.steps),
-        upper_bound=bound[0],
-        upper_bound_reason=bound[1],
-        tester_ceiling=capacity_fps,
-    )  # fmt: skip
+    """Return a row for each interval and direction, and one for each invalid stretch."""
+    at, length_s = result.spec.conditions, result.spec.stretch_s
+    return [
+        {
+            **common.row_head(at, stretch.number),
+            "started": stretch.started,
+            "direction": way,
+            "begins_s": i.begins_s if i else (stretch.number - 1) * length_s,
+            "length_s": i.length_s if i else length_s,
+            "frames": i and i.frames,
+            "lost": i and i.lost,
+        }
+        for stretch in result.repetitions
+        for way in list_directions(at.mode)
+        for i in stretch.intervals.get(way) or (None,)
+    ]
 
 
 def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
@@ -270,7 +236,7 @@ def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     at, rows = result.spec.conditions, []
     for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
         rows.append(
-            {**row_head(at, number), "rate": step.offered.rate_fps,
+            {**common.row_head(at, number), "rate": step.offered.rate_fps,
              "duration_s": step.duration_s, "frames": step.offered.frames,
              "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
              "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
@@ -293,13 +259,12 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     name = "soak"
     csv_columns: ClassVar = {
         "started": "start of the stretch, ISO 8601, UTC",
-        "direction": ROW_DIRECTION,
+        "direction": common.ROW_DIRECTION,
         "begins_s": "start of the interval, in seconds of traffic [s]",
         "length_s": "length of the interval [s]",
         "frames": "frames due in the interval; empty: the stretch is invalid [frames]",
         "lost": "of them lost [frames]",
     }
-    title = "Soak test"
     record: ClassVar[type[SoakRecord]] = SoakRecord
     order = 110
     connections = "also"
@@ -327,7 +292,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         return Measured(soak_record(result, conditions=point.said), soak_rows(result))
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
         Column("traffic s", lambda line: count(line.record.measured_s)),
         Column("frames", lambda line: count(line.value.frames)),
@@ -343,14 +308,11 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         Column("2nd half %", lambda line: _share(line.value.halves_percent[1])),
     )
 
-    def rows(self, records: Sequence[SoakRecord]) -> list[Line]:
-        return list_lines(records)
-
     def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
             curves = []
             for number, way in enumerate(record.directions):
-                points = list(_over_time(data, record, way))
+                points = list(_list_losses(data, record, way))
                 style = {"linewidth": 0.9, "color": look(number).color}
                 hours = [t / HOUR_S for t, _ in points]
                 curves.append(Curve(way, hours, [p for _, p in points], style=style))
@@ -433,15 +395,14 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     name = "critical-load"
     csv_columns: ClassVar = {
-        "rate": ROW_RATE,
-        "duration_s": ROW_DURATION,
+        "rate": common.ROW_RATE,
+        "duration_s": common.ROW_DURATION,
         "frames": "frames to send [frames]",
         "lost": "of them lost [frames]",
         "estimate": "mean of the critical load after this trial [frames per second per direction]",
         "low": "lower end of its interval [frames per second per direction]",
         "high": "upper end of its interval [frames per second per direction]",
     }
-    title = "Critical load"
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
     order = 120
     searches = True
@@ -467,19 +428,35 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             least_fps=point.limit_fps / LEAST,
             most_fps=point.limit_fps,
         )
-        result = measure_critical_load(spec, point.measure, point.infer(), point.watch)
-        record = critical_load_record(
-            result,
-            bound=(point.limit_fps, point.limit_reason),
-            capacity_fps=point.tester_capacity.rate_fps,
-            conditions=point.said,
+        result = measure_critical_load(
+            spec, point.measure, point.runner.make_load_estimate(), point.watch
         )
-        if record is None:
+        steps, estimate = result.steps, result.estimate
+        if len(steps) < 2:
             return self.nothing(point, "the tester faltered in all trials but one")
+        rates = [step.offered.rate_fps for step in steps]
+        shapes = estimate.shapes if estimate else ()
+        record = CriticalLoadRecord.of(
+            result,
+            point.said,
+            target_percent=100 * spec.target,
+            estimate=estimate and estimate.mean_fps,
+            deviation=estimate and estimate.deviation_fps,
+            low=estimate and estimate.low_fps,
+            high=estimate and estimate.high_fps,
+            shapes={s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes},
+            searched_s=sum(step.duration_s for step in steps),
+            lossless=sum(not step.offered.lost for step in steps),
+            lowest=min(rates),
+            highest=max(rates),
+            upper_bound=point.limit_fps,
+            upper_bound_reason=point.limit_reason,
+            tester_ceiling=point.tester_capacity.rate_fps,
+        )
         return Measured(record, critical_load_rows(result))
 
     columns = (
-        *POINT,
+        *common.POINT,
         Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
         Column(
             "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
@@ -496,9 +473,6 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
     )
 
-    def sheet(self, records: Sequence[CriticalLoadRecord]) -> Sheet:
-        return table(self.title, records, self.columns)
-
     def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
             "Critical load: the rate per direction at which the target share of the frames of all "
@@ -512,7 +486,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             where = (
                 f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
                 if load
-                else _above(record)
+                else _describe_excess(record)
             )
             what = (
                 f"Lost share of each trial against its load, {record.point}: the critical load at "
@@ -522,7 +496,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
         load, found = record.critical_load, _estimate(record)
-        beyond = "" if load else f": {_above(record)}"
+        beyond = "" if load else f": {_describe_excess(record)}"
         limit = " - limited by the tester or the medium" if record.limited else ""
         loss = f"{record.target_percent:g} % loss"
         yield Result(
@@ -546,7 +520,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.critical_load is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield "not-found", f"{seen}: the critical load is {_above(record)}"
+            yield "not-found", f"{seen}: the critical load is {_describe_excess(record)}"
         elif record.critical_load.estimate < record.lowest:
             yield (
                 "extrapolated",
@@ -587,7 +561,7 @@ def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     )
 
 
-def _over_time(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
+def _list_losses(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
     invalid = {t.key for t in record.invalid_trials}
     for number, trial in enumerate(data.of(record)):
         begins_s = number * record.stretch_s
@@ -613,6 +587,6 @@ def _shape(record: CriticalLoadRecord, name: str) -> str:
     return count(found.mean) if found else "-"
 
 
-def _above(record: CriticalLoadRecord) -> str:
+def _describe_excess(record: CriticalLoadRecord) -> str:
     most = record.upper_bound if record.highest is None else record.highest
     return f"above {most:,.0f} fps, all that was offered"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, ClassVar, TypeVar
+from dataclasses import asdict, replace
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import FindResult, Model, Number, Record, Row
+from v6t.analysis.record import FindResult, Model, Number, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import SIZES, Column, Sheet, count, seconds, table
 from v6t.base.errors import UsageError
@@ -17,15 +17,16 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Phase
 from v6t.benchmarks.common import DISPERSION, WIDE_REPEATED, rate_columns, repeated
 from v6t.benchmarks.connections import (
+    C,
     CapacityRecord,
     CapacitySearch,
     ConnectionRateRecord,
     OfConnections,
+    S,
     capacity_record,
     capacity_result,
     connection_rate_record,
     connection_rate_result,
-    found_capacity,
     phase_one_settings,
     rate_search,
     rows_of,
@@ -49,7 +50,7 @@ from v6t.profiles.tcp.http import (
 )
 from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
-from v6t.trials.result import Measure, TrialResult
+from v6t.trials.result import DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import Closing, Tcp, TcpCounts
 from v6t.trials.trial import Capability, Trial
 from v6t.trials.verdict import Attempt
@@ -150,6 +151,7 @@ class Alone(Model):
 class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
+    heading = "Maximum TCP connection establishment rate"
     exchange: Exchange
     """how connections are made, tried and closed"""
     iterations: list[Iteration]
@@ -185,6 +187,7 @@ class Ending(Model):
 class TcpCapacityRecord(CapacityRecord):
     """Concurrent TCP connection capacity (RFC 3511 section 5.2)."""
 
+    heading = "Concurrent TCP connection capacity"
     attempt_rate_cps: Number
     """connection attempt rate [connections per second]"""
     rate_source: str
@@ -215,22 +218,17 @@ class TcpCapacityRecord(CapacityRecord):
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
-def _alone(keys: Sequence[str], find: FindResult) -> Alone | None:
-    times = []
-    for key in keys:
-        found = find(key).connections
+def _find_fastest(keys: Sequence[str], find: FindResult) -> Alone | None:
+    fastest = None
+    for found in (find(key).connections for key in keys):
         tcp = None if found is None else found.tcp
-        if found is None or tcp is None or not found.sending_time_s:
+        if found is None or tcp is None or tcp.mean_s is None or not found.sending_time_s:
             continue
-        if tcp.fastest_s is None or tcp.mean_s is None or tcp.slowest_s is None:
-            continue
-        if tcp.established == tcp.attempted == found.required:
-            rate_cps = tcp.attempted / found.sending_time_s
-            times.append((rate_cps, tcp.fastest_s, tcp.mean_s, tcp.slowest_s))
-    if not times:
-        return None
-    rate_cps, fastest_s, mean_s, slowest_s = max(times)
-    return Alone(rate_cps=rate_cps, fastest_s=fastest_s, mean_s=mean_s, slowest_s=slowest_s)
+        rate_cps = tcp.attempted / found.sending_time_s
+        is_complete = tcp.established == tcp.attempted == found.required
+        if is_complete and (fastest is None or rate_cps > fastest.rate_cps):
+            fastest = Alone.model_validate({**asdict(tcp), "rate_cps": rate_cps})
+    return fastest
 
 
 def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
@@ -285,34 +283,22 @@ def measure_tcp_opens(bound: RunContext, measure: Measure) -> Measure:
 
     def measure_opening(trial: Trial) -> TrialResult:
         connections = Connections(
-            trial.frames,
-            trial.rate_fps,
-            wait_s=tcp.max_wait_s,
-            alpha=1.0,
-            purpose="establish",
-            tcp=tcp,
-        )
-        return _worse(measure(replace(trial, key=f"tcp-{trial.key}", connections=connections)))
+            trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
+        )  # fmt: skip
+        keyed_trial = replace(trial, key=f"tcp-{trial.key}", connections=connections)
+        return _merge_phases(measure(keyed_trial))
 
     return measure_opening
 
 
-def _worse(result: TrialResult) -> TrialResult:
-    """Both phases are judged as one direction: the one that lost more, or took longer."""
+def _merge_phases(result: TrialResult) -> TrialResult:
+    """Judge both phases as one direction: the one that lost more, or took longer."""
 
-    def missing(way: str) -> tuple[int, float]:
-        direction = result.directions[way]
-        return direction.count_frames("required") - direction.count_frames(
-            "received"
-        ), direction.sending_time_s
+    def rank(direction: DirectionResult) -> tuple[int, float]:
+        lost = direction.count_frames("required") - direction.count_frames("received")
+        return lost, direction.sending_time_s
 
-    worst = max(result.directions, key=missing)
-    return replace(result, directions={"forward": result.directions[worst]})
-
-
-R = TypeVar("R", bound=Record)
-
-S = TypeVar("S", bound=StrictModel)
+    return replace(result, directions={"forward": max(result.directions.values(), key=rank)})
 
 
 def _print_count(value: int | None) -> str:
@@ -320,7 +306,6 @@ def _print_count(value: int | None) -> str:
 
 
 def _print_decided(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
-    """Return the cell of the trial that decided; a dash without one."""
     return lambda record: cell(record.last) if record.last else "-"
 
 
@@ -362,7 +347,7 @@ class TcpSettings(StrictModel):
         return Tcp(self.object_octets, self.timeout_s, self.retransmissions, self.closing)
 
 
-class OfTcp(OfConnections[R, S]):
+class OfTcp(OfConnections[C, S]):
     """A benchmark with connections of TCP."""
 
     phase = Phase.TCP
@@ -386,8 +371,7 @@ class OfTcp(OfConnections[R, S]):
                 "`v6t selftest` measures the tester alone",
                 code="missing-device",
             )
-        for _ in self._on_tester(bound):
-            pass
+        list(self._on_tester(bound))
 
     def caveats(self, bound: RunContext) -> Iterator[str]:
         yield from super().caveats(bound)
@@ -410,14 +394,7 @@ class OfTcp(OfConnections[R, S]):
         return replace(phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp)
 
     def _exchange(self, bound: RunContext) -> Exchange:
-        tcp = self.tcp(bound).for_trials
-        return Exchange(
-            http=VERSION,
-            object_octets=tcp.object_octets,
-            timeout_s=tcp.timeout_s,
-            retransmissions=tcp.retransmissions,
-            closing=tcp.closing,
-        )
+        return Exchange(http=VERSION, **asdict(self.tcp(bound).for_trials))
 
 
 class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
@@ -425,7 +402,6 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
 
     name = "tcp-rate"
     csv_model = Iteration
-    title = "Maximum TCP connection establishment rate"
     record = TcpRateRecord
     order = 10
 
@@ -438,11 +414,10 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
             TcpRateRecord,
             result,
             point,
-            self.title,
             exchange=self._exchange(point.bound),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
-            alone=_alone([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
+            alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
         rates = [r.rate_cps for r in result.repetitions]
         return Measured(record, _rows(record.iterations, spec.conditions), rates)
@@ -458,10 +433,10 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     )
 
     def notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
-        notes = [_how(records[0])]
+        notes = [_describe_exchange(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
-        return notes + [_by_itself(r.alone) for r in records if r.alone is not None]
+        return notes + [_describe_loopback(r.alone) for r in records if r.alone is not None]
 
     def results(self, record: TcpRateRecord) -> Iterator[Result]:
         resolution = record.resolution_cps
@@ -475,7 +450,7 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
                      "the highest rate at which all connections were opened",
                      f"found by {len(iterations)} of {wanted} repetitions",
                      len(iterations) == wanted if records else None)  # fmt: skip
-        yield _validated("5.3.3", iterations)
+        yield _make_validation_clause("5.3.3", iterations)
         yield repeated(self.name, records)
 
 
@@ -502,7 +477,6 @@ class TcpCapacity(
 
     name = "tcp-capacity"
     csv_model = Iteration
-    title = "Concurrent TCP connection capacity"
     record = TcpCapacityRecord
     order = 20
     model = TcpCapacitySettings
@@ -545,7 +519,6 @@ class TcpCapacity(
             TcpCapacityRecord,
             search,
             point,
-            self.title,
             result.after,
             attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
@@ -562,7 +535,7 @@ class TcpCapacity(
 
     columns = (
         Column(_SYN, lambda r: r.sizes),
-        Column("maximum\nconnections", found_capacity),
+        Column("maximum\nconnections", lambda r: r.shown),
         Column("error", lambda r: count(r.error)),
         Column("attempt rate\nconnections/s", lambda r: count(r.attempted_cps)),
         *_EXCHANGE_COLUMNS,
@@ -570,7 +543,7 @@ class TcpCapacity(
     )
 
     def notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
-        return [_how(records[0])]
+        return [_describe_exchange(records[0])]
 
     def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
         yield self.sheet(records)
@@ -590,35 +563,29 @@ class TcpCapacity(
 
     def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
         what = f"{record.title}, attempted at {count(record.attempted_cps)} a second"
-        card = Card(found_capacity(record), "concurrent TCP connections", what)
+        card = Card(record.shown, "concurrent TCP connections", what)
         yield replace(capacity_result(self.name, record), card=card)
 
     def warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
-            yield (
-                "beyond-capacity",
-                f"{over:,} connections beyond the capacity: {_became(record.overfull)}",
-            )
+            became = record.overfull.refusals or "all were established"
+            if not record.overfull.valid:
+                became = "not known, the tester faltered"
+            yield "beyond-capacity", f"{over:,} connections beyond the capacity: {became}"
 
     def clauses(self, data: RunData) -> Iterator[Clause]:
         records = self.measured(data)
         for r in records:
-            ended = "no end was found" if r.at_least else f"within {r.error:,} connections"
             yield clause("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
                          "an iterative search for the maximum number of connections",
-                         f"{len(r.steps)} numbers of connections; {ended}", not r.at_least)  # fmt: skip
-        yield _validated("5.2.3", [r.decisive for r in records if r.decisive is not None])
-
-
-def _became(overfull: Iteration) -> str:
-    if not overfull.valid:
-        return "not known, the tester faltered"
-    return overfull.refusals or "all were established"
+                         f"{len(r.steps)} numbers of connections; {r.end}", not r.at_least)  # fmt: skip
+        yield _make_validation_clause(
+            "5.2.3", [r.decisive for r in records if r.decisive is not None]
+        )
 
 
 def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
-    """Return a row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
     columns: Sequence[Column[Iteration]] = [
         Column("attempted\nper second", lambda o: count(o.rate_cps)),
         Column("attempted", lambda o: count(o.attempted)),
@@ -647,14 +614,14 @@ def _endings(record: TcpCapacityRecord) -> Sheet:
         Column("connections", lambda e: count(e.connections)),
         Column("closed on\nboth sides", lambda e: count(e.closed)),
         Column("DUT counts\nafterwards", lambda e: _print_count(e.sessions_after)),
-        Column("forgotten\nafter", _forgotten),
+        Column("forgotten\nafter", _format_expiry),
     ]
     timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
     notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
     return table("Ends of connections", record.endings, columns, notes)
 
 
-def _forgotten(ending: Ending) -> str:
+def _format_expiry(ending: Ending) -> str:
     if ending.aged_s is not None:
         return seconds(ending.aged_s)
     if ending.sessions_after is None or not ending.waited_s:
@@ -662,7 +629,7 @@ def _forgotten(ending: Ending) -> str:
     return f"not within {ending.waited_s:g} s"
 
 
-def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
+def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
     e = record.exchange
     unanswered = (
         f"a SYN that is not answered within {e.timeout_s:g} s is sent again {e.retransmissions} times"
@@ -670,17 +637,14 @@ def _how(record: TcpRateRecord | TcpCapacityRecord) -> str:
         else f"a connection whose first SYN is not answered within {e.timeout_s:g} s is not established"
     )
     end = "a reset" if e.closing == "rst" else "FIN"
+    has_times = record.last is None or record.last.mean_s is not None
     return (
         f"{e.http} on both sides; every connection asks for an object once all are open; {unanswered}; "
-        f"connections end by {end}. {_TIMES if _timed(record) else _NO_TIMES}"
+        f"connections end by {end}. {_TIMES if has_times else _NO_TIMES}"
     )
 
 
-def _timed(record: TcpRateRecord | TcpCapacityRecord) -> bool:
-    return record.last is None or record.last.mean_s is not None
-
-
-def _by_itself(alone: Alone) -> str:
+def _describe_loopback(alone: Alone) -> str:
     times = (_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
     return (
         f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
@@ -698,7 +662,7 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.4g}" if whole else "-"
 
 
-def _validated(section: str, iterations: Sequence[Iteration]) -> Clause:
+def _make_validation_clause(section: str, iterations: Sequence[Iteration]) -> Clause:
     right = [o.answered == o.requested == o.established for o in iterations]
     return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
                   f"{sum(o.answered for o in iterations):,} objects for "
@@ -716,10 +680,8 @@ def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
     phase_one = find(attempt.trial.key).connections
     if phase_one is None or phase_one.tcp is None:
         return None
-    fields = Iteration.model_fields
-    counts = {k: getattr(phase_one.tcp, k) for k in fields if hasattr(phase_one.tcp, k)}
     return Iteration(
-        **counts,
+        **asdict(phase_one.tcp),
         trial=attempt.trial.key,
         rate_cps=attempt.trial.rate_fps,
         sessions=phase_one.sessions,
@@ -729,5 +691,4 @@ def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
 
 
 def _rows(tries: Sequence[Iteration], at: Conditions) -> list[Row]:
-    """One row for each trial (RFC 3511 sections 5.2.5, 5.3.5)."""
-    return rows_of(at, [{k: getattr(one, k) for k in Iteration.model_fields} for one in tries])
+    return rows_of(at, map(dict, tries))

@@ -12,7 +12,6 @@ from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
 from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Clause, Result, clause, split_lines
 from v6t.analysis.record import (
     FindResult,
@@ -24,26 +23,11 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, medium_fps
+from v6t.analysis.sheet import UNDEFINED, Column, count, marked, medium_fps
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import (
-    COUNTED_BY,
-    DISPERSION,
-    INTERVAL,
-    POINT,
-    ROW_DURATION,
-    SEARCH_COLUMNS,
-    TRIAL_S,
-    WIDE_REPEATED,
-    at_least,
-    matched,
-    rate_columns,
-    rate_result,
-    repeated,
-    row_head,
-)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, goal_figures, goal_warnings
 from v6t.benchmarks.point import Measured, Point
@@ -138,6 +122,19 @@ class ThroughputRecord(RateRecord):
 
     @computed_field
     @property
+    def title(self) -> str:
+        """Words for a heading; a search or rule other than the RFC's is part of it."""
+        title = "Throughput"
+        if self.frame_timeout_s is not None:
+            title += f" with per-frame timeout {self.frame_timeout_s * 1000:g} ms"
+        if self.search == "mlrsearch":
+            title += " (MLRsearch, RFC 2544 goal)"
+        if self.adaptive is not None:
+            title += f" (adaptive, n={len(self.rates)})"
+        return title
+
+    @computed_field
+    @property
     def aggregate_median(self) -> Number:
         """Both directions together: the sum of their medians [frames per second]."""
         return self.median * (2 if self.direction == "bidirectional" else 1)
@@ -154,14 +151,6 @@ class ThroughputRecord(RateRecord):
     @property
     def published_conditions(self) -> Mapping[str, Any]:
         return {"trial_s": 60.0, "acceptance": "100%"}
-
-    def find_published_value(
-        self, figure: str, direction: str, mode: str, *, is_aggregate: bool
-    ) -> tuple[float | None, str] | None:
-        value = super().find_published_value(figure, direction, mode, is_aggregate=is_aggregate)
-        if value is None or not is_aggregate:
-            return value
-        return self.aggregate_median, "sum of both directions"
 
 
 def throughput_record(
@@ -185,7 +174,6 @@ def throughput_record(
         result,
         conditions,
         **describe_rates(found, capacity_fps, selftest_margin),
-        title=_title(result),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
         goal=goal_figures(goals) if goals else None,
@@ -203,26 +191,12 @@ def throughput_record(
     )
 
 
-def _title(result: ThroughputResult) -> str:
-    """Name the number; a search or rule other than the RFC's is part of its name."""
-    spec = result.spec
-    title = "Throughput"
-    if spec.benchmark != "throughput":
-        title += f" with per-frame timeout {(spec.conditions.frame_timeout_s or 0) * 1000:g} ms"
-    if spec.search == "mlrsearch":
-        title += " (MLRsearch, RFC 2544 goal)"
-    if spec.adaptive is not None:
-        title += f" (adaptive, n={len(result.repetitions)})"
-    return title
-
-
 def _repetition_rows(result: ThroughputResult, point: Point) -> list[Row]:
-    """Return a row for each repetition in siitperf's column order (GEN-28); rates per direction."""
     spec = result.spec
     n, m = point.bound.technology.params.mixture or ("", "")
     return [
         {
-            **row_head(spec.conditions, r.number),
+            **common.row_head(spec.conditions, r.number),
             "n": n,
             "m": m,
             "Duration": spec.duration_s,
@@ -286,8 +260,11 @@ class Deadline(Benchmark[Any, Any]):
         """Return the deadline [s]."""
         return (self.shared(bound, "frame_timeout").deadline_ms or 0.0) / 1000
 
+    def conditions(self, point: Point) -> Conditions:
+        return point.conditions(frame_timeout_s=self.timeout_s(point.bound))
+
     def trial_s(self, bound: RunContext) -> float:
-        """Length of its trials [s]."""
+        """Return the length of its trials [s]."""
         return bound.settings.procedure.trial_duration_s
 
     def check(self, bound: RunContext) -> None:
@@ -315,27 +292,20 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     """The highest rate at which no frame is lost."""
 
     name = "throughput"
+    csv_file = "results.csv"
     csv_columns: ClassVar = {
         "n": "modulus of the mixture: m of every n frames are foreground traffic",
         "m": "foreground frames of every n",
-        "Duration": ROW_DURATION,
+        "Duration": common.ROW_DURATION,
         "Timeout": "wait for late frames after the trial [s]",
-        **SEARCH_COLUMNS,
+        **common.SEARCH_COLUMNS,
     }
-    title = "Throughput"
     record = ThroughputRecord
-    metrics: ClassVar = {"throughput": "", "tester capacity": ""}
+    metrics: ClassVar = {"throughput": "rate", "tester capacity": "rate"}
     order = 10
     searches = True
     connections = "also"
     heeds = frozenset({"adaptive"})
-
-    @property
-    def csv_file(self) -> str:
-        return "results.csv"
-
-    def conditions(self, point: Point) -> Conditions:
-        return point.conditions()
 
     def run(self, point: Point) -> Measured:
         spec = search_spec(point, self.conditions(point))
@@ -344,18 +314,18 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         return Measured(search_record(point, result), _repetition_rows(result, point), rates)
 
     columns = (
-        *POINT,
-        *rate_columns("median fps\nper direction"),
-        INTERVAL,
-        DISPERSION,
+        *common.POINT,
+        *common.rate_columns("median fps\nper direction"),
+        common.INTERVAL,
+        common.DISPERSION,
         Column("aggregate\nfps", _aggregate),
         Column("loss", lambda r: UNDEFINED if r.worst_loss is None else f"{r.worst_loss:.4%}"),
-        Column("frames\nmatched", lambda r: matched(r.matched)),
-        WIDE_REPEATED,
+        Column("frames\nmatched", lambda r: common.matched(r.matched)),
+        common.WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
         Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
         Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
-        COUNTED_BY,
+        common.COUNTED_BY,
     )
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -369,7 +339,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
             "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
-            f"{self.title} by frame size, frames per second per direction. {summary}.",
+            f"{records[0].title} by frame size, frames per second per direction. {summary}.",
         )
 
     def overlays(
@@ -414,7 +384,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
         card = "frames/s per direction", what
         resolution = record.resolution_fps
-        yield rate_result(record, resolution=resolution, headline=self.name, card=card)
+        yield common.rate_result(record, resolution=resolution, headline=self.name, card=card)
 
     def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
@@ -437,8 +407,8 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         decisive = {key for r in records for key in r.decisive_trials}
         deciding = [t for t in data.counted(records) if t.key in decisive]
         yield clause(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
-                     *at_least(TRIAL_S, (t.asked["duration_s"] for t in deciding)))  # fmt: skip
-        yield repeated(self.name, records)
+                     *common.at_least(common.TRIAL_S, (t.asked["duration_s"] for t in deciding)))  # fmt: skip
+        yield common.repeated(self.name, records)
         lost = sum(
             count.required > count.received
             for t in deciding
@@ -470,16 +440,8 @@ class ThroughputFrameTimeout(Deadline, Throughput):
     """The highest rate at which every frame arrives within a deadline."""
 
     name = "throughput-frame-timeout"
-    title = "Throughput with per-frame timeout"
-    metrics: ClassVar = {"throughput with timeout": ""}
+    metrics: ClassVar = {"throughput with timeout": "rate"}
     order = 20
-
-    @property
-    def csv_file(self) -> str:
-        return f"{self.name}.csv"
-
-    def conditions(self, point: Point) -> Conditions:
-        return replace(point.conditions(), frame_timeout_s=self.timeout_s(point.bound))
 
     def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         yield from ()
@@ -589,7 +551,6 @@ def _repetition_plot(record: ThroughputRecord, name: str) -> str:
 def _rate_by_size(
     records: Sequence[ThroughputRecord], name: str, media: Mapping[str, float]
 ) -> str:
-    """Draw the rate over the frame size with the theoretical line (RFC 2544 section 26.1; TP-08)."""
     ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
     places = {label: i for i, (_, label) in enumerate(ordered)}
     limit = {"color": BLACK, "marker": "_", "markersize": 18}

@@ -8,11 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.figure_rows import list_figure_rows
+from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import Record
 from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.rundata import RunData
-from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
 from v6t.core.campaigns.campaign import load_campaign

@@ -64,7 +64,7 @@ def _make(values: NDArray[np.int64], lost: int, clamped: int) -> Distribution:
 
 
 def summary_us(parts: Sequence[NDArray[np.int64]]) -> dict[str, float] | None:
-    """Nearest-rank percentiles [µs] of delays [ns] that were kept in parts; None: there are none."""
+    """Compute nearest-rank percentiles [µs] of delays [ns] that were kept in parts."""
     import numpy as np
 
     count = sum(map(len, parts))

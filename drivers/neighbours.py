@@ -31,12 +31,8 @@ class Hosts:
     """The tester's addresses on a link; one MAC address is all of theirs.
 
     Args:
-        mac: the tester's.
-        addresses: of the hosts.
-        device_mac: of the device.
         device: its addresses on the link.
-        vlan: of all frames.
-        answers: whoever asks for a host is answered.
+        answers: requests for a host are answered.
         introduces: the hosts ask for the device before trials.
         background: ``vlan``, ``tester`` and ``device`` address of a VLAN beside it, with one host.
     """
@@ -56,9 +52,9 @@ class Hosts:
         self.answers, self.introduces = answers, introduces
         self._mac = octets(mac)
         self._device_mac = octets(device_mac)
-        self._hosts = [packed(a) for a in addresses]
+        self._hosts = [pack_address(a) for a in addresses]
         self._known = frozenset(self._hosts)
-        self._device = [packed(a) for a in device]
+        self._device = [pack_address(a) for a in device]
         self._tag = b"" if vlan is None else struct.pack("!HH", VLAN, vlan)
         self._beside: Hosts | None = None
         if background is not None:
@@ -143,7 +139,7 @@ class Hosts:
 
 
 def asking(frames: Any) -> Any:
-    """Those of equally long frames ``(n, length)`` that may ask for a host: ARP and ICMPv6, tagged or not.
+    """Select those of equally long frames ``(n, length)`` that may ask for a host: ARP and ICMPv6.
 
     Looking at each of the others one by one would take a core of a busy tester.
     """
@@ -185,7 +181,7 @@ def octets(mac: str) -> bytes:
     return bytes(int(part, 16) for part in mac.split(":"))
 
 
-def packed(address: str) -> bytes:
+def pack_address(address: str) -> bytes:
     """Parse an IP address, with or without a prefix length."""
     plain = address.partition("/")[0]
     return socket.inet_pton(socket.AF_INET6 if ":" in plain else socket.AF_INET, plain)

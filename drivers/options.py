@@ -13,16 +13,7 @@ Options = TypeVar("Options", bound=BaseModel)
 
 
 def options_of(model: type[Options], name: str, noun: str, given: Mapping[str, Any]) -> Options:
-    """Validate what a testbed file or a flag says.
-
-    Args:
-        model: of the options.
-        name, noun: whose they are: ``nftables`` and ``driver``.
-        given: by name.
-
-    Raises:
-        UsageError: naming the option.
-    """
+    """Validate what a testbed file or a flag says, or raise UsageError that names the option."""
     try:
         return model.model_validate(dict(given))
     except ValidationError as exc:

@@ -49,9 +49,6 @@ def place_threads(
         available: CPU numbers this process may use.
         core_list: the user's own choice: master, latency, then the data path; empty: none.
         may_share: threads may share a CPU if there are too few.
-
-    Raises:
-        EnvironmentLacking: several data path cores on a machine without them.
     """
     cpus = list(core_list) or list(available[: cores + 2])
     if len(cpus) < cores + 2:

@@ -1,4 +1,4 @@
-"""Whoever sends single frames on the two links of a device and hears what comes on both."""
+"""Single frames on the two links of a device, and what comes back on both."""
 
 from __future__ import annotations
 

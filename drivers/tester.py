@@ -112,7 +112,7 @@ class PhaseCounts:
 
     Attributes:
         result: frames of its one class: phase 1 counts learned connections as ``received``.
-        start_s, end_s: first frame, and end of the last one's slot, by :meth:`StatefulTester.now`.
+        start_s, end_s: first frame, and end of the last one's slot, by :meth:`StatefulTester.read_clock`.
         duplicate_tuples: connections with the outside four-tuple of another one (phase 1).
         inside_endpoints, outside_endpoints: distinct initiator endpoints before and behind the
             device (phase 1).
@@ -193,5 +193,5 @@ class StatefulTester(Tester, Protocol):
     def wait(self, seconds: float) -> None:
         """Let the tester's time pass."""
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         """Return the time of the tester's clock, or the virtual time of a simulated one [s]."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from v6t.procedures.trial_runner import PointSpec, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.load_estimate import EstimateLoad, LoadEstimate, OfferedLoad
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.verdict import Attempt
 
 BENCHMARK = "critical-load"
 COPIES, DRAINED = 4, 3
@@ -34,13 +33,10 @@ class CriticalLoadSpec(PointSpec):
     longer_s: float
 
     benchmark = BENCHMARK
+    searched = True
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be.
-
-        Raises:
-            ValueError: bounds or target make no sense.
-        """
+        """Refuse bounds or a target without meaning (ValueError)."""
         if not 0 < self.least_fps < self.most_fps or not 0 < self.target < 1:
             raise ValueError("a critical load lies between two loads, at a share of frames lost")
 
@@ -67,12 +63,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class CriticalLoadResult:
-    """A search."""
+class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[Step, ...]]):
+    """A search: the only repetition."""
 
-    spec: CriticalLoadSpec
-    steps: tuple[Step, ...]
-    attempts: tuple[Attempt, ...]
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The valid trials of the search."""
+        return self.repetitions[0]
 
     @property
     def known(self) -> tuple[LoadEstimate | None, ...]:
@@ -145,32 +142,30 @@ def measure_critical_load(
     spec: CriticalLoadSpec, measure: Measure, infer: EstimateLoad, watch: Watch | None = None
 ) -> CriticalLoadResult:
     """Search for the given time and ignore invalid trials."""
-    at = spec.conditions
-    attempts = TrialRunner(at, spec.key_prefix, measure, watch, 1, 1, searched=True)
-    loads = _Loads(spec)
-    seen: list[OfferedLoad] = []
-    steps: list[Step] = []
-    durations = spec.durations_s
-    for number, duration_s in enumerate(durations):
-        last = steps[-1] if steps else None
-        estimate = last.estimate if last else None
-        rate = loads.choose_next_rate(number, last.offered if last else None, estimate)
-        low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
-        low, high = min(low, spec.most_fps), min(high, spec.most_fps)
-        outcome = attempts.run(
-            at.make_trial(BENCHMARK, rate, duration_s),
-            f"s{number + 1:03d}",
-            steps=len(durations),
-            bracket=(low, high),
-        )
-        if not outcome.verdict.valid:
-            continue
-        offered = sum_load(rate, outcome.result)
-        seen.append(offered)
-        loads.add_load(offered)
-        inferred = infer(seen, spec.target, spec.most_fps) if len(seen) > 1 else None
-        steps.append(Step(outcome.trial.key, duration_s, offered, inferred))
-    return CriticalLoadResult(spec, tuple(steps), tuple(attempts.all))
+
+    def search(trials: TrialRunner) -> tuple[Step, ...]:
+        loads, steps, durations = _Loads(spec), list[Step](), spec.durations_s
+        for number, duration_s in enumerate(durations):
+            last = steps[-1] if steps else None
+            estimate = last.estimate if last else None
+            rate = loads.choose_next_rate(number, last.offered if last else None, estimate)
+            low, high = (estimate.low_fps, estimate.high_fps) if estimate else (0.0, spec.most_fps)
+            outcome = trials.run(
+                spec.conditions.make_trial(BENCHMARK, rate, duration_s),
+                f"s{number + 1:03d}",
+                steps=len(durations),
+                bracket=(min(low, spec.most_fps), min(high, spec.most_fps)),
+            )
+            if outcome.verdict.valid:
+                offered = sum_load(rate, outcome.result)
+                loads.add_load(offered)
+                seen = [*(step.offered for step in steps), offered]
+                inferred = infer(seen, spec.target, spec.most_fps) if steps else None
+                steps.append(Step(outcome.trial.key, duration_s, offered, inferred))
+        return tuple(steps)
+
+    done = repeat(spec, 1, measure, watch, search)
+    return CriticalLoadResult(spec, done.repetitions, done.attempts)
 
 
 def sum_load(rate_fps: float, result: TrialResult) -> OfferedLoad:

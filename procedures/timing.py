@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from v6t.procedures.delay_figures import COMPUTE_FIGURES, Figures, find_tag_conflict
-from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch
+from v6t.procedures.trial_runner import PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.delays import Distribution
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import DelayRequest, Trial, list_directions
@@ -81,13 +82,14 @@ class TimingRepetition:
         directions: figures of all classes together, by direction.
         classes: figures by direction and class.
         valid: the tester did its part; else there are no figures.
+        disturbed: other programs took the tester's time: nothing follows about its rate.
     """
 
     number: int
     directions: Mapping[str, DelayFigures]
     classes: Mapping[str, Mapping[str, DelayFigures]]
-    attempts: tuple[Attempt, ...]
     valid: bool
+    disturbed: bool
 
 
 @dataclass(frozen=True)
@@ -126,42 +128,46 @@ class TimingResult(Repeated[TimingSpec, TimingRepetition]):
 
 def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = None) -> TimingResult:
     """Repeat the trial and compute the figures of the benchmark [ns]."""
-    at = spec.conditions
+    shares, attempts = (1.0, *spec.shares), tuple[Attempt, ...]()
+    for share in shares:
+        is_last = share == shares[-1]
+        done = repeat(
+            spec,
+            spec.repetitions,
+            measure,
+            watch,
+            partial(_send_stream, spec, share),
+            enough=None if is_last else partial(_is_rate_too_high, spec.repetitions),
+        )
+        attempts += done.attempts
+        if is_last or not _is_rate_too_high(spec.repetitions, done.repetitions):
+            break
+    return TimingResult(spec, done.repetitions, attempts, share)
+
+
+def _is_rate_too_high(repetitions: int, done: Sequence[TimingRepetition]) -> bool:
+    """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
+    carried = [r.valid for r in done if not r.disturbed]
+    return carried[:1] == [False] or 2 * carried.count(False) > repetitions
+
+
+def _send_stream(spec: TimingSpec, share: float, trials: TrialRunner) -> TimingRepetition:
+    step = "" if share == 1 else f"at{100 * share:.0f}percent"
+    trial = spec.conditions.make_trial(
+        spec.benchmark, spec.rate_fps * share, spec.duration_s, delays=spec.request
+    )
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
-        verdict = at.assess(trial, result)
+        verdict = spec.conditions.assess(trial, result)
         fault = _find_timing_fault(trial, result) if verdict.valid else None
         if fault is None:
             return verdict
         return replace(verdict, passed=False, valid=False, reasons=(fault,))
 
-    each = {
-        number: TrialRunner(at, spec.key_prefix, measure, watch, number, spec.repetitions)
-        for number in range(1, spec.repetitions + 1)
-    }
-    shares = (1.0, *spec.shares)
-    share, done = shares[0], list[TimingRepetition]()
-    for share in shares:
-        rate_fps = spec.rate_fps * share
-        step = "" if share == 1 else f"at{100 * share:.0f}percent"
-        done, carried = [], list[bool]()
-        for number, attempts in each.items():
-            trial = at.make_trial(spec.benchmark, rate_fps, spec.duration_s, delays=spec.request)
-            outcome = attempts.run(trial, step, assess=assess)
-            done.append(_repetition(spec, number, tuple(attempts.all), outcome.result))
-            if not outcome.result.is_disturbed:
-                carried.append(outcome.verdict.valid)
-            if share != shares[-1] and _is_rate_too_high(carried, spec.repetitions):
-                break
-        else:
-            break
-    attempts = tuple(attempt for repetition in done for attempt in repetition.attempts)
-    return TimingResult(spec, tuple(done), attempts, share)
-
-
-def _is_rate_too_high(carried: Sequence[bool], repetitions: int) -> bool:
-    """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
-    return carried[:1] == [False] or 2 * carried.count(False) > repetitions
+    outcome = trials.run(trial, step, assess=assess)
+    figures = _compute_figures(spec, outcome.result) if outcome.verdict.valid else ({}, {})
+    disturbed = outcome.result.is_disturbed
+    return TimingRepetition(trials.number, *figures, outcome.verdict.valid, disturbed)
 
 
 def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
@@ -180,11 +186,9 @@ def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
     return None
 
 
-def _repetition(
-    spec: TimingSpec, number: int, attempts: tuple[Attempt, ...], result: TrialResult
-) -> TimingRepetition:
-    if not attempts[-1].verdict.valid:
-        return TimingRepetition(number, {}, {}, attempts, False)
+def _compute_figures(
+    spec: TimingSpec, result: TrialResult
+) -> tuple[dict[str, DelayFigures], dict[str, dict[str, DelayFigures]]]:
     directions: dict[str, DelayFigures] = {}
     classes: dict[str, dict[str, DelayFigures]] = {}
     for way in list_directions(spec.conditions.mode):
@@ -206,7 +210,7 @@ def _repetition(
             share=share,
             of_load=counted.timed_of == "load",
         )
-    return TimingRepetition(number, directions, classes, attempts, True)
+    return directions, classes
 
 
 def _make_figures(benchmark: str, part: Distribution, expected: int) -> DelayFigures:

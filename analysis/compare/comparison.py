@@ -11,10 +11,9 @@ from typing import Any
 
 from v6t.analysis.compare.effect import Effect, factor, shift
 from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, number_of, sheet, text_columns
+from v6t.analysis.sheet import Column, Sheet, marked, number_of, sheet, text_columns
 from v6t.analysis.statistics import finite
 
 SCHEMA = "v6t-comparison/1"
@@ -25,15 +24,12 @@ class Line:
     """One quantity of one point in two runs.
 
     Attributes:
-        run: name of the second run.
-        benchmark, octets, direction: the point.
-        what, unit: the quantity.
         first, second: medians; None where undefined.
         kind: ``factor`` (second over first) or ``difference`` (second minus first).
         effect: None where there is nothing to estimate.
         verdict: ``no difference``, ``more``, ``less`` or ``undecided``.
         words: the verdict as a sentence.
-        improved: whether the second is better; None where that cannot be said.
+        improved: whether the second is better; None where that is unknown.
         unlike: conditions in which the two differ; only with ``--anyway``.
         limited: of each, whether the tester or the medium is the limit.
     """
@@ -57,11 +53,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs beside a first one.
+    """Runs compared with the first one.
 
     Attributes:
-        runs: names, the first one first.
-        lines: what could be compared.
         left_out: points that were not compared, and why.
         unlike: conditions in which whole runs differ, by name of the run.
     """
@@ -72,7 +66,7 @@ class Comparison:
     unlike: dict[str, tuple[str, ...]]
 
     def to_json(self) -> dict[str, Any]:
-        """As ``schema/comparison-1.json`` describes."""
+        """Return the comparison as ``schema/comparison-1.json`` describes."""
         return {
             "schema": SCHEMA,
             "runs": list(self.runs),
@@ -85,12 +79,7 @@ class Comparison:
 def compare(
     first: RunData, others: Sequence[RunData], presentations: Presentations, *, anyway: bool = False
 ) -> Comparison:
-    """Compare runs with a first one.
-
-    Args:
-        presentations: they know what of a record can be compared.
-        anyway: compare what differs in its conditions too, and say so.
-    """
+    """Compare runs with a first one; ``anyway``: also where their conditions differ."""
     lines: list[Line] = []
     left_out: list[str] = []
     unlike: dict[str, tuple[str, ...]] = {}
@@ -128,7 +117,7 @@ def compare(
 
 
 def comparison_sheets(comparison: Comparison) -> list[Sheet]:
-    """One table for each run that is set against the first."""
+    """Make one table for each run that is compared with the first."""
     sheets = []
     for run in comparison.runs[1:]:
         rows = [_row(line) for line in comparison.lines if line.run == run]
@@ -228,22 +217,22 @@ def _verdict(
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
     if effect.coverage <= 0:
-        shown = _shown(kind, effect)
+        shown = _format_estimate(kind, effect)
         return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
     if a.limited and b.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
     if effect.low <= nothing <= effect.high:
         if kind == "factor":
-            most = _most(effect, nothing)
+            most = _compute_reach(effect, nothing)
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
-        most = _most(effect, nothing)
+        most = _compute_reach(effect, nothing)
         return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
     if not effect.sure:
         fewest = sorted({len(a.defined), len(b.defined)})
         return "undecided", (
             f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
-            f"{_shown(kind, effect)}, "
+            f"{_format_estimate(kind, effect)}, "
             f"but the interval covers {effect.coverage:.0%} only{held}"
         )
     more = effect.estimate > nothing
@@ -255,27 +244,26 @@ def _verdict(
     return ("more" if more else "less"), says + held
 
 
-def _shown(kind: str, effect: Effect) -> str:
+def _format_estimate(kind: str, effect: Effect) -> str:
     if kind != "factor":
         return f"{effect.estimate:+.4g}"
     times = f"{effect.estimate:.3g}"
     return f"{'1.00' if times == '1' else times} times"
 
 
-def _most(effect: Effect, nothing: float) -> float:
-    """How far from no difference at all the interval reaches; the searches' resolution is in it."""
+def _compute_reach(effect: Effect, nothing: float) -> float:
+    """Return the largest difference that the interval allows, with the resolution of the searches."""
     return max(effect.high - nothing, nothing - effect.low)
 
 
-def _unseen(lines: Sequence[Line]) -> str:
-    """How large a difference may be where none is shown; empty where that is in several units."""
+def _describe_unseen(lines: Sequence[Line]) -> str:
+    """Return the largest difference that may be unseen; empty where units differ."""
     alike = [line for line in lines if line.verdict == "no difference"]
-    bounds = [_most(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
+    bounds = [_compute_reach(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
     return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
 
 
 def _warn_few_repetitions(lines: Sequence[Line]) -> str:
-    """Return a warning that the repetitions are too few, or an empty string."""
     alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
     if not any(not effect.sure for effect in alike):
         return ""
@@ -289,9 +277,7 @@ def lead(comparison: Comparison) -> str:
         line.verdict if line.improved is None else "better" if line.improved else "worse"
         for line in comparison.lines
     )
-    none = (
-        f"no difference shown{_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
-    )
+    none = f"no difference shown{_describe_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
     words = {"worse": "worse", "better": "better", "no difference": none}
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     if counts["undecided"]:

@@ -18,10 +18,8 @@ class Effect:
     """A difference or a factor with its interval.
 
     Attributes:
-        estimate: how much the second is of (or above) the first.
         low, high: the interval, the resolution of both measurements included.
-        coverage: probability that the interval holds the true value; what was asked for, or less
-            where there are too few repetitions.
+        coverage: probability that the interval holds the true value.
     """
 
     estimate: float
@@ -38,13 +36,10 @@ class Effect:
 def factor(
     first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
 ) -> Effect | None:
-    """``second`` as a multiple of ``first``.
+    """Return ``second`` as a multiple of ``first``; None where a value is zero or there are none.
 
     Args:
-        resolution: by how much a true value may lie above a found one, in either run.
-
-    Returns:
-        None where a value is zero or there are none: then there is no factor.
+        resolution: by how much a true value may lie above a measured one, in either run.
     """
     first, second = first[:MOST], second[:MOST]
     if not first or not second or min(first) <= 0 or min(second) <= 0:
@@ -57,7 +52,7 @@ def factor(
 
 
 def shift(first: Sequence[float], second: Sequence[float]) -> Effect | None:
-    """How much ``second`` lies above ``first``, in their unit; None where there are no values."""
+    """Return how much ``second`` lies above ``first``; None where there are no values."""
     first, second = first[:MOST], second[:MOST]
     if not first or not second:
         return None

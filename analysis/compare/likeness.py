@@ -22,12 +22,7 @@ _IGNORED = frozenset({"seed"})
 
 @dataclass(frozen=True)
 class Unlike:
-    """A condition in which two runs differ.
-
-    Attributes:
-        what: the condition.
-        first, second: its values.
-    """
+    """A condition in which two runs differ."""
 
     what: str
     first: Any
@@ -39,12 +34,12 @@ class Unlike:
 
 
 def points(data: RunData) -> dict[Key, Record]:
-    """Measured records by what they are about."""
+    """Return the measured records by benchmark, frame sizes and direction."""
     return {(r.benchmark, r.sizes, r.direction): r for r in data.records if r.measured}
 
 
 def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
-    """Conditions of whole runs that differ: then nothing in them may be compared."""
+    """List conditions of whole runs that differ: then nothing in them can be compared."""
     pairs: list[tuple[str, Any, Any]] = [
         ("technology", first.config["plugin"], second.config["plugin"]),
         ("simulated", first.simulated, second.simulated),
@@ -57,7 +52,7 @@ def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
 
 
 def unlike_parameters(first: RunData, second: RunData) -> list[Unlike]:
-    """Parameters of the technology that differ, by name."""
+    """List parameters of the technology that differ, by name."""
     ours, theirs = _flat(first.params), _flat(second.params)
     return [
         Unlike(name, ours.get(name), theirs.get(name))
@@ -67,7 +62,7 @@ def unlike_parameters(first: RunData, second: RunData) -> list[Unlike]:
 
 
 def unlike_records(first: Record, second: Record) -> list[Unlike]:
-    """Conditions of two records that differ, titles and conventions included."""
+    """List conditions of two records that differ, titles and conventions included."""
     ours, theirs = first.to_json(), second.to_json()
     return [
         Unlike(name.replace("_", " "), ours.get(name), theirs.get(name))
@@ -77,7 +72,7 @@ def unlike_records(first: Record, second: Record) -> list[Unlike]:
 
 
 def missing(runs: Sequence[Mapping[Key, Record]]) -> list[Key]:
-    """Points that not every run has."""
+    """List the points that not every run has."""
     every = {key: None for run in runs for key in run}
     return [key for key in every if not all(key in run for run in runs)]
 

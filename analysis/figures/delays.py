@@ -13,11 +13,7 @@ _FAR = 5.0
 
 
 def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
-    """Histogram, and the share of frames that take longer, both on logarithmic scales.
-
-    Args:
-        delays: all repetitions together by direction; lost frames count as infinitely late.
-    """
+    """Draw the histogram and the share of later frames, lost ones included, on logarithmic scales."""
     with drawing(name):
         figure, (left, right) = axes(width=10.0, height=3.8, panels=2)
         low = min(d.values_ns[0] for d in delays.values() if d.values_ns) / 1000
@@ -25,10 +21,10 @@ def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
         edges = _edges(low, high, _bins(delays))
         for number, (way, distribution) in enumerate(delays.items()):
             shape = look(number)
-            counts = _binned(distribution, edges)
+            counts = _count_bins(distribution, edges)
             left.stairs([c or math.nan for c in counts], edges, color=shape.color,
                         linestyle=shape.dash, linewidth=1.4)  # fmt: skip
-            across, later = _later(distribution)
+            across, later = _compute_ccdf(distribution)
             right.step(across, later, where="post", color=shape.color, linestyle=shape.dash,
                        label=way)  # fmt: skip
         for at in (left, right):
@@ -50,7 +46,7 @@ def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
 
 
 def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
-    """How often each difference of consecutive delays occurs (IPDV)."""
+    """Draw how often each difference of consecutive delays occurs (IPDV)."""
     with drawing(name):
         figure, (at,) = axes(height=3.4)
         low = min(d.values_ns[0] for d in differences.values() if d.values_ns) / 1000
@@ -60,7 +56,7 @@ def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
         edges = [low + i * width for i in range(bins + 1)]
         for number, (way, distribution) in enumerate(differences.items()):
             shape = look(number)
-            counts = _binned(distribution, edges)
+            counts = _count_bins(distribution, edges)
             at.stairs([c or math.nan for c in counts], edges, color=shape.color,
                       linestyle=shape.dash, linewidth=1.4, label=way)  # fmt: skip
         at.set_ylim(bottom=0.8)
@@ -84,7 +80,7 @@ def _edges(low: float, high: float, bins: int) -> list[float]:
     return [low + i * width for i in range(bins + 1)]
 
 
-def _binned(distribution: Distribution, edges: list[float]) -> list[int]:
+def _count_bins(distribution: Distribution, edges: list[float]) -> list[int]:
     from bisect import bisect_right
 
     counts = [0] * (len(edges) - 1)
@@ -93,8 +89,7 @@ def _binned(distribution: Distribution, edges: list[float]) -> list[int]:
     return counts
 
 
-def _later(distribution: Distribution) -> tuple[list[float], list[float]]:
-    """Return delays [µs] and the share of all frames that takes longer than each, lost ones included."""
+def _compute_ccdf(distribution: Distribution) -> tuple[list[float], list[float]]:
     total = distribution.frames + distribution.lost
     left = total
     across, share = [], []

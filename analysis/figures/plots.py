@@ -44,7 +44,6 @@ class Curve:
 
     Attributes:
         label: in the legend; ``_`` for none.
-        x, y: of its points.
         bars: lengths below and above each point; None: no bars.
         style: arguments of matplotlib.
     """
@@ -57,12 +56,7 @@ class Curve:
 
 
 def summary_curve(number: int, label: str, points: Sequence[tuple[float, Summarized]]) -> Curve:
-    """Make the curve of medians with bars from P1 to P99.
-
-    Args:
-        number: of the curve in its plot, from 0; its look follows from that.
-        points: place of each summary; those that are undefined are left out.
-    """
+    """Make the curve of defined medians with bars from P1 to P99; ``number`` sets its look."""
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
     low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
     high = [max(0.0, (p99 or 0.0) - median) for _, median, _, p99 in known]
@@ -84,7 +78,7 @@ def errorbar_plot(
 
     Args:
         ticks: names of places on the axis of what varies; None: numbers.
-        linear: the axis of values begins at 0 even where it would be logarithmic.
+        linear: the axis of values is never logarithmic.
     """
     with drawing(name):
         figure, (at,) = axes()
@@ -119,11 +113,7 @@ def time_plot(
     whole: bool = True,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
-    """Draw values in the order in which they came.
-
-    Args:
-        levels: values with a line across the plot, with label and style.
-    """
+    """Draw values in their order; ``levels`` are lines across the plot, with label and style."""
     from matplotlib.ticker import MaxNLocator
 
     with drawing(name):

@@ -31,13 +31,7 @@ _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one serv
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a published number beside the run's.
-
-    Attributes:
-        name: of the condition.
-        published, here: both values in words.
-        alike: whether they agree; None where the run does not tell.
-    """
+    """One condition of a published number and of the run; ``alike`` is None where the run does not tell."""
 
     name: str
     published: str
@@ -50,11 +44,7 @@ class Condition:
 
 
 def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
-    """Every condition of an entry of ``published.json``.
-
-    Args:
-        facts: see :func:`v6t.analysis.published.library.facts_of`.
-    """
+    """List every condition of an entry of ``published.json``; ``facts``: see ``facts_of``."""
     all_conditions = []
     values = record.to_json()
     if facts["simulated"]:
@@ -119,7 +109,7 @@ def _tolerance(name: str, value: str, wanted: float, record: Json, facts: Json) 
     return Condition(name, value, f"{here:.4%} may be lost", abs(here - wanted) < 1e-9)
 
 
-def _accepted(value: Any, record: Json, facts: Json) -> Condition:
+def _judge_acceptance(value: Any, record: Json, facts: Json) -> Condition:
     if "tolerance_connections" in record:
         # no connection may be lost (ST-06)
         return Condition("acceptance", str(value), "100%", _share(value) == 1.0)
@@ -194,7 +184,7 @@ _JUDGES: Mapping[str, Callable[[Any, Json, Json], Condition]] = {
     "traffic": _traffic,
     "bmr": _rule,
     "ces": lambda v, r, f: _same("CEs", v, f["params"].get("ces")),
-    "acceptance": _accepted,
+    "acceptance": _judge_acceptance,
     "connections": lambda v, r, f: _connections(_million(v), r),
     "connections_million": lambda v, r, f: _connections(_million(v), r),
     "sports": lambda v, r, f: _port_range(v, "initiator_ports", f),

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from v6t.analysis.presentation import Presentations
+from v6t.analysis.presentation import Presentation, Presentations
 from v6t.analysis.published.conditions import Condition, conditions
 from v6t.analysis.record import Record
 from v6t.analysis.scaling import core_count
@@ -17,13 +17,13 @@ from v6t.analysis.scaling import core_count
 
 @dataclass(frozen=True)
 class Reference:
-    """A published number that is about the same thing as a record.
+    """A published number about the same thing as a record.
 
     Attributes:
         entry: the record of ``published.json``.
-        measured: the run's value in the published unit and convention; None if undefined.
-        direction: of the run's value.
-        conditions: what the paper states, and what follows from the test setup.
+        measured: value of the run in the published unit and convention; None if undefined.
+        direction: of that value.
+        conditions: those that the paper states, and those that follow from the test setup.
     """
 
     entry: Mapping[str, Any]
@@ -66,14 +66,14 @@ _CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
 
 @cache
 def library() -> Mapping[str, Any]:
-    """``published.json`` as it is."""
+    """Read ``published.json``."""
     text = files("v6t.analysis").joinpath("data/published.json").read_text(encoding="utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
 
 
 def sources() -> Mapping[str, str]:
-    """Full references of the papers by their short names."""
+    """Return the full references of the papers by their short names."""
     seeds: Mapping[str, str] = library()["seeds"]
     return seeds
 
@@ -81,11 +81,7 @@ def sources() -> Mapping[str, str]:
 def facts_of(
     config: Mapping[str, Any], params: Mapping[str, Any], *, simulated: bool
 ) -> dict[str, Any]:
-    """Collect the facts that are compared with published conditions.
-
-    Args:
-        config: ``config.json``.
-    """
+    """Collect the facts of a run that are compared with published conditions."""
     return {
         "plugin": config["plugin"],
         "params": params,
@@ -94,7 +90,7 @@ def facts_of(
         "modifier": config.get("modifier"),
         "device": config["dut"]["driver"],
         "cores": _cores(config["dut"].get("options", {})),
-        "apart": _apart(config["dut"].get("options", {}).get("parts", {})),
+        "apart": _has_two_servers(config["dut"].get("options", {}).get("parts", {})),
     }
 
 
@@ -105,8 +101,8 @@ def measured_there(entry: Mapping[str, Any], testbed: str) -> bool:
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
 
 
-def _apart(parts: Mapping[str, Any]) -> bool | None:
-    """Whether the two functions of a customer's edge have a server each; None: nothing tells."""
+def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
+    """Return whether the two functions of a customer edge have a server each; None: unknown."""
     servers = [
         (parts.get(name, {}).get("options", {}).get("ssh") or {}).get("host")
         for name in ("napt", "ce")
@@ -115,11 +111,7 @@ def _apart(parts: Mapping[str, Any]) -> bool | None:
 
 
 def _cores(options: Mapping[str, Any]) -> int | None:
-    """Active cores of a device; of several in a row, those of the provider's edge.
-
-    The papers leave the customer's edge all of its cores and vary those of PLAT or BR (Lencse and
-    Bazsó 2024, section 3.2.3, limitation 4). A run's file names the parts in no order.
-    """
+    """Return active cores; in a chain those of the provider edge (Lencse and Bazsó 2024, section 3.2.3)."""
     own = core_count(options.get("cores")) or core_count(options.get("workers"))
     parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
     edge = {_cores(part.get("options", {})) for n, part in parts.items() if n not in _CUSTOMERS}
@@ -128,9 +120,9 @@ def _cores(options: Mapping[str, Any]) -> int | None:
 
 
 def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], device: str) -> bool:
-    """Whether a paper's technology is what a plugin measures with these parameters.
+    """Check that a paper's technology is what a plugin measures with these parameters.
 
-    Numbers of a tester whose ports are joined are those of no device, and of nothing else.
+    Results of joined tester ports belong to no device.
     """
     known = library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
@@ -147,20 +139,14 @@ def references(
     *,
     paper: str | None = None,
 ) -> list[Reference]:
-    """Find published numbers for the technology, benchmark, direction and frame size of a record.
-
-    Args:
-        record: of ``results.json``.
-        facts: see :func:`facts_of`.
-        presentations: they know which metrics of the papers a benchmark measures.
-    """
+    """Find published numbers for the technology, benchmark, direction and frame size of a record."""
     comparable: list[Reference] = []
-    metrics = presentations.of(record).metrics if record.measured else {}
-    for entry in library()["records"] if metrics else ():
+    presentation = presentations.of(record)
+    for entry in library()["records"] if record.measured and presentation.metrics else ():
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
         if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
-        placed = _placed(entry, record, metrics)
+        placed = _find_value(entry, record, presentation)
         if placed is None:
             continue
         met = conditions(entry, record, facts)
@@ -169,22 +155,33 @@ def references(
     return comparable
 
 
-def _placed(
-    entry: Mapping[str, Any], record: Record, metrics: Mapping[str, str]
+def _find_value(
+    entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
-    """Return the record's value in the entry's convention and its direction, or None without a value."""
-    metric = str(entry["metric"])
+    metric, stated = str(entry["metric"]), str(entry["conditions"].get("direction", ""))
     way = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
     metric = metric.removesuffix(f" {way}")
     if "per_frame_timeout_ms" in entry["conditions"]:
         metric += " with timeout"
-    figure = metrics.get(metric)
-    if figure is None:
+    name = presentation.metrics.get(metric)
+    if name is None or record.direction not in (
+        "connections",
+        "bidirectional" if way else _mode(stated),
+    ):
         return None
-    stated = str(entry["conditions"].get("direction", ""))
-    return record.find_published_value(
-        figure, way, _mode(stated), is_aggregate="sum" in f"{stated} {entry.get('rate_convention')}"
-    )
+    name = f"{name} {way}".rstrip()
+    result = next((r for r in presentation.results(record) if r.name == name), None)
+    if result is None or result.summary is None:
+        return None
+    median = result.summary.median
+    if way:
+        return median, f"{way}, both"
+    if record.direction == "connections":
+        return median, "phase 1"
+    if "sum" in f"{stated} {entry.get('rate_convention')}":
+        directions = 2 if record.direction == "bidirectional" else 1
+        return median and directions * median, "sum of both directions"
+    return median, record.direction
 
 
 def _mode(stated: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import Percentiles, Presentations, Result
 from v6t.analysis.published.library import facts_of, library, measured_there, references, sources
 from v6t.analysis.record import FPS, Record
@@ -14,7 +13,7 @@ from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, 
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.means import mean_pairs, mean_sheets
 from v6t.analysis.report.run import folded_if_long, reproduction
-from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
+from v6t.analysis.sheet import Column, Sheet, marked, sheet, text_columns
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
@@ -157,7 +156,7 @@ _BAD = ("failed", "translation incorrect")
 
 
 def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
-    """One table per unit: what varies, the point, median, P1, P99."""
+    """Make one table per unit: what varies, the point, median, P1, P99."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in OF_POINTS))
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:

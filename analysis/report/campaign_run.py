@@ -16,11 +16,9 @@ class CampaignRun:
     """One run of a campaign.
 
     Attributes:
-        directory, experiment, testbed: where it belongs.
         axes: what varies, by setting.
         status: ``complete``, ``running``, ``translation incorrect``, ``failed`` or ``waiting``.
-        failure: why it failed, if it did.
-        data: what was measured; None before its first trial.
+        data: None before its first trial.
     """
 
     directory: str
@@ -38,7 +36,7 @@ class CampaignRun:
 
     @property
     def values(self) -> str:
-        """``"ces 1000, frame_sizes 104"``."""
+        """The values of its axes: ``"ces 1000, frame_sizes 104"``."""
         return ", ".join(f"{axis_name(k)} {shown(v)}" for k, v in self.axes.items())
 
 
@@ -52,7 +50,7 @@ def run_name(directory: str) -> str:
 
 
 def axis_name(axis: str) -> str:
-    """``"params.ces"`` as ``"ces"``: an axis in few words."""
+    """Shorten the name of an axis: ``"params.ces"`` is ``"ces"``."""
     return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
 
 

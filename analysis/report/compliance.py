@@ -21,7 +21,7 @@ _MODES = ("bidirectional", "forward", "reverse")
 
 
 def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
-    """Every clause that concerns the benchmarks of this run."""
+    """List every clause that concerns the benchmarks of this run."""
     done = {r.benchmark for r in data.records} or set(data.config["benchmarks"])
     all_clauses = list(_general(data))
     for presentation in presentations.known.values():
@@ -101,13 +101,12 @@ def _general(data: RunData) -> Iterator[Clause]:
 
 
 def _streams(trial: RunTrial) -> bool:
-    """Whether it was more than phase 1, and phase 1 did not fail (RFC 9693)."""
+    """Return whether it was more than phase 1, and phase 1 did not fail (RFC 9693)."""
     purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
     return bool(trial.result.directions) and purpose == "prepare"
 
 
 def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
-    """Describe what was done to the device in trials with a stream; nothing without a modifier."""
     beside = [t.result.modifier for t in streams if t.result.modifier]
     if not beside:
         return
@@ -125,7 +124,7 @@ def _learned(data: RunData, trials: Sequence[RunTrial]) -> int:
 
 
 def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:
-    """Share of the frames that were to be translated [%]; None where the classes do not tell."""
+    """Return the share of frames to translate [%]; None where the classes do not tell."""
     frames = Counter[str]()
     for trial in trials:
         for way in trial.result.directions.values():
@@ -168,7 +167,7 @@ def _neighbours(data: RunData) -> tuple[str, bool | None]:
 
 
 def _compared(data: RunData, record: Record) -> int | None:
-    """Frames compared in the trials of a record; None where it has none with streams."""
+    """Count the compared frames of a record; None where no trial had a stream."""
     trials = data.counted([record])
     counts = [c.checked for t in trials for c in t.result.directions.values()]
     return sum(counts) if counts else None

@@ -2,23 +2,263 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
 
 from v6t.analysis.blocks import Block, Collapsible, Drawing, Figures, Items, Text
-from v6t.analysis.figures.courses import Panel, Row, course_figure
-from v6t.analysis.hiccups import due_by_slot, hiccups
+from v6t.analysis.figures.canvas import BLUE, GREY, ORANGE, VERMILLION
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
+from v6t.trials.result import DirectionResult
+from v6t.trials.timeline import Timeline
+
+WIDTH, LEFT, RIGHT = 760, 14, 60
+ACROSS = WIDTH - LEFT - RIGHT
+"""Room for a trial's time."""
+TALL, LINE = 58, 4
+"""Heights of a panel of lines and of a trial's row of the map."""
+LEVELS = ((0.0, "#fbe3d3"), (0.01, "#f3b58f"), (0.1, "#d55e00"), (0.5, "#7a3600"))
+"""Shares of lost frames, and the colour of a slot that lost more than that."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One direction of one trial.
+
+    Attributes:
+        slot_s, sending_s: length of a slot, and of the trial while it sends [s].
+        received: share of the even rate that arrived in each slot.
+        lost: share of what was due in each slot that was lost.
+        load: of a device's busiest core, by the end of each second after the first frame [%].
+    """
+
+    title: str
+    slot_s: float
+    sending_s: float
+    received: Sequence[float]
+    lost: Sequence[float]
+    load: Mapping[str, Sequence[tuple[float, float]]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A trial in the map: its lost share by slot, and whether the tester faltered in it."""
+
+    lost: Sequence[float]
+    invalid: bool
+
+
+def course_figure(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
+    """Draw panels of single trials one below the other, then the map of all trials."""
+    shapes = []
+    for number, panel in enumerate(panels):
+        shapes += _draw_panel(panel, 18 + number * (TALL + 38))
+    top = len(panels) * (TALL + 38) + 4
+    if rows:
+        shapes += _map(rows, top + 18)
+        top += 18 + len(rows) * LINE + 20
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:g}" '
+        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif" font-size="12" '
+        f'fill="#1a1a1a">{"".join(shapes)}</svg>'
+    )
+
+
+def _map(rows: Sequence[Row], top: float) -> list[str]:
+    height = len(rows) * LINE
+    shapes = [
+        _text(
+            LEFT, top - 5, f"all {len(rows)} trials, one below the other: slots that lost frames"
+        ),
+        f'<rect x="{LEFT}" y="{top:g}" width="{ACROSS}" height="{height}" fill="#fafafa" '
+        'stroke="#cccccc"/>',
+    ]
+    paths: dict[str, list[str]] = {}
+    for number, row in enumerate(rows):
+        y = f"{top + number * LINE + 2:g}"
+        slots = max(1, len(row.lost))
+        at = 0
+        levels = [next((c for least, c in LEVELS[::-1] if share > least), "") for share in row.lost]
+        for colour, run in groupby(levels):
+            length = len(list(run))
+            if colour:
+                begin, wide = (round(ACROSS * n / slots) for n in (at, length))
+                paths.setdefault(colour, []).append(f"M{LEFT + begin} {y}h{max(1, wide)}")
+            at += length
+        if row.invalid:
+            paths.setdefault(ORANGE, []).append(f"M2 {y}h8")
+    shapes += [
+        f'<path d="{"".join(lines)}" stroke="{colour}" stroke-width="{LINE - 1}"/>'
+        for colour, lines in paths.items()
+    ]
+    shapes.append(_text(LEFT, top + height + 14, "first frame"))
+    shapes.append(_text(WIDTH - RIGHT, top + height + 14, "end of sending", "end"))
+    return shapes
+
+
+def _draw_panel(panel: Panel, top: int) -> list[str]:
+    slots = max(1, round(panel.sending_s / panel.slot_s))
+    step = ACROSS / slots
+    bottom = top + TALL
+    highest = max(1.1, *panel.received, 0.0)
+
+    def down(share: float) -> float:
+        return bottom - TALL * share / highest
+
+    full = round(down(1.0), 1)
+    shapes = [
+        _text(LEFT, top - 5, panel.title),
+        f'<path d="M{LEFT} {full}h{ACROSS}" stroke="#cccccc"/>',
+        f'<path d="M{LEFT} {full}V{bottom}h{ACROSS}" fill="none" stroke="#777777"/>',
+        _text(WIDTH - RIGHT + 4, full + 4, "100 %"),
+        _text(LEFT, bottom + 13, "0 s"),
+        _text(WIDTH - RIGHT, bottom + 13, f"{panel.sending_s:g} s", "end"),
+    ]
+    bars = "".join(
+        f"M{LEFT + (slot + 0.5) * step:.4g} {bottom}V{down(min(1.0, share)):.4g}"
+        for slot, share in enumerate(panel.lost[:slots])
+        if share
+    )
+    if bars:
+        shapes.append(f'<path d="{bars}" stroke="{VERMILLION}" stroke-width="{step * 0.7:.3g}"/>')
+    points = _bends(
+        [
+            (f"{LEFT + (slot + 0.5) * step:.4g}", f"{down(share):.4g}")
+            for slot, share in enumerate(panel.received[:slots])
+        ]
+    )
+    if points:
+        shapes.append(
+            f'<path d="M{"L".join(points)}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
+        )
+    for load in panel.load.values():
+        busy = _bends(
+            [
+                (
+                    f"{LEFT + ACROSS * min(1.0, at / panel.sending_s):.4g}",
+                    f"{down(share / 100):.4g}",
+                )
+                for at, share in load
+            ]
+        )
+        shapes.append(
+            f'<path d="M{"L".join(busy)}" fill="none" stroke="{GREY}" stroke-width="1.2" '
+            'stroke-dasharray="4 3"/>'
+        )
+    return shapes
+
+
+def _bends(points: Sequence[tuple[str, str]]) -> list[str]:
+    last = len(points) - 1
+    return [
+        f"{across} {down}"
+        for n, (across, down) in enumerate(points)
+        if n in (0, last) or not points[n - 1][1] == down == points[n + 1][1]
+    ]
+
+
+def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+SHORT = 0.1
+"""A hiccup takes at most this share of a trial's slots ..."""
+MOST = 0.8
+"""... has at least this share of its losses ..."""
+DEEP = 0.05
+"""... and loses at least this share of what was due in its worst slot."""
+FEWEST_SLOTS = 10
+"""With fewer slots nothing can be said to be short."""
+
+
+@dataclass(frozen=True)
+class Hiccup:
+    """Losses in one stretch of one direction of a trial.
+
+    Attributes:
+        at_s: when the stretch began, after the first frame [s].
+        elsewhere: frames lost in the rest of the trial.
+    """
+
+    trial: RunTrial
+    way: str
+    at_s: float
+    length_s: float
+    lost: int
+    elsewhere: int
+
+    def __str__(self) -> str:
+        rest = f"{self.elsewhere:,}" if self.elsewhere else "none"
+        return (
+            f"{self.trial.key}, {self.way}: {self.lost:,} frames were lost within "
+            f"{self.length_s:.3g} s, {self.at_s:.3g} s after the first frame, and {rest} in the "
+            "rest of the trial"
+        )
+
+
+def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
+    """List the hiccups of valid trials, the deepest first; none where the device was reset or overloaded."""
+    spans = []
+    for trial in trials:
+        if trial.asked.get("event") or trial.asked.get("then"):
+            continue
+        for way, counted in trial.result.directions.items():
+            if counted.timeline is not None:
+                one = _hiccup(trial, way, counted, counted.timeline)
+                if one is not None:
+                    spans.append(one)
+    return sorted(spans, key=lambda h: -h.lost)
+
+
+def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Timeline) -> list[float]:
+    """Return the frames due in each slot of a trial while it sends."""
+    rate = float(trial.asked["rate_fps"])
+    first, whole = float(trial.asked["duration_s"]), trial.sending_s
+    then = (trial.asked.get("then") or {"rate_fps": rate})["rate_fps"]
+    slots = max(1, round(whole / course.slot_s))
+    due = [rate if slot * course.slot_s < first - 1e-9 else then for slot in range(slots)]
+    share = counted.count_frames("required") / (sum(due) or 1)
+    return [n * share for n in due]
+
+
+def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timeline) -> Hiccup | None:
+    lost = sum(course.lost)
+    due = due_by_slot(trial, counted, course)
+    if not lost or len(due) < FEWEST_SLOTS:
+        return None
+    first, last = _stretch(course.lost, MOST * lost)
+    inside = sum(course.lost[first : last + 1])
+    deepest = max(n / d for n, d in zip(course.lost, due, strict=False) if d)
+    if last - first + 1 > max(1, SHORT * len(due)) or deepest < DEEP:
+        return None
+    return Hiccup(
+        trial, way, first * course.slot_s, (last - first + 1) * course.slot_s, inside, lost - inside
+    )
+
+
+def _stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
+    best = (0, len(lost) - 1)
+    first, within = 0, 0
+    for last, count in enumerate(lost):
+        within += count
+        while within - lost[first] >= wanted and first < last:
+            within -= lost[first]
+            first += 1
+        if within >= wanted and last - first < best[1] - best[0]:
+            best = (first, last)
+    return best
+
 
 MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5
 """Trials of a point in its map, panels beside it, and hiccups of a benchmark that are told."""
 
 
 def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
-    """Draw what the trials of a benchmark show over their time, one figure for each test point.
+    """Draw the trials of a benchmark over time, one figure for each test point.
 
-    Not one for each trial: a run has thousands. All are lines of the map; those in which something
-    happened, and the last valid one, are drawn in full.
+    All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
     """
     courses = [(r, list(data.of(r)), data.counted([r])) for r in records]
     courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_course, trials))]
@@ -40,7 +280,7 @@ def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Ite
 
 
 def has_course(trial: RunTrial) -> bool:
-    """Whether the tester told what happened when."""
+    """Return whether the tester told what happened when."""
     return any(counted.timeline is not None for counted in trial.result.directions.values())
 
 

@@ -41,7 +41,7 @@ def curves(
     *,
     figures: bool,
 ) -> list[Block]:
-    """Tables and figures of everything in an experiment that forms a curve.
+    """Make tables and figures of everything in an experiment that forms a curve.
 
     Args:
         every: all runs of the campaign; native traffic alone may be a run of ``ipv6-router``.
@@ -77,7 +77,6 @@ def _others(run: CampaignRun, *without: str) -> list[str]:
 
 
 def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -> Iterator[Block]:
-    """Scale-up over a number (SC-01 to SC-03, SC-07); nothing where the axis is none."""
     values = [_number(axis, r.axes.get(axis)) for r in runs]
     if axis in OF_POINTS or None in values or len(set(values)) < 2:
         return
@@ -106,7 +105,6 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
 
 
 def _number(axis: str, value: Any) -> float | None:
-    """Return the number on an axis: a value, or how many cores a list of them names."""
     if axis.rpartition(".")[2] in CORES:
         return core_count(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -159,7 +157,6 @@ def _overlays(
 def _mixture(
     axis: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], name: str, figures: bool
 ) -> Iterator[Block]:
-    """Mixtures of translated and native frames beside two models (MIX-02)."""
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for run in runs:
         for record in run.records:
@@ -216,7 +213,6 @@ def _mixture_sheet(
 def _scaling_plot(
     lines: Mapping[str, Mapping[Any, RateRecord]], axis: str, unit: str, name: str, of_cores: bool
 ) -> str:
-    """Draw rates over what varies, a line for each point (SC-01 to SC-03), and many times one core's."""
     values = sorted({x for line in lines.values() for x in line})
     curves = []
     for number, (label, line) in enumerate(lines.items()):
@@ -240,7 +236,6 @@ def _scaling_plot(
 def _mixture_plot(
     measured: Sequence[tuple[float, float]], translated: float, native: float, name: str
 ) -> str:
-    """Draw rates of mixtures beside both models (MIX-02)."""
     shares = [i / 50 for i in range(51)]
     curves = []
     for model, dash, color, label in (

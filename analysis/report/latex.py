@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
 from v6t.analysis.blocks import Collapsible, Document, Drawing
-from v6t.analysis.marks import footnotes
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.report.render import environment
 from v6t.analysis.report.verdict import title_of
 from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import footnotes
 
 CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
 PLOT = re.compile(r'<svg id="([^"]+)-figure"')

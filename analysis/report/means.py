@@ -53,7 +53,7 @@ def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
 
 
 def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
-    """Entries of the paper, each with the mean over the frame sizes of the run that is like it."""
+    """Yield entries of the paper, each with the mean over the frame sizes of the run that is like it."""
     for entry in library()["records"]:
         metric = str(entry["metric"]).partition(" (")[0]
         if "mean" not in entry or metric not in DIFFERING:
@@ -71,11 +71,9 @@ def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
 
 
 def _kbps(records: Sequence[Record]) -> list[float]:
-    """Return the rates of IPv4 frames forwarded at the highest load [kbit/s per direction]."""
     forwarded = ((r.forwarded_at_full_load_fps, r.frame_sizes.ipv4) for r in records)
     return [fps * octets * 8 / 1000 for fps, octets in forwarded if fps is not None]
 
 
 def _delays(records: Sequence[Record]) -> list[float]:
-    """Return the typical round-trip times [ms], by frame size."""
     return [r.round_trip_ms for r in records if r.round_trip_ms is not None]

@@ -39,11 +39,7 @@ def to_html(document: Document) -> str:
 
 
 def to_markdown(document: Document, place: Callable[[Drawing], str] = lambda drawing: "") -> str:
-    """Write a document as Markdown.
-
-    Args:
-        place: gives the name of a figure's file beside it; empty: there is none.
-    """
+    """Write a document as Markdown; ``place`` names the file of a figure, or returns an empty string."""
     template = _environment().get_template("page.md")
     return template.render(document=document, place=place).rstrip() + "\n"
 
@@ -86,7 +82,6 @@ def _fence(text: str) -> str:
 
 
 def _side_by_side(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
-    """Yield blocks in groups: figures that follow one another stand side by side."""
     for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
         group = list(some)
         yield drawn and len(group) > 1, group

@@ -20,7 +20,7 @@ from v6t.analysis.blocks import (
     Section,
     Text,
 )
-from v6t.analysis.marks import footnotes
+from v6t.analysis.csv_rows import list_trial_rows
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import Reference, facts_of, references, sources
 from v6t.analysis.record import Record
@@ -30,9 +30,8 @@ from v6t.analysis.report.setup import setting
 from v6t.analysis.report.trust import trust
 from v6t.analysis.report.verdict import title_of, verdict
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, number_of, sheet, text_columns
+from v6t.analysis.sheet import Column, Sheet, count, footnotes, number_of, sheet, text_columns
 from v6t.analysis.terms import legend
-from v6t.analysis.trial_rows import list_trial_rows
 from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
 
 MOST_FIGURES = 40
@@ -58,8 +57,8 @@ def build(
     """Build the document.
 
     Args:
-        paper: short name of a paper whose tables stand beside the run's, with all differences.
-        most_figures: figures at most; None: all of them, 0: none is drawn.
+        paper: short name of a paper whose tables stand beside the results, with all differences.
+        most_figures: None: any number; 0: none is drawn.
     """
     label = str(data.results.get("label") or "")
     # the sketch of the set-up is one of them
@@ -130,7 +129,6 @@ def _short(data: RunData, presentations: Presentations, figures: Figures) -> Ite
 def _cards(
     records: Sequence[Record], presentations: Presentations
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the numbers one would advertise: those of the smallest frames (TP-08)."""
     measured = [r for r in records if r.measured]
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
@@ -178,7 +176,7 @@ def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Se
     for presentation, measured in presentations.measured(data.records):
         drawn = list(figures.take(presentation.traces(data, measured)))
         if drawn:
-            blocks.append(Collapsible(f"{presentation.title}: {len(drawn)} figures", drawn))
+            blocks.append(Collapsible(f"{measured[0].title}: {len(drawn)} figures", drawn))
     words = "Every trial of each search in order, and the rate of every repetition."
     return Section("How the rates were found", "traces", [Text(words), *blocks] if blocks else [])
 
@@ -235,7 +233,7 @@ def _published(data: RunData, presentations: Presentations, paper: str | None) -
 
 
 def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
-    """Measured beside published, a table for each published one, with everything that differs."""
+    """Make a table of measured beside published results for each published one, with all differences."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for record, ref in pairs:
         show = count if ref.unit in ("fps", "cps") else _figure

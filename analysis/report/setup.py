@@ -2,16 +2,165 @@
 
 from __future__ import annotations
 
+import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
-from v6t.analysis.blocks import Block, Collapsible, Columns, Facts
-from v6t.analysis.report.device import LISTED, as_applied
-from v6t.analysis.report.sketch import sketch, turned, versions
+from v6t.analysis.blocks import Block, Collapsible, Columns, Drawing, Facts, Listing
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
 from v6t.trials.trial import format_mix
+
+LISTED = {"facts": "before the first change", "while_measured": "while it was measured"}
+"""Texts that a device printed, and when."""
+
+
+def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
+    """Yield the commands in their order, and what the device printed; one click away."""
+    commands: Sequence[str] = device.get("commands", ())
+    if commands:
+        text = "\n".join(line for command in commands for line in command_lines(command))
+        summary = f"{name}: configuration as it was applied, {len(commands)} commands"
+        yield Collapsible(summary, [Listing(text)], brief=True)
+    for key, when in LISTED.items():
+        parts: Mapping[str, str] = device.get(key) or {}
+        texts = [part for part in parts.items() if part[1].strip()]
+        if texts:
+            text = "\n\n".join(
+                "\n  ".join([f"{what}:", *_lines(text.strip())]) for what, text in texts
+            )
+            yield Collapsible(f"{name}: what it said {when}", [Listing(text)])
+
+
+def command_lines(command: str) -> list[str]:
+    """Write a command as one would type it, with its standard input below it."""
+    line, fed, text = command.partition(" <<< ")
+    if not fed:
+        return [command]
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        return [command]
+    if not isinstance(value, str):
+        return [command]
+    return [f"{line} <<'END'", *value.splitlines(), "END"]
+
+
+def _lines(text: str) -> list[str]:
+    if text[:1] in "[{":
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return text.splitlines()
+        entries = document if isinstance(document, list) else [document]
+        return [json.dumps(entry) for entry in entries] or [text]
+    return text.splitlines()
+
+
+WIDTH, HEIGHT, BOX = 760, 150, 150
+_INK, _BLUE = "#1a1a1a", "#0072B2"
+
+
+def sketch(data: RunData) -> Drawing:
+    """Draw tester, device and tester again, from left to right."""
+    left, right = versions(data)
+    middle = f"IPv{data.setup['middle_version']}" if data.setup else ""
+    parts = _parts(data)
+    tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
+    ports = ("right", "left") if turned(data) else ("left", "right")
+    boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
+    step = (WIDTH - BOX) / (len(boxes) - 1)
+    width = min(BOX, step - 60)
+    shapes = [
+        _box(i * step + (BOX - width) / 2, width, *words, device=0 < i < len(boxes) - 1)
+        for i, words in enumerate(boxes)
+    ]
+    edge = BOX / 2 + width / 2
+    for i in range(len(boxes) - 1):
+        word = left if i == 0 else right if i == len(boxes) - 2 else middle
+        shapes.append(_link(i * step + edge, (i + 1) * step + BOX / 2 - width / 2, word))
+    words = [
+        f"{side} link{name}: {word}, {_few(octets)}"
+        for side, name, word, octets in zip(
+            ports, _names(data), (left, right), _octets(data), strict=True
+        )
+        if octets
+    ]
+    says = "; ".join([f"Test setup: {tester} tester on both sides of the {device} device", *words])
+    says += "."
+    text = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif">{"".join(shapes)}</svg>'
+    )
+    return Drawing(text, says, says)
+
+
+def versions(data: RunData) -> tuple[str, str]:
+    """Return the IP versions of the left and right link; empty where unknown."""
+    if not data.setup:
+        return "", ""
+    left, right = data.setup["ip_versions"]
+    return f"IPv{left}", f"IPv{right}"
+
+
+def turned(data: RunData) -> bool:
+    """Return whether the technology's left side was at the tester's right port (ST-01)."""
+    return bool(data.config.get("initiator") == "right")
+
+
+def _names(data: RunData) -> tuple[str, str]:
+    left, right = data.setup.get("sides", ("left", "right"))
+    return ("", "") if (left, right) == ("left", "right") else (f" ({left})", f" ({right})")
+
+
+def _octets(data: RunData) -> tuple[list[int], list[int]]:
+    sent = data.setup.get("octets", {})
+    measured = sorted({r.frame_sizes.ipv6 for r in data.records})
+    pairs = [sent[str(size)] for size in measured if str(size) in sent]
+    return [left for left, _ in pairs], [right for _, right in pairs]
+
+
+def _parts(data: RunData) -> list[tuple[str, str]]:
+    devices = data.setup.get("devices", ())
+    if len(devices) < 2:
+        return [("Device under test", data.config["dut"]["driver"])]
+    return [(device["name"], device["what"]) for device in devices]
+
+
+def _few(values: Sequence[int]) -> str:
+    shown = ", ".join(map(str, values[:3]))
+    return f"{shown} ... {values[-1]} octets" if len(values) > 4 else f"{_all(values)} octets"
+
+
+def _all(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _box(x: float, width: float, title: str, below: str, *, device: bool) -> str:
+    fill, stroke = ("#e8f1f8", _BLUE) if device else ("#f4f6f8", "#777777")
+    middle = x + width / 2
+    return (
+        f'<rect x="{x:.0f}" y="35" width="{width:.0f}" height="80" rx="6" fill="{fill}" '
+        f'stroke="{stroke}" stroke-width="2"/>'
+        f'<text x="{middle:.0f}" y="70" text-anchor="middle" font-size="14" font-weight="600" '
+        f'fill="{_INK}">{escape(title)}</text>'
+        f'<text x="{middle:.0f}" y="92" text-anchor="middle" font-size="12" '
+        f'fill="{_INK}">{escape(below)}</text>'
+    )
+
+
+def _link(x: float, end: float, word: str) -> str:
+    middle = (x + end) / 2
+    return (
+        f'<path d="M{x + 3:.0f} 68H{end - 3:.0f}M{end - 10:.0f} 63L{end - 3:.0f} 68L'
+        f"{end - 10:.0f} 73M{end - 3:.0f} 84H{x + 3:.0f}M{x + 10:.0f} 79L{x + 3:.0f} 84L"
+        f'{x + 10:.0f} 89" fill="none" stroke="{_INK}" stroke-width="1.5"/>'
+        f'<text x="{middle:.0f}" y="58" text-anchor="middle" font-size="12" '
+        f'fill="{_INK}">{escape(word)}</text>'
+    )
+
 
 TALL = 12
 """Facts beyond this number stand in two columns."""
@@ -19,7 +168,7 @@ _PORTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 
 
 def setting(data: RunData, figures: bool) -> Iterator[Block]:
-    """Technology, traffic, tester, device, and the machine v6t ran on."""
+    """Yield technology, traffic, tester, device, and the machine v6t ran on."""
     c, m = data.config, data.manifest
     if figures:
         yield sketch(data)
@@ -75,7 +224,6 @@ def _measured(data: RunData) -> Iterator[tuple[str, str]]:
 
 
 def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
-    """Describe what RFC 2544 section 26.1 calls protocol and data stream format (TP-08)."""
     c = data.config
     left, right = versions(data)
     sizes = "with FCS" if left and left == right else "IPv6, with FCS"
@@ -125,7 +273,7 @@ def _plain(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Nested values as names with dots and texts."""
+    """Yield nested values as dotted names and texts."""
     for key, value in values.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value:

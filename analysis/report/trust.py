@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def trust(data: RunData) -> list[Block]:
-    """Build what speaks for and against the numbers."""
+    """Build the blocks for and against the numbers."""
     blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
@@ -31,10 +31,10 @@ def trust(data: RunData) -> list[Block]:
                 "warning",
             )
         )
-        blocks.append(_invalid(invalid))
+        blocks.append(_make_invalid_sheet(invalid))
     else:
         blocks.append(Text(f"All {trials} trials are valid: the tester did its part.", "good"))
-    headroom = _headroom(data)
+    headroom = _make_headroom_sheet(data)
     if headroom.rows:
         blocks.append(headroom)
     checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
@@ -70,13 +70,13 @@ def trust(data: RunData) -> list[Block]:
     control = sum(c.control for t in data.trials for c in t.result.directions.values())
     if control:
         blocks.append(Text(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}."))
-    health = _health(data)
+    health = _make_health_sheet(data)
     if health.rows:
         blocks.append(health)
-    return [*blocks, *_limits(data)]
+    return [*blocks, *_list_limits(data)]
 
 
-def _invalid(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
+def _make_invalid_sheet(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
     # reasons that differ in their numbers only are one; the first stands for all
     alike: dict[tuple[str, ...], list[str]] = {}
     for record, trial in pairs:
@@ -89,7 +89,7 @@ def _invalid(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
     return sheet("Invalid trials", names, rows)
 
 
-def _headroom(data: RunData) -> Sheet:
+def _make_headroom_sheet(data: RunData) -> Sheet:
     rows = []
     for record in data.records:
         if not isinstance(record, RateRecord) or record.unit != FPS or not record.tester_ceiling:
@@ -119,7 +119,7 @@ def _headroom(data: RunData) -> Sheet:
     return sheet("Headroom of the tester, per direction", names, rows)
 
 
-def _health(data: RunData) -> Sheet:
+def _make_health_sheet(data: RunData) -> Sheet:
     by_name: dict[str, list[float]] = {}
     for trial in data.trials:
         for name, value in _numbers("", trial.result.tester):
@@ -144,12 +144,11 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
             yield from _numbers(f"{name} {key}".strip(), inner)
 
 
-def _limits(data: RunData) -> Iterator[Block]:
-    """Describe what the device was short of at the rates found, as its driver saw it (BN-01)."""
+def _list_limits(data: RunData) -> Iterator[Block]:
     evidence = list(_evidence(data))
     if evidence:
         yield Items(evidence)
-    counts = _counts(data)
+    counts = _make_counts_sheet(data)
     if counts.rows:
         yield Collapsible(counts.title, [counts])
     if data.bottleneck:
@@ -187,8 +186,7 @@ def _limits(data: RunData) -> Iterator[Block]:
         )
 
 
-def _counts(data: RunData) -> Sheet:
-    """Describe what a driven device counted over each benchmark: a line for each figure."""
+def _make_counts_sheet(data: RunData) -> Sheet:
     rows = []
     for entry in data.results.get("device", ()):
         where = (str(_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
@@ -204,7 +202,6 @@ def _counts(data: RunData) -> Sheet:
 
 
 def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:
-    """Describe what a device said of itself before, during and after: a line for each figure."""
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
     when = {s: dict(_numbers("", told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from v6t.analysis.blocks import Block, Text
-from v6t.analysis.marks import LIMITED, marked
 from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, count, number_of, sheet, text_columns
+from v6t.analysis.sheet import LIMITED, SIZES, count, marked, number_of, sheet, text_columns
 from v6t.base.ethernet import GAP_OCTETS, max_frame_rate_fps
 
 

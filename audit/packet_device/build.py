@@ -5,16 +5,8 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Network
 from typing import TYPE_CHECKING
 
+from v6t.audit.packet_device import nat, relays, translator
 from v6t.audit.packet_device.device import PacketDevice, RoutingDevice
-from v6t.audit.packet_device.nat import AftrDevice, Nat64Device, NatDevice
-from v6t.audit.packet_device.relays import (
-    MapTCustomerEdge,
-    MapTRelayDevice,
-    SixInFourDevice,
-    TunnelCustomerEdge,
-    TunnelRelay,
-)
-from v6t.audit.packet_device.translator import PrefixDevice, StatelessTranslatingDevice
 from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
 
@@ -34,24 +26,24 @@ def build_device(technology: Technology) -> PacketDevice:
 def _find_kind(view: views.AuditView) -> type[PacketDevice] | None:
     match view:
         case views.Nat(prefix=IPv6Network()):
-            return Nat64Device
+            return nat.Nat64Device
         case views.Nat(aftr=IPv6Address()):
-            return AftrDevice
+            return nat.AftrDevice
         case views.SharedAddressRelay(dmr=IPv6Network()):
-            return MapTRelayDevice
+            return relays.MapTRelayDevice
         case views.CustomerEdge(dmr=IPv6Network()):
-            return MapTCustomerEdge
+            return relays.MapTCustomerEdge
         case views.Translator(table=None):
             return None
     return _KINDS[type(view)]
 
 
 _KINDS: dict[type, type[PacketDevice]] = {
-    views.Nat: NatDevice,
-    views.SharedAddressRelay: TunnelRelay,
-    views.CustomerEdge: TunnelCustomerEdge,
-    views.Translator: StatelessTranslatingDevice,
-    views.PrefixTranslator: PrefixDevice,
-    views.TunnelEnd: SixInFourDevice,
+    views.Nat: nat.NatDevice,
+    views.SharedAddressRelay: relays.TunnelRelay,
+    views.CustomerEdge: relays.TunnelCustomerEdge,
+    views.Translator: translator.StatelessTranslatingDevice,
+    views.PrefixTranslator: translator.PrefixDevice,
+    views.TunnelEnd: relays.SixInFourDevice,
     views.Router: RoutingDevice,
 }

@@ -5,12 +5,14 @@ Nothing here shares arithmetic with the reference translation, which computes wi
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
 from typing import TypeVar
 
+from v6t.audit.ip_packet import Drop
 from v6t.plugins.audit_views import Address, AddressTable, SharedAddressRelay, Softwire
 from v6t.plugins.map_rules import MapRule
 from v6t.plugins.ports import PortSet
@@ -62,10 +64,9 @@ class TableMap:
     def to_ipv6(self, ipv4: Address) -> IPv6Address | None:
         if eam := self.find_explicit(ipv4):
             return ipv6_from(prefix_bits(eam[1]) + bits_of(ipv4)[eam[0].prefixlen :])
-        if self.prefix is None:
-            return None
-        bits = prefix_bits(self.prefix) + bits_of(ipv4)
-        return ipv6_from(bits[:64] + "0" * 8 + bits[64:] if len(bits) < 128 else bits)
+        bits = prefix_bits(self.prefix) + bits_of(ipv4) if self.prefix else ""
+        bits = bits[:64] + "0" * 8 + bits[64:] if len(bits) < 128 else bits
+        return ipv6_from(bits) if self.prefix else None
 
     def to_ipv4(self, ipv6: Address) -> IPv4Address | None:
         bits = bits_of(ipv6)
@@ -75,6 +76,19 @@ class TableMap:
             return None
         length = self.prefix.prefixlen
         return ipv4_from(bits[length:64] + bits[72:] if length < 96 else bits[length:])
+
+
+def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
+    """Return an address behind another prefix with the same one's complement sum (RFC 6296, section 3.5)."""
+    bits = prefix_bits(new) + bits_of(address)[new.prefixlen :]
+    before = struct.unpack("!8H", address.packed)
+    after = [int(bits[at : at + 16], 2) for at in range(0, 128, 16)]
+    is_short = max(old.prefixlen, new.prefixlen) <= 48
+    adjustable = [3] if is_short else [n for n in range(4, 8) if before[n] != 0xFFFF]
+    if not adjustable:
+        raise Drop
+    after[adjustable[0]] = (after[adjustable[0]] + sum(before) - sum(after)) % 0xFFFF
+    return IPv6Address(struct.pack("!8H", *after))
 
 
 def find_psid(port: int, offset: int, length: int) -> str | None:
@@ -95,10 +109,7 @@ def has_port(share: PortSet | Softwire, port: int | None) -> bool:
 
 @dataclass(frozen=True)
 class MapDomain:
-    """One MAP rule as bits; none of the rule's methods is used.
-
-    ``embeds_host``: the identifier contains the host's whole address (RFC 7599, erratum 5225).
-    """
+    """One MAP rule as bits; ``embeds_host``: identifiers have whole addresses (RFC 7599, erratum 5225)."""
 
     rule: MapRule
     embeds_host: bool = False
@@ -142,8 +153,8 @@ class AddressSharing:
         self.domains = [MapDomain(rule, embeds_host=not view.tunnels) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
-        prefixes = [(d.rule.ipv4_prefix, d.rule.ipv4_prefix) for d in self.domains]
-        longest = find_longest(ipv4, prefixes)
+        prefixes = [d.rule.ipv4_prefix for d in self.domains]
+        longest = find_longest(ipv4, zip(prefixes, prefixes, strict=True))
         return [d for d in self.domains if d.rule.ipv4_prefix == longest]
 
     def rows_for(self, ipv4: Address) -> Sequence[Softwire]:

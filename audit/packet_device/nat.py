@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from scapy.layers.inet import TCP
 from v6t.audit import ip_packet as ip
-from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
+from v6t.audit.ip_packet import Drop, Endpoint, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
@@ -30,20 +30,13 @@ Translated: TypeAlias = tuple[SideName, IPPacket, Address | None]
 """A packet that leaves a NAT, and the host that it is for on the left link."""
 
 
-class NatEndpoint(NamedTuple):
-    """An address and a port or identifier."""
-
-    address: Address
-    port: int
-
-
 class SessionKey(NamedTuple):
     """A host with an inside endpoint, perhaps one that other hosts have too, and its server."""
 
     protocol: int
     host: Address
-    inside: NatEndpoint
-    server: NatEndpoint
+    inside: Endpoint
+    server: Endpoint
 
 
 @dataclass
@@ -52,11 +45,11 @@ class NatMapping:
 
     protocol: int
     host: Address
-    inside: NatEndpoint
-    public: NatEndpoint
+    inside: Endpoint
+    public: Endpoint
     lifetime_s: float
     used_s: float
-    servers: set[NatEndpoint] = field(default_factory=set)
+    servers: set[Endpoint] = field(default_factory=set)
     syn_sides: set[str] = field(default_factory=set)
     next_sequence: int = 0
 
@@ -75,17 +68,14 @@ class MappingDevice(PacketDevice):
         self.mappings = []
 
     def process(self, side: SideName, packet: IPPacket) -> list[Sent]:
-        """Remove the mappings that have been idle for their lifetime; then forward a packet."""
         self.mappings = [m for m in self.mappings if self.now_s - m.used_s <= m.lifetime_s]
         return super().process(side, packet)
 
     def find_inside(self, session: SessionKey) -> NatMapping | None:
-        """Return the mapping of an inside endpoint: the same for all servers."""
-        matches = (m for m in self.mappings if (m.protocol, m.host, m.inside) == session[:3])
-        return next(matches, None)
+        key = session[:3]
+        return next((m for m in self.mappings if (m.protocol, m.host, m.inside) == key), None)
 
-    def find_public(self, proto: int, public: NatEndpoint) -> NatMapping:
-        """Return the mapping of a public endpoint, or raise Drop."""
+    def find_public(self, proto: int, public: Endpoint) -> NatMapping:
         for mapping in self.mappings:
             if (mapping.protocol, mapping.public) == (proto, public):
                 return mapping
@@ -93,14 +83,13 @@ class MappingDevice(PacketDevice):
 
     def create(self, session: SessionKey) -> NatMapping:
         limit, address = self.view.session_limit, self.choose_address(session.host)
-        is_full = limit and len(self.mappings) >= limit
-        number = None if is_full else self.choose_port(session, address)
+        has_room = not limit or len(self.mappings) < limit
+        number = self.choose_port(session, address) if has_room else None
         if number is None:
             return self.handle_exhaustion(session)
         lifetime_s = self.initial_lifetime_s(session.protocol)
-        mapping = NatMapping(
-            *session[:3], NatEndpoint(address, number), lifetime_s, used_s=self.now_s
-        )
+        public = Endpoint(address, number)
+        mapping = NatMapping(*session[:3], public, lifetime_s, used_s=self.now_s)
         self.mappings.append(mapping)
         return mapping
 
@@ -109,7 +98,6 @@ class MappingDevice(PacketDevice):
         raise Drop(HOST_UNREACHABLE[session.inside.address.version])
 
     def host_number(self, host: Address) -> int:
-        """Return a number for each host, in order of appearance."""
         if host not in self.hosts:
             self.hosts.append(host)
         return self.hosts.index(host)
@@ -119,7 +107,6 @@ class MappingDevice(PacketDevice):
         return self.pool[self.host_number(host) % len(self.pool)]
 
     def port_range(self, host: Address) -> tuple[int, int]:
-        """Return the lowest and highest public port of a host."""
         low, high = self.view.public
         if not self.view.port_block:
             return low, high
@@ -127,7 +114,6 @@ class MappingDevice(PacketDevice):
         return low, low + self.view.port_block - 1
 
     def used_ports(self, session: SessionKey, address: Address) -> set[int]:
-        """Return the ports of a public address that other mappings have."""
         key = (session.protocol, address)
         return {m.public.port for m in self.mappings if (m.protocol, m.public.address) == key}
 
@@ -141,11 +127,8 @@ class MappingDevice(PacketDevice):
         return next((number for number in candidates if number not in used), None)
 
     def initial_lifetime_s(self, proto: int) -> float:
-        """Return how long a new mapping may be idle."""
-        if proto == ip.UDP17:
-            return self.view.udp_timeout_s or UDP_S
-        is_tcp = proto == ip.TCP6
-        return float(self.view.tcp_transitory_s if is_tcp else self.view.icmp_timeout_s)
+        other_s = {ip.UDP17: self.view.udp_timeout_s or UDP_S, ip.TCP6: self.view.tcp_transitory_s}
+        return float(other_s.get(proto, self.view.icmp_timeout_s))
 
     def use(self, mapping: NatMapping, packet: IPPacket, side: SideName) -> None:
         """Restart the timer of a mapping; follow TCP (RFC 5382, REQ-5; RFC 7857, section 2)."""
@@ -176,9 +159,8 @@ class MappingDevice(PacketDevice):
         mapping.servers.add(session.server)
         self.use(mapping, packet, "left")
         translated = ip.replace_endpoint(packet, mapping.public, is_source=True)
-        if packet.dst in self.pool:  # hairpinning (RFC 4787, REQ-9)
-            return self.send_in(translated)
-        return [("right", translated, None)]
+        is_hairpin = packet.dst in self.pool  # RFC 4787, REQ-9
+        return self.send_in(translated) if is_hairpin else [("right", translated, None)]
 
     def send_error_out(self, packet: IPPacket, host: Address) -> list[Translated]:
         """Translate a host's ICMP error with the packet that it quotes (RFC 5508, REQ-5, REQ-7)."""
@@ -189,9 +171,8 @@ class MappingDevice(PacketDevice):
         about = ip.replace_endpoint(quoted, mapping.public, is_source=False)
         changed = replace(packet, src=mapping.public.address)
         changed = changed.with_message(packet.octets[:8] + bytes(about))
-        if packet.dst in self.pool:
-            return self.send_error_in(changed)
-        return [("right", changed, None)]
+        is_hairpin = packet.dst in self.pool
+        return self.send_error_in(changed) if is_hairpin else [("right", changed, None)]
 
     def send_in(self, packet: IPPacket) -> list[Translated]:
         """Translate a packet from outside, or a hairpinned one; filtering is endpoint-independent."""
@@ -217,7 +198,6 @@ class MappingDevice(PacketDevice):
         return [piece for packet in translated for piece in self.emit(*packet)]
 
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
-        """Send a translated packet; fragment it if it exceeds the MTU of its link."""
         mtu = self.mtu(side)
         if len(packet) > mtu and (packet.df or packet.version == 6):
             raise Drop(ip.too_big(packet.version, mtu))
@@ -237,12 +217,12 @@ def transport_of(packet: IPPacket) -> int:
     return ip.ICMP4 if packet.is_echo else packet.proto
 
 
-def endpoint(packet: IPPacket, *, is_source: bool) -> NatEndpoint:
+def endpoint(packet: IPPacket, *, is_source: bool) -> Endpoint:
     """Return the source or destination of a packet that has ports, or raise Drop."""
     number = ip.port(packet, is_source=is_source)
     if number is None:
         raise Drop
-    return NatEndpoint(packet.src if is_source else packet.dst, number)
+    return Endpoint(packet.src if is_source else packet.dst, number)
 
 
 class NatDevice(MappingDevice):
@@ -297,20 +277,18 @@ class AftrDevice(MappingDevice, TunnelDevice):
         inner = self.reassembly.add(self.decapsulate(packet), packet.src)
         try:
             tos = packet.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
-            return self.forward_inner(packet, self.decrement(replace(inner, tos=tos)))
+            translated = self.send_out(self.decrement(replace(inner, tos=tos)), packet.src)
+            return self.emit_all(translated)
         except Drop as drop:
             if drop.error is None or not inner.is_answerable:
                 raise Drop from None
             error = error_packet(self.addresses["right", 4], inner, drop.error)
             return self.emit("left", error, packet.src)
 
-    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        return self.emit_all(self.send_out(inner, outer.src))
-
     def emit(self, side: SideName, packet: IPPacket, host: Address | None) -> list[Sent]:
         if host is None:
             return super().emit(side, packet, host)
         return self.encapsulate(packet, self.view.aftr, host)
 
-    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         return self.emit_all(self.send_in(self.reassembly.add(self.decrement(packet))))

@@ -12,6 +12,7 @@ from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.audit.packets import opposite
 from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
 
 if TYPE_CHECKING:
@@ -32,38 +33,35 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
 
 
 class TunnelDevice(PacketDevice):
-    """Tunnels on one link, packets of the other IP version on both."""
+    """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it.
+
+    Attributes:
+        relays: addresses of the device where tunnels end.
+    """
 
     tunnel_side: SideName = "left"
     inner_version = 4
     relays: Collection[Address] = ()
-    """Addresses of the device where tunnels end."""
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        if packet.version == self.inner_version:
-            return self.enter_tunnel(side, packet)
-        if packet.dst not in self.relays:
-            return self.route(side, packet)
-        if side != self.tunnel_side:
+        is_inside = side == self.tunnel_side
+        if packet.version == self.inner_version and not is_inside:
+            return self.enter_tunnel(packet)
+        if packet.version != self.inner_version and packet.dst in self.relays and is_inside:
+            return self.forward_tunnel(self.reassembly.add(packet))
+        if packet.dst in self.relays or packet.version == self.inner_version == 4:
             raise Drop
-        return self.forward_tunnel(self.reassembly.add(packet))
+        return self.route(side, packet)
 
-    def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        """Send a packet that arrived without a tunnel: IPv4 comes from the right link only."""
-        if side == self.tunnel_side:
-            raise Drop
-        return self.forward_ipv4(packet)
+    @abstractmethod
+    def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
+        """Send a packet from the other link into a tunnel."""
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         """Drop a packet if its customer must not send it through its tunnel."""
 
-    @abstractmethod
-    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        """Send a packet that left a tunnel."""
-
-    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
-        """Send a packet from the right link into a tunnel."""
-        raise NotImplementedError
+    def forward_inner(self, inner: IPPacket) -> Iterable[Sent]:
+        return [(opposite(self.tunnel_side), inner)]
 
     def forward_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         """Decapsulate a packet (RFC 2473, section 3.3); no error reports an expired TTL."""
@@ -72,7 +70,7 @@ class TunnelDevice(PacketDevice):
         tos = inner.tos & 0xFC | decapsulated_ecn(inner.tos & 3, packet.tos & 3)
         if inner.ttl <= 1:
             raise Drop
-        return self.forward_inner(packet, self.decrement(replace(inner, tos=tos)))
+        return self.forward_inner(self.decrement(replace(inner, tos=tos)))
 
     def decapsulate(self, packet: IPPacket) -> IPPacket:
         """Return the packet in a tunnel packet; tunnel options are skipped."""
@@ -102,31 +100,26 @@ class TunnelRelay(TunnelDevice):
         self.reports_sources = view.softwires is not None  # RFC 7596, section 6.2
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
+        ends = self.sharing.find(inner.src, ip.port(inner, is_source=True))
+        is_own = ends == (outer.src, outer.dst)
         if inner.offset:  # a later fragment has no port
             is_own = self.sharing.has_share(inner.src, outer.src)
-        else:
-            ends = self.sharing.find(inner.src, ip.port(inner, is_source=True))
-            is_own = ends == (outer.src, outer.dst)
         if not is_own:
             raise Drop(WRONG_SOURCE if self.reports_sources else None)
 
-    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        """Send to the right link, or to another customer (hairpinning)."""
-        if not self.sharing.has_share(inner.dst):
-            return [("right", inner)]
-        return self.forward_to_customer(inner, None)
+    def forward_inner(self, inner: IPPacket) -> Iterable[Sent]:
+        is_hairpin = self.sharing.has_share(inner.dst)
+        return self.forward_to_customer(inner, None) if is_hairpin else super().forward_inner(inner)
 
-    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(self.decrement(packet))
         return self.forward_to_customer(whole, IcmpError(3, 1))
 
     def forward_to_customer(self, packet: IPPacket, error: IcmpError | None) -> Iterable[Sent]:
-        """Send a packet into the tunnel of its customer; send an error if no customer has it."""
-        ends = self.sharing.find(packet.dst, ip.port(packet, is_source=False))
+        ends = self.sharing.find(packet.dst, ip.port(packet))
         if ends is None:
             raise Drop(error, packet)
-        customer, relay = ends
-        return self.encapsulate(packet, relay, customer)
+        return self.encapsulate(packet, ends[1], ends[0])
 
 
 class TunnelCustomerEdge(TunnelDevice):
@@ -140,14 +133,11 @@ class TunnelCustomerEdge(TunnelDevice):
         return ipv4 in self.view.ipv4 and has_port(self.view.ports, number)
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
-        is_own = self.is_own(inner.dst, ip.port(inner, is_source=False))
+        is_own = self.is_own(inner.dst, ip.port(inner))
         if outer.src != self.view.relay or not is_own:
             raise Drop
 
-    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        return [("right", inner)]
-
-    def forward_ipv4(self, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         whole = self.reassembly.add(packet)
         if not self.is_own(whole.src, ip.port(whole, is_source=True)):
             raise Drop
@@ -164,7 +154,6 @@ class SixInFourDevice(TunnelDevice):
         self.tunnel_side, self.relays = view.side, (view.local,)
 
     def endpoint(self, inner: Address) -> Address | None:
-        """Return the other end of the tunnel for an inner address."""
         if self.view.endpoint is not None:
             return self.view.endpoint(inner)  # type: ignore[no-any-return]
         return self.view.remote if inner == self.view.inner[0] else None
@@ -173,13 +162,10 @@ class SixInFourDevice(TunnelDevice):
         if self.endpoint(inner.src) != outer.src:  # RFC 5969, section 12
             raise Drop
 
-    def forward_inner(self, outer: IPPacket, inner: IPPacket) -> Iterable[Sent]:
-        return [(self.view.far_side, inner)]
-
-    def enter_tunnel(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
+    def enter_tunnel(self, packet: IPPacket) -> Iterable[Sent]:
         remote = self.endpoint(packet.dst)
-        if remote is None or side == self.tunnel_side:
-            return self.route(side, packet)
+        if remote is None:
+            return self.route(self.view.far_side, packet)
         return self.encapsulate(self.decrement(packet), self.view.local, remote)
 
 
@@ -199,7 +185,7 @@ class MapTRelayDevice(TranslatingDevice):
             if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
             return TableMap.map_host(ce[1], packet.src, self.view.dmr)
-        ends = self.sharing.find(packet.dst, ip.port(packet, is_source=False))
+        ends = self.sharing.find(packet.dst, ip.port(packet))
         if ends is None:
             raise Drop(IcmpError(3, 13))
         return TableMap.map_host(packet.dst, ends[0], self.view.dmr)
@@ -235,26 +221,20 @@ class MapTCustomerEdge(TranslatingDevice):
         return self.find_host(destination) is not None
 
     def find_host(self, ipv6: Address) -> Address | None:
-        """Return the customer's host with a MAP address; None for addresses of other CEs."""
         ce = self.domain.read(ipv6) if ipv6 in self.domain.rule.ipv6_prefix else None
-        if ce is None or ce[0] not in self.view.ipv4 or int(ce[1] or "0", 2) != self.view.psid:
-            return None
-        return ce[0]
+        is_own = ce and ce[0] in self.view.ipv4 and int(ce[1] or "0", 2) == self.view.psid
+        return ce[0] if ce and is_own else None
 
     def map_for(self, packet: IPPacket) -> TableMap:
         edge, length = self.view, self.domain.rule.psid_len
-        if not has_port(edge.ports, ip.port(packet, is_source=packet.version == 4)):
+        from_ipv4 = packet.version == 4
+        if not has_port(edge.ports, ip.port(packet, is_source=from_ipv4)):
             raise Drop
-        if packet.version == 6:
-            host = self.find_host(packet.dst)
-            if host is None:
-                raise Drop
-            return TableMap.map_host(host, packet.dst, edge.dmr)
-        if packet.src not in edge.ipv4:
-            raise Drop(IcmpError(3, 13))
+        host = packet.src if from_ipv4 else self.find_host(packet.dst)
+        if host is None or host not in edge.ipv4:
+            raise Drop(IcmpError(3, 13) if from_ipv4 else None)
         psid = f"{edge.psid:0{length}b}" if length else ""
-        return TableMap.map_host(packet.src, self.domain.address(packet.src, psid), edge.dmr)
+        return TableMap.map_host(host, self.domain.address(host, psid), edge.dmr)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
-        """Return a whole packet; without shared ports, fragments are translated one by one."""
         return self.reassembly.add(packet) if self.view.ports.psid_len else packet

@@ -6,13 +6,14 @@ import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
-from v6t.audit.packet_device.maps import TableMap, bits_of, prefix_bits
+from v6t.audit.packet_device.maps import TableMap, translate_prefix
+from v6t.audit.packets import opposite
 from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
 INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)
-"""What follows the IPv6 header if an extension header is incomplete."""
+"""Next headers of IPv6 packets with an incomplete extension header."""
 DF_FROM_OCTETS = 1260
 """Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)."""
 PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)
@@ -65,8 +66,7 @@ class TranslatingDevice(PacketDevice):
     def __init__(self, intent: DeviceIntent, view: Any) -> None:
         super().__init__(intent, view)
         self.six_side: SideName = getattr(view, "six_side", "left")
-        self.four_side: SideName = "right" if self.six_side == "left" else "left"
-        self.lowest_ipv6_mtu = view.lowest_ipv6_mtu
+        self.four_side, self.lowest_ipv6_mtu = opposite(self.six_side), view.lowest_ipv6_mtu
         self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.six_side), self.mtu(self.four_side)
 
     @abstractmethod
@@ -78,7 +78,6 @@ class TranslatingDevice(PacketDevice):
         """Return whether an IPv6 destination stands for an IPv4 host."""
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
-        """Return the packet to translate: devices that need ports wait for whole packets."""
         return packet
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
@@ -98,7 +97,6 @@ class TranslatingDevice(PacketDevice):
         return self.emit_ipv6(packet, self.map_for(packet))
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
-        """Send the IPv4 packet for one that arrived; hairpinning devices override this."""
         return [(self.four_side, packet)]
 
     def emit_ipv6(self, packet: IPPacket, addresses: TableMap) -> list[Sent]:
@@ -135,13 +133,11 @@ class TranslatingDevice(PacketDevice):
         if not from_ipv4 and packet.proto in refused:
             raise Drop
         src, dst = (self.map_address(end, addresses) for end in (packet.src, packet.dst))
-        fields = packet.proto, packet.octets, packet.tos, packet.ttl
-        changed = IPPacket(src, dst, *fields, offset=packet.offset, more=packet.more)
-        changed.missing = packet.missing
+        kept = {"flow": 0, "options": (), "extensions": (), "df": False, "damaged": False}
+        changed = replace(packet, src=src, dst=dst, **kept)
+        changed.id = packet.id if is_fragment else None
         if not from_ipv4:
             changed.id = (packet.id or 0) & 0xFFFF
-        elif is_fragment:
-            changed.id = packet.id
         if packet.is_icmp:
             changed = self.translate_icmp(packet, changed, addresses, is_quoted=is_quoted)
         elif packet.proto in ip.PORT_PROTOCOLS:
@@ -152,8 +148,7 @@ class TranslatingDevice(PacketDevice):
 
     def map_address(self, address: Address, addresses: TableMap) -> Address:
         """Return a host's other address; the well-known prefix has global ones (RFC 6052, section 3.1)."""
-        to_other = addresses.to_ipv6 if address.version == 4 else addresses.to_ipv4
-        mapped = to_other(address)
+        mapped = (addresses.to_ipv6 if address.version == 4 else addresses.to_ipv4)(address)
         if mapped is not None:
             ipv4, ipv6 = sorted((address, mapped), key=lambda a: a.version)
             if ipv4.is_global or not self.checks_global or ipv6 not in WELL_KNOWN:
@@ -229,10 +224,10 @@ class StatelessTranslatingDevice(TranslatingDevice):
         table, prefix = self.table, self.table.prefix
         address = arrived.quoted_packet().src if arrived.is_error else arrived.dst
         is_behind = prefix and address in prefix and not table.find_explicit(address)
-        if not is_behind or not table.find_explicit(packet.dst):
-            return super().emit_ipv4(arrived, packet)
         host = table.to_ipv6(packet.dst)
-        addresses = TableMap.map_host(packet.dst, host, prefix)  # type: ignore[arg-type, union-attr]
+        if not is_behind or not host or not table.find_explicit(packet.dst):
+            return super().emit_ipv4(arrived, packet)
+        addresses = TableMap.map_host(packet.dst, host, prefix)
         return [(side, replace(p, ttl=p.ttl + 1)) for side, p in self.emit_ipv6(packet, addresses)]
 
 
@@ -245,30 +240,14 @@ class PrefixDevice(PacketDevice):
             packet = self.translate(packet, internal, external, end="src")
         if packet.dst not in external:
             return self.route(side, packet)
-        packet = self.translate(packet, external, internal, end="dst")
-        return [("left", self.decrement(packet))]
+        return [("left", self.decrement(self.translate(packet, external, internal, end="dst")))]
 
     def translate(
         self, packet: IPPacket, old: IPv6Network, new: IPv6Network, *, end: str
     ) -> IPPacket:
-        """Return a packet with another source or destination, also of the packet that an error quotes."""
         if packet.is_error:
             quoted, other = packet.quoted_packet(), "dst" if end == "src" else "src"
             if getattr(quoted, other) in old:
                 quoted = self.translate(quoted, old, new, end=other)
             packet = replace(packet, octets=packet.octets[:8] + bytes(quoted))
-        address = translate_prefix(getattr(packet, end), old, new)
-        return replace(packet, src=address) if end == "src" else replace(packet, dst=address)
-
-
-def translate_prefix(address: Address, old: IPv6Network, new: IPv6Network) -> IPv6Address:
-    """Return an address behind another prefix with the same one's complement sum (RFC 6296, section 3.5)."""
-    bits = prefix_bits(new) + bits_of(address)[new.prefixlen :]
-    before = struct.unpack("!8H", address.packed)
-    after = [int(bits[at : at + 16], 2) for at in range(0, 128, 16)]
-    is_short = max(old.prefixlen, new.prefixlen) <= 48
-    adjustable = [3] if is_short else [n for n in range(4, 8) if before[n] != 0xFFFF]
-    if not adjustable:
-        raise Drop
-    after[adjustable[0]] = (after[adjustable[0]] + sum(before) - sum(after)) % 0xFFFF
-    return IPv6Address(struct.pack("!8H", *after))
+        return replace(packet, **{end: translate_prefix(getattr(packet, end), old, new)})  # type: ignore[arg-type]

@@ -7,9 +7,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from v6t.analysis.marks import footnotes
 from v6t.analysis.report.verdict import verdict_sentences
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import footnotes, number_of
 from v6t.analysis.warnings import NOT_MEASURED, list_warnings
 from v6t.base.text import escape_controls
 from v6t.benchmarks.registry import presentations

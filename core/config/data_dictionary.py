@@ -93,10 +93,9 @@ def _make_field(file: str, name: str, text: str) -> DataField:
 
 def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the columns of each CSV file."""
-    from v6t.analysis.figure_rows import FIGURE_COLUMNS
+    from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
     from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
-    from v6t.analysis.trial_rows import TRIAL_COLUMNS
     from v6t.benchmarks import registry
     from v6t.benchmarks.common import ROW_HEAD
 

@@ -204,10 +204,11 @@ def _list_benchmarks() -> Iterator[Setting]:
 
 
 def _list_words() -> Iterator[Setting]:
-    from v6t.analysis.terms import COMMON, TERMS
+    from v6t.analysis.terms import terms
     from v6t.base.error_codes import ERROR_CODES
 
-    for term, meaning in {**TERMS, **COMMON}.items():
+    meanings = terms()
+    for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
         yield Setting(term, TERM, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
         yield Setting(code, "error code", "", meaning)

@@ -103,10 +103,8 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
 def _list_texts(
     path: Path, data: RunData, paper: str | None, most_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
-    from v6t.analysis.report.junit import to_junit
+    from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
     from v6t.analysis.report.latex import to_latex
-    from v6t.analysis.report.machine_readable import to_json
-    from v6t.analysis.report.openmetrics import to_openmetrics
     from v6t.analysis.report.render import to_html, to_markdown
     from v6t.analysis.report.run import build
     from v6t.benchmarks.registry import presentations

@@ -125,7 +125,7 @@ def _watch_point(
 ) -> list[dict[str, Any]]:
     """Return the entries of one point: one for each device, sampled one after the other."""
     from v6t.drivers.duts.bottleneck import combine_verdicts, judge_device
-    from v6t.drivers.duts.shape import compute_core_shares, summarize_samples
+    from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
     all_sizes = map(plugin.sizes_of, run.frame_sizes)

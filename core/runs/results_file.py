@@ -12,8 +12,8 @@ from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
+from v6t.analysis.csv_rows import list_trial_rows
 from v6t.analysis.record import RateRecord, Record
-from v6t.analysis.trial_rows import list_trial_rows
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.benchmarks import registry

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.analysis.figure_rows import list_figure_rows
+from v6t.analysis.csv_rows import list_figure_rows
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError

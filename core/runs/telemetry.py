@@ -12,7 +12,7 @@ from typing import Any
 from v6t.base.errors import V6tError
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher
-from v6t.drivers.duts.shape import compute_core_shares, is_polling, summarize_samples
+from v6t.drivers.duts.telemetry_summary import compute_core_shares, is_polling, summarize_samples
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial

@@ -1,4 +1,4 @@
-"""What limits a device at its highest rate, with the evidence (BN-02, BN-04)."""
+"""Find what limits a device at its highest rate, with the evidence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import Telemetry, compute_core_shares, summarize_samples
+from v6t.drivers.duts.telemetry_summary import Telemetry, compute_core_shares, summarize_samples
 
 BUSY_IDLE = 3.0
 """A core that is idle for less than this is busy throughout [%]."""
@@ -80,7 +80,7 @@ def judge_device(
 
 
 def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
-    """Return the verdict on several devices from left to right (BN-02); empty for a single one."""
+    """Return one verdict on several devices, given from left to right; empty for a single device."""
     if len(verdicts) < 2:
         return ""
     limits = {name: verdict.limited_by for name, verdict in verdicts.items()}
@@ -132,7 +132,7 @@ _Finding = tuple[str, str]
 
 
 class _Judge:
-    """The rules of a verdict, each with a kind of limit and a sentence; None: it does not hold."""
+    """Rules of a verdict; each returns a kind of limit and a sentence, or None if it does not apply."""
 
     def __init__(self, told: Telemetry, lost: int | None) -> None:
         self.told = told
@@ -143,17 +143,20 @@ class _Judge:
         )
         self.worst = _find_most_frequent(told.reasons) if told.drops else ""
         # losses for want of room have nothing to do with time
-        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in (Lost.ROOM, Lost.ENTRY)
+        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in (
+            LossReason.ROOM,
+            LossReason.ENTRY,
+        )
 
     def judge_table(self, at_least: float = 0.0) -> _Finding | None:
-        """Judge losses for want of room: most of all, or any where the table is full.
+        """Judge losses caused by a full table: at least half of all losses, or any if the table is full.
 
         Frames of connections that the device does not know follow from that, and are none of the others.
         """
         told = self.told
         is_full = told.table.get("full", 0.0) >= FULL_TABLE
-        unknown = told.lost(Lost.UNKNOWN)
-        short = told.lost(Lost.ROOM, Lost.ENTRY) | (unknown if is_full else {})
+        unknown = told.select_drops(LossReason.UNKNOWN)
+        short = told.select_drops(LossReason.ROOM, LossReason.ENTRY) | (unknown if is_full else {})
         if not short or sum(short.values()) < at_least:
             return None
         reason, problem = _find_most_frequent(short), "its table has no room for a connection more"
@@ -162,13 +165,13 @@ class _Judge:
             return "table", f"{problem}: {full}, and {reason} grew"
         if not self._is_most(sum(short.values()), sum(unknown.values())):
             return None
-        if told.lost_for[reason] == Lost.ENTRY:
+        if told.lost_for[reason] == LossReason.ENTRY:
             why = "no port was free for them, or two frames began one at once"
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
         return "table", f"{problem}, or no port: {reason} grew"
 
     def judge_rules(self) -> _Finding | None:
-        refused = self.told.lost(Lost.RULE, Lost.UNKNOWN)
+        refused = self.told.select_drops(LossReason.RULE, LossReason.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
         reason = _find_most_frequent(refused)
@@ -194,7 +197,7 @@ class _Judge:
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
 
     def judge_waiting(self) -> _Finding | None:
-        """Judge a device that lost frames while it waited for a core: queues overflow meanwhile."""
+        """Judge a device that lost frames while its busiest thread waited for a core."""
         if not self.worst or self.waited <= HELD_BACK or self.lacks_room:
             return None
         return "cpu", f"{self._waiting}; {self.worst} grew"
@@ -203,7 +206,7 @@ class _Judge:
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
-        if self.worst and self.told.lost_for[self.worst] == Lost.ALL:
+        if self.worst and self.told.lost_for[self.worst] == LossReason.ALL:
             problem = f"{self.worst} grew, and no reason that is read explains half of it"
             return "unknown", f"{room}; {problem}"
         if self.worst:
@@ -213,7 +216,7 @@ class _Judge:
     def judge_polling(self) -> _Finding | None:
         if not self.told.polls or self.node:
             return None
-        unfetched = self.told.lost(Lost.INGRESS)
+        unfetched = self.told.select_drops(LossReason.INGRESS)
         if 100 * sum(unfetched.values()) >= MOST * sum(self.told.reasons.values()) > 0:
             problem = "it polls, and frames came faster than it fetched them"
             return "cpu", f"{problem}: {_find_most_frequent(unfetched)} grew"

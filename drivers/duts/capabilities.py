@@ -1,4 +1,4 @@
-"""What a driver can do as a technology, found by asking the driver itself."""
+"""Capabilities of a driver for a technology, derived from the driver's own methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMERS = ("udp_timeout_s",)
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """Capabilities of a driver as a technology; ``settings`` are of the technology, ``options`` its own."""
+    """Capabilities of a driver for one technology; ``options`` are the driver's own."""
 
     versions: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class DriverCapabilities:
 
 
 def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
-    """Find what a driver can do as a technology; a device is not needed."""
+    """Find what a driver supports for a technology, without a device."""
     settings = tuple(name for name in SETTINGS if _can_configure(driver, intent, name))
     timers = tuple(name for name in settings if name in TIMERS)
     return DriverCapabilities(
@@ -57,7 +57,7 @@ def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
 
 
 def find_own_options(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the options of a driver that other drivers lack, or declare otherwise."""
+    """Return the options that a driver adds to, or declares differently from, the shared ones."""
     shared = {name for base in (DutOptions, LinuxOptions) for name in base.model_fields}
     declared = set() if model in (DutOptions, LinuxOptions) else model.__annotations__.keys()
     return tuple(name for name in model.model_fields if name not in shared or name in declared)

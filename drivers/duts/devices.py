@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def make_ssh_transport(ssh: SshOptions) -> Transport:
-    """Return the way to a device elsewhere, not open yet."""
+    """Return an unopened SSH transport to a device outside the lab."""
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
@@ -45,7 +45,7 @@ def make_session(
     rollback_command: str = "",
     reach: Reach = make_ssh_transport,
 ) -> DeviceSession | None:
-    """Make a session with a device elsewhere, not open yet; None: no driver configures it.
+    """Make an unopened session with a device outside the lab; None if no driver configures it.
 
     Args:
         record_dir: local directory for a copy of the undo record.

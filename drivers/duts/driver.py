@@ -1,4 +1,4 @@
-"""The contract of a device driver: what it knows of its device. It never runs anything."""
+"""The contract of a device driver, which describes commands and never runs them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,6 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
     from v6t.packets.direction import Direction
 
-__all__ = [
-    "DeviceTechnology",
-    "Driver",
-    "ParameterOverride",
-    "Reading",
-    "check_interfaces",
-    "require_root",
-]
-
 T = TypeVar("T")
 
 
@@ -50,7 +41,7 @@ class DeviceTechnology(Oracle, Protocol):
     def parts(self) -> Sequence[Any]: ...
 
 
-class PartOf(NamedTuple):
+class ChainMembership(NamedTuple):
     """A part of a chain: its name, and the names of its parameters in the chain's technology."""
 
     name: str
@@ -68,7 +59,7 @@ class PartOf(NamedTuple):
 
 
 class Driver(ABC):
-    """Driver of an implementation, or of several in a row. Instances hold options only."""
+    """Driver of one implementation or of a chain; instances hold options only."""
 
     name: ClassVar[str]
     noun: ClassVar[str] = "driver"
@@ -94,7 +85,7 @@ class Driver(ABC):
     session_type: ClassVar[type[Any] | None] = None
     """Class of its sessions; None: that of devices with a shell."""
     options: Any
-    part: PartOf | None = None
+    part: ChainMembership | None = None
     """The chain that it belongs to; None: it is the whole device."""
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -107,7 +98,7 @@ class Driver(ABC):
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
-        """The user's commands, which are run on this machine, by their effect on the device."""
+        """The user's commands by their effect on the device; they run on this machine."""
         return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
@@ -116,7 +107,7 @@ class Driver(ABC):
         return {}
 
     def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """Return how to log in to each machine that is configured; None: unknown."""
+        """Return the SSH options of each configured machine; None: unknown."""
         del intent
         return [self.options.ssh]
 
@@ -143,60 +134,60 @@ class Driver(ABC):
         return Facts(system=system, version=own.version or self.versions[-1], interfaces=interfaces)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """Return the reading of its number of sessions, ``sessions``; None: it has no state."""
+        """Return the reading that counts sessions as ``sessions``; None if the device is stateless."""
         return None
 
     def by_endpoint(self, intent: Intent) -> bool:
-        """Return whether a session is that of an inside endpoint, whatever its peer."""
+        """Return whether one session covers all peers of an inside address and port."""
         return False
 
     def table(self, intent: Intent) -> Reading | None:
-        """Return the reading of what limits its session table, by the device's own names."""
+        """Return the reading of the session table's limits, under the device's own names."""
         return None
 
     def timeout_s(self, intent: Intent) -> float | None:
-        """Return the lifetime of idle connections [s]; None: for ever, or unknown."""
+        """Return the lifetime of idle connections [s]; None: unlimited or unknown."""
         return None
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        """Return what to watch under load, by name."""
+        """Return the readings to watch under load, by name."""
         return {}
 
     @abstractmethod
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """Return the plan, after :meth:`refuse`."""
+        """Return the plan for an intent that :meth:`refuse` accepted."""
 
     def refuse(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
         """Refuse what this implementation cannot do (UsageError), or not in this state (DutError)."""
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return defaults for parameters of a technology whose own ones it cannot take."""
+        """Return defaults that replace those of a technology that this implementation does not support."""
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return what can be changed under traffic without an effect on it; None: nothing."""
+        """Return a change that does not affect test traffic, for use under load; None: not supported."""
         return None
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a route that no test packet takes and that updates move; None: none can be."""
+        """Return a route outside the test traffic that updates can move; None: not supported."""
         return None
 
     def find_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
-        """Return a BGP speaker and the route that it moves; None: it has no speaker."""
+        """Return a BGP speaker and the route that it moves; None: not supported."""
         return None
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Return filters of forwarded frames (RFC 2544, section 11.4); empty: it has none."""
+        """Return filters of forwarded frames (RFC 2544, section 11.4); empty: not supported."""
         return ()
 
     def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
-        """Return an SNMP agent, and the check that queries it; None: it has no agent."""
+        """Return the steps that start an SNMP agent and the check that queries it; None: not supported."""
         return None
 
     def plan(self, intent: Intent, facts: Facts) -> Plan:
-        """Plan for a device; raise UsageError or DutError as :meth:`refuse` does."""
+        """Make the complete plan for a device; raise UsageError or DutError as :meth:`refuse` does."""
         try:
             self.check_supported(intent, in_chain=self.part is not None)
             self.refuse(intent, facts)
@@ -243,14 +234,16 @@ class Driver(ABC):
             protocol = " by BGP" if required.bgp_speaker else ""
             problem = f"does not change routes under traffic{protocol}"
             update = self._require(change, problem, leave_out)
-            plan = replace(plan, steps=(*plan.steps, *steps, update.kept), route_update=update)
+            plan = replace(
+                plan, steps=(*plan.steps, *steps, update.removal_step), route_update=update
+            )
         if required.live_change:
             change = self._require(
                 self.find_live_change(intent, facts),
                 f"has nothing of {intent.technology} that it could change under traffic",
                 "leave reconfiguration out of --measure, or choose another driver",
             )
-            plan = replace(plan, steps=(*plan.steps, change.kept), live_change=change)
+            plan = replace(plan, steps=(*plan.steps, change.removal_step), live_change=change)
         return plan
 
     def _require(self, capability: T | None, problem: str, hint: str) -> T:
@@ -261,7 +254,7 @@ class Driver(ABC):
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
-        """Refuse a device that no version of this implementation can be, whatever its options."""
+        """Refuse an intent that no version of this implementation supports, with any options."""
         if not isinstance(intent.configuration, cls.accepts):
             raise cls.make_refusal(intent)
 
@@ -289,27 +282,27 @@ class Driver(ABC):
         return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
 
     def describe_flush(self, intent: Intent) -> str:
-        """Return the commands that empty its connections (ST-10)."""
+        """Return the commands that empty the connection table, for the report."""
         return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
-        """Return how its frames differ from the reference translation."""
+        """Return how the device's frames differ from the reference translation."""
         return ExpectProfile()
 
     def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """Return the oracle of its frames: the technology, as this implementation does it."""
+        """Return an oracle that expects this implementation's frames."""
         profile = self.profile(intent)
         return oracle if profile.plain else ProfiledOracle(oracle, profile)
 
     def further_hops(self, intent: Intent, direction: Direction) -> int:
-        """Return the hops that a packet takes in this device beyond those of the technology."""
+        """Return the hops that the device adds to those of the technology."""
         del direction
         return self.profile(intent).further_hops
 
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
-        """Return the driver's own kind of lab device; None: the usual one."""
+        """Return a lab device of the driver's own kind; None: the standard one."""
         return None
 
     def audited_device(
@@ -318,12 +311,12 @@ class Driver(ABC):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice | None:
-        """Return the device that an audit tests with single frames; None: that of the lab."""
+        """Return the device for an audit with single frames; None: the lab device."""
         return None
 
 
-class WithoutCommands(Driver):
-    """A driver without a device to be surveyed."""
+class DriverWithoutCommands(Driver):
+    """A driver that reads nothing from a device."""
 
     def survey(self) -> Mapping[str, str]:
         return {}

@@ -54,7 +54,7 @@ class ExpectProfile(HeaderPolicy):
 
 
 class FrameOracle(OracleDecorator):
-    """The base of oracles that change the frames of another one, which share headers and length."""
+    """Base of oracles that change groups of frames with equal headers and length."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         answer = self.oracle.expect(direction, frames)
@@ -78,7 +78,7 @@ class FrameOracle(OracleDecorator):
 
 
 class ProfiledOracle(FrameOracle):
-    """The reference translation of a technology as a certain implementation does it. Picklable."""
+    """The reference translation adjusted to one implementation. Picklable."""
 
     def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
         super().__init__(oracle)
@@ -133,7 +133,7 @@ class ProfiledOracle(FrameOracle):
 
 
 class ChainOracle(FrameOracle):
-    """The reference translation as a certain chain does it. Picklable.
+    """The reference translation adjusted to one chain. Picklable.
 
     Which part did what cannot be seen outside: header fields may have any value that one of them allows.
 

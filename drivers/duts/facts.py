@@ -1,4 +1,4 @@
-"""What a device is, read before anything is planned: one command, many sections."""
+"""Facts about a device, read in one command with many sections before planning."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Facts:
-    """A device before the first change."""
+    """State of a device before the first change."""
 
     system: str
     """Operating system and kernel."""
@@ -64,7 +64,7 @@ class Facts:
     programs: frozenset[str] = frozenset()
     sections: Mapping[str, str] = field(default_factory=dict)
 
-    def number(self, section: str) -> int | None:
+    def parse_number(self, section: str) -> int | None:
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 

@@ -58,7 +58,7 @@ _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(
 
 
 def make_survey_command(jumps: Sequence[str] = ()) -> str:
-    """Return a command that prints how the device reaches those who must not be cut off."""
+    """Return a command that prints the device's routes to hosts that must stay reachable."""
     return _LOOK + "".join(f"look jump {address}\n" for address in jumps)
 
 

@@ -1,4 +1,4 @@
-"""What a testbed file may say about a device; every driver adds its own."""
+"""Options of devices in a testbed file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Hook(StrictModel):
 
 
 class HookOptions(StrictModel):
-    """The user's commands, which are run on this machine, by their effect on the device."""
+    """The user's commands by their effect on the device; they run on this machine."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
     """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
@@ -47,7 +47,7 @@ class HookOptions(StrictModel):
 
 
 class DutOptions(HookOptions):
-    """Options every driver has."""
+    """Options of every driver."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
     """Shell commands that reset the device, for the reset benchmark: `{software-reset: ssh dut systemctl
@@ -113,7 +113,7 @@ class DutOptions(HookOptions):
 
 
 class LinuxOptions(DutOptions):
-    """Options of every Linux device; each is recorded and put back."""
+    """Options of every Linux device; each changed setting is restored."""
 
     offloads: Literal["off", "keep"] = "off"
     """GRO, LRO, GSO and TSO of both interfaces: they merge and split the frames measured."""

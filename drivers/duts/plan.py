@@ -1,4 +1,4 @@
-"""What is to be done to a device, as plain values: steps, checks and plans. Nothing runs here."""
+"""Steps, checks and plans as plain values."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class Check:
         return self.want.says
 
     def checker(self, output: str) -> str | None:
-        """Return what is wrong with the command's output, None if nothing."""
+        """Return the problem of the command's output; None if it is as wanted."""
         return self.want.checker(output)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the device: what it reads, what it wants to read, and how it sets and undoes that.
+    """One change of the device, with its read-back and its undo.
 
     ``read`` identifies the object of the step. Before the change it prints the state to restore, or
     nothing if the object does not exist; afterwards it must print what is wanted.
@@ -161,7 +161,7 @@ class Change:
     def command(self, action: Action) -> str:
         return str(getattr(self, action))
 
-    def wrong(self, action: Action, output: str) -> str | None:
+    def find_problem(self, action: Action, output: str) -> str | None:
         if action == "remove":
             return f"it is still there: {shorten(output)}" if output.strip() else None
         wanted = self.added if action == "add" else self.changed
@@ -172,15 +172,15 @@ class Change:
         return None
 
     @property
-    def kept(self) -> Step:
-        """The step of a plan that removes the object at the rollback, whatever happened."""
+    def removal_step(self) -> Step:
+        """The step that removes the object at every rollback."""
         why = f"{self.what} beside the traffic is added, changed and removed under it"
         return Step("true", why, read=self.look, undo=self.remove, existing=Existing.REFUSE)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a device needs, in order.
+    """All steps that configure a device, in order.
 
     Attributes:
         flush: actions that empty the device's state between trials; none: it has no state.
@@ -214,7 +214,7 @@ _AFTER = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
 
 
 def find_line(output: str, *phrases: str) -> str | None:
-    """Return the first line that holds every phrase as whole words, None if there is none.
+    """Return the first line that contains every phrase as whole words, or None.
 
     A phrase is one or more words; any white space separates them. ``id 1`` is not in ``id 10``,
     ``10.0.0.1`` not in ``10.0.0.1/24``, and ``UP`` is in ``<UP,LOWER_UP>``.

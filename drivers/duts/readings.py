@@ -1,4 +1,4 @@
-"""Figures that a device can be asked for, and parameters that it cannot take."""
+"""Readings of a device, and the meaning of their loss counters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 
-class Lost(str, Enum):
-    """Kind of the reason that a counter of lost frames has."""
+class LossReason(str, Enum):
+    """Why a counter of lost frames grows."""
 
     QUEUE = "queue"
     """A queue was full, or the counter does not tell: frames came faster than they were taken."""
@@ -44,16 +44,16 @@ class Reading:
     command: str
     parse: Callable[[str], Mapping[str, float]]
     means: str = ""
-    losses: Mapping[str, Lost] = field(default_factory=dict)
+    losses: Mapping[str, LossReason] = field(default_factory=dict)
     polls: bool = False
     lasts_s: float = 0.0
 
-    def lost(self, figure: str) -> Lost | None:
-        """Return what a figure tells of lost frames; None: it counts none."""
+    def find_loss_reason(self, figure: str) -> LossReason | None:
+        """Return the reason for which a figure counts lost frames; None: it does not."""
         return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
 
 
-def add_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
+def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
     """Return a parser that adds up the matches of a pattern.
 
     Its groups are a figure's name and value; with ``name``, its only group is the value of this figure.
@@ -72,7 +72,7 @@ def add_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float
 
 @dataclass(frozen=True)
 class ParameterOverride:
-    """A default that a device can take, in place of the technology's own, and why it cannot take that."""
+    """A default value that a device supports instead of the technology's, and the reason."""
 
     value: Any
     why: str

@@ -1,4 +1,4 @@
-"""The reference device: a technology's own translation between the lab's cables, or what stands by hand."""
+"""The reference device, and devices that are configured by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import DeviceTechnology, WithoutCommands
+from v6t.drivers.duts.driver import DeviceTechnology, DriverWithoutCommands
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
@@ -34,7 +34,7 @@ class ReferenceOptions(HookOptions):
     """How it misbehaves."""
 
 
-class Unconfigured(WithoutCommands):
+class UnconfiguredDriver(DriverWithoutCommands):
     """A device that v6t neither configures nor drives."""
 
     noun = "device"
@@ -57,7 +57,7 @@ class Unconfigured(WithoutCommands):
         return []
 
 
-class Reference(Unconfigured):
+class Reference(UnconfiguredDriver):
     """The plugin's own translation, or a device that was configured by hand."""
 
     name = "reference"
@@ -106,7 +106,7 @@ class CableOptions(StrictModel):
     """
 
 
-class Cable(Unconfigured):
+class Cable(UnconfiguredDriver):
     """No device between the tester's ports."""
 
     name = "cable"

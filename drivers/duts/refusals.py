@@ -31,5 +31,5 @@ def make_unsupported_error(
     dut_params: Mapping[str, object] | None = None,
     code: str = "unsupported-by-device",
 ) -> UsageError:
-    """Return the error of what an implementation cannot do; the arguments are those of UsageError."""
+    """Return the UsageError for a setting that an implementation does not support."""
     return UsageError(problem, hint, params=params, dut_params=dut_params, code=code)

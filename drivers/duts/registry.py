@@ -1,4 +1,4 @@
-"""Drivers by name, found through the entry point group ``v6t.duts``."""
+"""Drivers by name, from the entry point group ``v6t.duts``."""
 
 from __future__ import annotations
 

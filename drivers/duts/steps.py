@@ -1,4 +1,4 @@
-"""The usual kinds of steps; none of them depends on an operating system beyond POSIX and ``/proc``."""
+"""Factories of common steps, for any system with POSIX and ``/proc``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from v6t.drivers.duts.plan import Existing, Step, Want, equals
 def create_object(
     create: str, delete: str, why: str, *, read: str, want: Want, **more: Any
 ) -> Step:
-    """Create an object of v6t's own, which ``read`` prints if it exists, and delete it at the rollback."""
+    """Create an object that ``read`` prints if it exists, and delete it at the rollback."""
     return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **more)
 
 
 def set_value(write: str, value: object, why: str, *, read: str, **more: Any) -> Step:
-    """Set ``VALUE`` in a shell line, and write what ``read`` prints back at the rollback."""
+    """Set a value by a shell line with ``VALUE``, and restore the output of ``read`` at the rollback."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
     return Step(set_to, why, read=read, want=equals(value), undo=undo, **more)
 
 
 def write_config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
-    """Write a file of v6t's own directory."""
+    """Write a file in the state directory."""
     create = f"umask 077; cat >{path} && chmod {mode} {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
     want = replace(equals(f"{path}\n{text.strip()}"), says="what was written")
@@ -30,7 +30,7 @@ def write_config_file(path: str, text: str, why: str, mode: str = "600") -> Step
 
 
 def make_directory(path: str, why: str) -> Step:
-    """Make a directory for files of a program, which is removed with everything in it."""
+    """Create a directory for files of a program, and remove it with its content."""
     create = f"mkdir -m 700 {path}"
     delete = f"find {path} -depth -delete"
     return create_object(
@@ -80,18 +80,18 @@ def start_daemon(
 
 
 def build_background_command(pid_file: str, command: str, log: str = "/dev/null") -> str:
-    """Return the shell line that starts a foreground program, unless its number cannot be stored."""
+    """Return the shell line that starts a foreground program and stores its process id."""
     run = f"echo $$ >{pid_file} && exec {command}"
     return f"setsid sh -c '{run}' </dev/null >{log} 2>&1 &"
 
 
 def stop_process(pid_file: str, process: str) -> str:
-    """Return the shell line that stops our process of this name; if that fails, its number is kept."""
+    """Return the shell line that stops the process in ``pid_file`` if it has this name."""
     return _stop_command(pid_file, f'[ "$(cat /proc/$p/comm 2>/dev/null)" = {process} ]', "kill $p")
 
 
 def stop_group(pid_file: str, program: str) -> str:
-    """Return the shell line that stops the group that our process leads, while it runs this program."""
+    """Return the shell line that stops the process group in ``pid_file`` if it runs this program."""
     members = "ps -eo pid=,pgid= | while read q g; do [ $g != $p ] || readlink /proc/$q/exe; done"
     return _stop_command(pid_file, f"{members} | grep -q '/{program}$'", "kill -- -$p")
 

@@ -58,14 +58,7 @@ class ReceiverConnections:
     def arm(
         self, oracle: Oracle | None, at: TableAt | None, streams: StreamSet, learn: bool
     ) -> Oracle | None:
-        """Prepare for a trial; return the oracle of its frames.
-
-        Args:
-            oracle: that was loaded.
-            at: the connections; None: the trial has none.
-            streams: that will arrive.
-            learn: this is phase 1.
-        """
+        """Prepare for a trial (without a table it has no connections); return the oracle of its frames."""
         self.learning = learn
         self._table = self._initial = None
         self._sources = {}
@@ -89,14 +82,7 @@ class ReceiverConnections:
     def learn(
         self, stream: Stream, frames: U8, numbers: NDArray[np.uint32], fresh: NDArray[np.bool_]
     ) -> None:
-        """Remember the four-tuples of frames.
-
-        Args:
-            stream: they belong to.
-            frames: ``(n, length)``, equally long and laid out alike.
-            numbers: ``(n,)`` of their connections.
-            fresh: ``(n,)``, those that were not received before.
-        """
+        """Remember the four-tuples of those frames ``(n, length)`` that were not received before."""
         rows = np.flatnonzero(fresh)
         if self._table is None or self._initial is None or not len(rows):
             return
@@ -125,13 +111,7 @@ class ConnectionTable:
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
     ) -> ReceiverConnections | None:
-        """Return what the receivers need; None: the technology is stateless.
-
-        Args:
-            streams: of both directions.
-            oracle: of the frames.
-            loopback: frames come back as they were sent.
-        """
+        """Return what the receivers need; None: the technology is stateless."""
         plugin = plugin_of(oracle)
         if not isinstance(plugin, Connected) or len(streams) < 2:
             return None
@@ -141,19 +121,13 @@ class ConnectionTable:
         return ReceiverConnections(*connecting(oracle, streams["forward"], streams["reverse"]))
 
     def make(self, count: int) -> TableAt:
-        """Make an empty table."""
         self.close()
         self._file = MemoryFile(count * ROW[self._version])
         self._at = TableAt(self._file.path, count, self._version, Order(count))
         return self._at
 
     def read(self, entries: int | None = None, reading: ReadingOrder = "linear") -> TableAt:
-        """Return the table with the order in which the Responder reads it.
-
-        Args:
-            entries: rows that are used; None: all.
-            reading: order of these.
-        """
+        """Return the table with the order in which the Responder reads its first rows (None: all)."""
         if self._at is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         count = self._at.count

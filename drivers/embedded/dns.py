@@ -47,7 +47,7 @@ is asked that was not answered; and how long an answer may take."""
 
 
 class DnsAuthority(ServerPort):
-    """Answers on one interface whatever is asked at port 53 there; see :class:`ServerPort`."""
+    """Answers all questions at port 53 of one interface."""
 
     def __init__(self, layout: DnsLayout, zone: Zone, **port: Any) -> None:
         self._layout, self._authority = layout, Authority(zone)
@@ -101,7 +101,6 @@ class QueryNames:
     known: int = 0
 
     def numbers(self, queries: I64) -> I64:
-        """Return the numbers of names by those of queries."""
         if not self.known:
             return self.base + queries
         before = np.floor(queries * self.cached).astype(np.int64)
@@ -115,12 +114,7 @@ class QueryNames:
 
 
 class DnsClient(ClientPort):
-    """Asks on one interface, and judges the answers; see :class:`ClientPort`.
-
-    Args:
-        layout, zone: of the questions.
-        header: all before a question; see :meth:`DnsLayout.header`.
-    """
+    """Asks on one interface, and judges the answers; ``header`` is all before a question."""
 
     def __init__(self, layout: DnsLayout, zone: Zone, header: bytes, **port: Any) -> None:
         self._layout = layout
@@ -143,16 +137,13 @@ class DnsClient(ClientPort):
         """Run one trial.
 
         Args:
-            pace: how many queries, and when each is due.
-            start: when the first is due [s, CLOCK_MONOTONIC].
-            names: that are asked.
-            own_share: share of them that has an AAAA record in the zone.
+            start: when the first query is due [s, CLOCK_MONOTONIC].
+            own_share: share of the names that has an AAAA record in the zone.
             timeout_s: an answer that takes longer is late.
             wait_s: after the last query, for answers.
 
         Returns:
-            Counts ``sent``, ``received``, ``late``, ``surplus`` and ``reasons``; ``wrong``, the first
-            answer that no device may give; times, and health.
+            Counts and ``reasons``; ``wrong``, the first answer that no device may give; times, and health.
         """
         self._drain_all()
         self._begin()
@@ -206,7 +197,6 @@ class DnsClient(ClientPort):
         self._sent += count
 
     def _write(self, rows: U8, queries: I64) -> None:
-        """Write the frames of queries, by their numbers within the trial."""
         low, ports = self._ports
         rows[:] = self._template
         addresses = self._zone.list_addresses(self._names.numbers(queries))
@@ -280,8 +270,6 @@ class DnsTrials:
     """Client and authority, and the names that were used up.
 
     Args:
-        links: the cables.
-        zone: names and their records.
         place: where workers run, and the longest frame there.
         loopback: the ports are joined: the server is asked directly, by its own version of IP.
     """
@@ -296,22 +284,15 @@ class DnsTrials:
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.build_header((left.tester_mac, left.dut_mac), *ends)
-        ports: list[dict[str, Any]] = [
-            {
-                "interface": s,
-                "hosts": None if loopback else host_arguments(a),
-                "zone": zone,
-                **place,
-            }
-            for s, a in ((LEFT, left), (RIGHT, right))
-        ]
-        self._client = Worker("client", DnsClient, layout=before, header=header, **ports[0])
-        self._server = Worker("authority", DnsAuthority, layout=behind, **ports[1])
+        hosts = [None if loopback else host_arguments(link) for link in (left, right)]
+        client: dict[str, Any] = {"interface": LEFT, "hosts": hosts[0], "zone": zone, **place}
+        server: dict[str, Any] = {"interface": RIGHT, "hosts": hosts[1], "zone": zone, **place}
+        self._client = Worker("client", DnsClient, layout=before, header=header, **client)
+        self._server = Worker("authority", DnsAuthority, layout=behind, **server)
         for worker in (self._client, self._server):
             worker.answer()
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Ask, wait for late answers, count."""
         asked = trial.queries
         if asked is None:
             raise TesterError("a name resolver does not forward frames", code="no-frames")
@@ -327,7 +308,9 @@ class DnsTrials:
         # the first names are for the cache
         base = asked.cached_names + self._used % (self._zone.count - asked.cached_names)
         names = QueryNames(base, asked.cached_share, known)
-        sent = self._ask(Pace.of(trial), names, own_share, asked.timeout_s, trial.residual_wait_s)
+        sent = self._ask(
+            Pace.from_trial(trial), names, own_share, asked.timeout_s, trial.residual_wait_s
+        )
         self._used += names.count_fresh(trial.frames)
         heard = self._server.ask("report")
         reasons = sent["reasons"]
@@ -386,6 +369,5 @@ class DnsTrials:
         return report
 
     def close(self) -> None:
-        """End both workers."""
         self._client.close()
         self._server.close()

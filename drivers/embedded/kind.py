@@ -48,7 +48,6 @@ class Embedded(TesterKind):
     )
 
     def read(self, given: Mapping[str, Any]) -> Any:
-        """None."""
         if given:
             raise UsageError(
                 f"the embedded tester has no option '{next(iter(given))}'",

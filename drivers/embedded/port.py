@@ -43,7 +43,6 @@ class HostPort(ABC):
         self._begin()
 
     def idle(self, pipe: Connection) -> None:
-        """Take frames until a request waits."""
         serve_rings(pipe, [self._rx], self._drain, 200)
 
     def introduce(self) -> None:
@@ -139,18 +138,13 @@ class ClientPort(ExchangePort):
 
     @abstractmethod
     def _send(self, wanted: int) -> None:
-        """Send the next ones, at most so many, and count them in ``_sent``."""
+        """Send at most a number of further ones, and count them in ``_sent``."""
 
     def _do_due_work(self) -> None:
         """Do other work that is due while things are sent."""
 
     def _send_all(self, pace: Pace, start: float) -> float:
-        """Send everything; return the largest lateness [s].
-
-        Args:
-            pace: how many, and when each is due.
-            start: when the first is due [s, CLOCK_MONOTONIC].
-        """
+        """Send everything from a start on [s, CLOCK_MONOTONIC]; return the largest lateness [s]."""
         sleep_until(start)
         lateness, self._sent_by = 0.0, start
         give_up = start + pace.time_of(pace.frames) * GIVE_UP + 0.5
@@ -175,7 +169,6 @@ class ServerPort(ExchangePort):
     """The side that answers."""
 
     def idle(self, pipe: Connection) -> None:
-        """Answer until a request waits."""
         serve_rings(pipe, [self._rx], self._drain_slowly, 200)
 
     def _drain_slowly(self) -> int:

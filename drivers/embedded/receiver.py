@@ -64,15 +64,7 @@ class StreamTally:
         delays_ns: NDArray[np.int64],
         timeout_ns: int | None,
     ) -> None:
-        """Count frames.
-
-        Args:
-            frames: ``(n, length)`` of any stream.
-            numbers: ``(n,)`` their sequence numbers.
-            mine: ``(n,)`` whether they are of this stream.
-            delays_ns: of those that are.
-            timeout_ns: a frame that takes longer is late.
-        """
+        """Count those of the frames ``(n, length)`` that are of this stream; ``delays_ns`` are theirs."""
         seq = numbers[mine].astype(np.int64)
         self.total += len(seq)
         high = np.maximum.accumulate(seq)

@@ -56,8 +56,7 @@ class Pace:
     starts: FlowStarts | None = None
 
     @classmethod
-    def of(cls, trial: Trial) -> Pace:
-        """Make the pace of a trial."""
+    def from_trial(cls, trial: Trial) -> Pace:
         segments = [(trial.first_segment_frames, trial.rate_fps)]
         if trial.second_segment is not None:
             rest = trial.frames - trial.first_segment_frames
@@ -66,7 +65,6 @@ class Pace:
 
     @property
     def frames(self) -> int:
-        """Frames in all."""
         return sum(count for count, _ in self.segments)
 
     def due(self, elapsed_s: float) -> int:
@@ -93,12 +91,7 @@ def sleep_until(start: float) -> None:
 
 
 class Sender:
-    """Sends on one interface.
-
-    Args:
-        interface: name within the worker's namespace.
-        frame_octets: longest frame, without FCS.
-    """
+    """Sends on one interface."""
 
     def __init__(self, interface: str, frame_octets: int) -> None:
         self._ring = TxRing(interface, frame_octets)
@@ -107,22 +100,15 @@ class Sender:
         self._sources: list[tuple[Stream, FrameSource]] = []
 
     def idle(self, pipe: Connection) -> None:
-        """Wait for the next request."""
         pipe.poll(None)
 
     def load(self, streams: StreamSet) -> None:
-        """Prepare streams in place of those that were loaded before."""
         self._streams = streams
         self._loaded = [(stream, Expander(stream)) for stream in streams.streams]
         self._sources = list(self._loaded)
 
     def connect(self, *, table: TableAt | None, alone: bool = False) -> None:
-        """Choose what the next trial sends.
-
-        Args:
-            table: the foreground belongs to these connections; None: as compiled.
-            alone: send the first foreground stream only.
-        """
+        """Choose what the next trial sends: connections of a table (None: as compiled) alone, or all."""
         if self._streams is None:
             raise ValueError("nothing is loaded")
         chosen = [foreground(self._streams)] if alone else foregrounds(self._streams)
@@ -139,8 +125,7 @@ class Sender:
         """Run one trial.
 
         Args:
-            pace: how many frames over all streams, and when each is due.
-            start: when the first is due [s, CLOCK_MONOTONIC].
+            start: when the first frame is due [s, CLOCK_MONOTONIC].
             nonce: the trial's number in every trailer.
             timed: delays are asked for: the first frame of a batch must not wait for many.
 

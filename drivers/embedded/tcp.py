@@ -39,12 +39,7 @@ _NOTHING_DONE = {
 
 
 class TcpExchange:
-    """Both ends, and the connections of one trial.
-
-    Args:
-        place: where workers run, and the longest frame there.
-        loopback: the ports are joined.
-    """
+    """Both ends, and the connections of one trial; ``place`` says where workers run."""
 
     def __init__(self, place: Mapping[str, Any], *, loopback: bool) -> None:
         self._loopback = loopback
@@ -64,13 +59,7 @@ class TcpExchange:
         self._server.ask("load", frame=base64.b64decode(behind.trex["packet"]["binary"]))
 
     def establish(self, asked: Trial, connections: Connections, table: TableAt) -> PhaseCounts:
-        """Open all connections.
-
-        Args:
-            asked: phase 1 as a trial.
-            connections: what is asked for.
-            table: to be filled with the four-tuples behind the device.
-        """
+        """Open all connections; fill the table with the four-tuples behind the device."""
         tcp, count = _tcp_of(connections), connections.count
         self._forget()
         self._nonce += 1
@@ -86,17 +75,15 @@ class TcpExchange:
 
     def validate(self, asked: Trial, connections: Connections) -> PhaseCounts:
         """Ask for an object in each established connection."""
-        count = int(np.count_nonzero(self._known.established()))
+        count = int(np.count_nonzero(self._known.select_established()))
         return self._run("ask", count, asked.rate_fps, _tcp_of(connections).timeout_s)
 
     def disconnect(self, asked: Trial, connections: Connections) -> PhaseCounts:
-        """End the connections."""
         tcp, known = _tcp_of(connections), self._known
-        ended = known.client & SENT if tcp.closing == "rst" else known.established()
+        ended = known.client & SENT if tcp.closing == "rst" else known.select_established()
         return self._run(tcp.closing, int(np.count_nonzero(ended)), asked.rate_fps, tcp.timeout_s)
 
     def close(self) -> None:
-        """End both workers."""
         self._forget()
         self._client.close()
         self._server.close()
@@ -114,7 +101,6 @@ class TcpExchange:
         return self._account
 
     def _run(self, step: Step, count: int, rate_fps: float, wait_s: float) -> PhaseCounts:
-        """Do one thing in a number of connections."""
         clocks, started = clock.read(), ""
         start = time.monotonic() + LEAD_S
         client: Mapping[str, Any] = _NOTHING_DONE

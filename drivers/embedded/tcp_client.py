@@ -62,7 +62,6 @@ class TcpClient(ClientPort, TcpEnd):
         self._layout = TcpLayout(self._tuples.frames(0, 1)[0])
 
     def arm(self, *, path: str, count: int, nonce: int, tcp: Tcp) -> None:
-        """Begin a trial; see :meth:`TcpEnd._begin_trial`."""
         self._begin_trial(path, count, nonce, tcp)
         self._tcp = tcp
         self._got = np.zeros(count if len(self._parts) > 1 else 0, np.uint16)
@@ -74,20 +73,10 @@ class TcpClient(ClientPort, TcpEnd):
         self._order = itertools.count()
 
     def run(self, *, step: Step, pace: Pace, start: float, wait_s: float) -> dict[str, Any]:
-        """Do one thing in each connection, and wait for the outcome.
-
-        Args:
-            step: what; an object is asked for in those that are established.
-            pace: how many, and when each is due.
-            start: when the first is due [s, CLOCK_MONOTONIC].
-            wait_s: after the last one, for answers.
-
-        Returns:
-            How many were ``sent``, times, ``retransmitted``, what was ``wrong``, and health.
-        """
+        """Do one thing in each connection from a start on [s, CLOCK_MONOTONIC], and wait for the outcome."""
         account = self._account
         self._sent, self._step = 0, step
-        chosen = account.client & SENT if step == "rst" else account.established()
+        chosen = account.client & SENT if step == "rst" else account.select_established()
         self._queue = np.arange(self._count) if step == "open" else np.flatnonzero(chosen)
         lateness = self._send_all(pace, start)
         ended = time.monotonic()
@@ -157,10 +146,7 @@ class TcpClient(ClientPort, TcpEnd):
     def _reply(self, which: Connections, flags: int, beyond: int = 0) -> NDArray[np.int64]:
         """Send a segment without data in each connection; return when each left [ns].
 
-        Args:
-            which: connections.
-            flags: of the segment.
-            beyond: acknowledge as many more octets of the server: a FIN.
+        ``beyond`` more octets of the server are acknowledged: a FIN.
         """
         state = self._account.client[which]
         sent = (state & ASKED != 0) * np.uint32(len(REQUEST))
@@ -198,12 +184,7 @@ class TcpClient(ClientPort, TcpEnd):
     def _find_connections(
         self, candidates: list[Connections], ports: U8 | None = None
     ) -> Connections:
-        """Return the first begun connection of each row, or the count.
-
-        Args:
-            candidates: ``(n,)`` each.
-            ports: ``(n, 4)`` that the connection must have.
-        """
+        """Return the first begun connection of each row, with these ports ``(n, 4)``, or the count."""
         found = np.full(len(candidates[0]), self._count, np.int64)
         for tried in candidates:
             fits = (found == self._count) & (tried < self._count)
@@ -251,7 +232,7 @@ class TcpClient(ClientPort, TcpEnd):
             self._reply(chosen, ACK)
 
     def _handle_resets(self, chosen: Connections, state: int) -> None:
-        """Set the state of connections that were opening; open ones that nobody ended are reset."""
+        """Set the state of connections that were opening, and reset open ones."""
         client = self._account.client
         was_open = client[chosen] & OPEN != 0
         if self._step == "open":

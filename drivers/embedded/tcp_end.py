@@ -69,12 +69,10 @@ class Account:
 
     @staticmethod
     def make_file(count: int) -> MemoryFile:
-        """Return memory for a number of connections."""
         return MemoryFile(count * 20)
 
     @classmethod
     def at(cls, path: str, count: int) -> Account:
-        """Map the arrays in a file."""
         kinds = (("<i8", 0), ("<i8", 8), ("<u2", 16), ("<u2", 18))
         arrays: list[Any] = [
             np.memmap(path, kind, "r+", offset=at * count, shape=(count,)) for kind, at in kinds
@@ -82,16 +80,12 @@ class Account:
         return cls(*arrays)
 
     def close_opening(self, waited_s: float) -> None:
-        """Mark the established connections, on the client's side.
-
-        Args:
-            waited_s: longest time from the first SYN to the last acknowledgement of the opening.
-        """
+        """Mark the connections on the client's side that were established within a time [s]."""
         both = (self.client & self.server & OPEN) != 0
         both &= self.opened - self.begun <= 1e9 * waited_s
         self.client[both] |= STANDING
 
-    def established(self) -> Mask:
+    def select_established(self) -> Mask:
         """Select connections that were open on both sides at the end of the opening."""
         standing: Mask = (self.client & STANDING) != 0
         return standing
@@ -103,7 +97,7 @@ class Account:
             return int(np.count_nonzero(rows))
 
         attempted, here = (self.client & SENT) != 0, (self.client & OPEN) != 0
-        both = self.established()
+        both = self.select_established()
         refused = ~here & ((self.client & REFUSED) != 0)
         unreachable = ~here & ~refused & ((self.client & UNREACHABLE) != 0)
         ended = ((self.client & ENDING) != 0) & ((self.server & ENDED) != 0)
@@ -144,14 +138,7 @@ class TcpEnd(ExchangePort):
         return self._layout.is_ours(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
-        """Begin a trial.
-
-        Args:
-            path: of the account.
-            count: connections.
-            nonce: of the trial, in every timestamp and every sequence number.
-            tcp: how they are made.
-        """
+        """Begin a trial, whose nonce is in every timestamp and every sequence number."""
         self._drain_all()
         self._begin()
         self._account = Account.at(path, count)
@@ -250,7 +237,7 @@ class TcpEnd(ExchangePort):
 
 
 def first_of_each(which: Connections, rows: Mask) -> Mask:
-    """Of the chosen rows select the first one of each connection."""
+    """Select the first one of each connection among the chosen rows."""
     first = np.zeros(len(which), bool)
     places = np.flatnonzero(rows)
     first[places[np.unique(which[places], return_index=True)[1]]] = True

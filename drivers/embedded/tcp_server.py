@@ -33,19 +33,13 @@ if TYPE_CHECKING:
 
 
 class TcpServer(ServerPort, TcpEnd):
-    """Accepts connections on one interface, whatever their addresses."""
+    """Accepts connections to all addresses on one interface."""
 
     def load(self, *, frame: bytes) -> None:
         self._layout = TcpLayout(np.frombuffer(frame, np.uint8))
 
     def arm(self, *, path: str, table: TableAt, nonce: int, tcp: Tcp) -> None:
-        """Begin a trial; see :meth:`TcpEnd._begin_trial`.
-
-        Args:
-            path: of the account.
-            table: where the four-tuples behind the device are to be written.
-            nonce, tcp: of the trial.
-        """
+        """Begin a trial; write the four-tuples behind the device into a table."""
         self._begin_trial(path, table.count, nonce, tcp)
         self._table = StateTable(table.path, table.count, table.version)
 

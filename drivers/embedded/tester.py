@@ -38,12 +38,7 @@ LEARNED_FPS = 100_000.0
 
 
 class EmbeddedTester:
-    """Tester protocol over AF_PACKET rings; see :mod:`v6t.drivers.tester`.
-
-    Args:
-        links: the cables.
-        device: what stands between them; None: the two ports are joined.
-    """
+    """Tester protocol over AF_PACKET rings; without a device the two ports are joined."""
 
     name = "embedded"
     capabilities: frozenset[Capability] = frozenset(
@@ -81,17 +76,12 @@ class EmbeddedTester:
         known = self._connections.load(streams, oracle, loopback=self._loopback)
         for direction, stream_set in streams.items():
             if longest_frame(stream_set) > frame_octets(self._links):
-                raise TesterError(
-                    f"a {direction} frame is longer than the lab's links carry",
-                    code="frame-too-long",
-                )
+                text = f"a {direction} frame is longer than the lab's links carry"
+                raise TesterError(text, code="frame-too-long")
+            judges = {"oracle": None if self._loopback else oracle, "connections": known}
             self._sender(direction).tell("load", streams=stream_set)
             self._receiver(direction).tell(
-                "load",
-                streams=stream_set,
-                oracle=None if self._loopback else oracle,
-                direction=direction,
-                connections=known,
+                "load", streams=stream_set, direction=direction, **judges
             )
         for direction in streams:
             self._sender(direction).answer()
@@ -133,15 +123,14 @@ class EmbeddedTester:
         return self._run_phase(asked, "reverse", self._connections.read())
 
     def disconnect(self, trial: Trial, connections: Connections) -> PhaseCounts:
-        asked = make_phase_one_trial(trial, connections)
-        phase = self._open_tcp().disconnect(asked, connections)
+        phase = self._open_tcp().disconnect(make_phase_one_trial(trial, connections), connections)
         self._bed.check()
         return phase
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         return time.monotonic()
 
     def device_state(self) -> StateDevice | None:
@@ -152,7 +141,6 @@ class EmbeddedTester:
 
     @property
     def device(self) -> LabDevice | None:
-        """The device between the cables."""
         return self._bed.device
 
     def namespaces(self) -> dict[str, int]:
@@ -234,7 +222,6 @@ class EmbeddedTester:
     def _run_phase(
         self, asked: Trial, direction: Direction, table: TableAt, *, learn: bool = False
     ) -> PhaseCounts:
-        """Send the foreground of one direction alone."""
         result, began_s, learned = self._exchange(
             asked, [direction], table, learn=learn, alone=True
         )
@@ -259,17 +246,12 @@ class EmbeddedTester:
         learn: bool = False,
         alone: bool = False,
     ) -> tuple[TrialResult, float, dict[str, Any]]:
-        """Send and count.
+        """Send and count; return the result, when the first frame was due [s], and what was learned.
 
         Args:
-            trial: the trial.
-            directions: that are sent.
             table: connections of the foreground; None: the device is stateless.
             learn: fill the table from the frames that arrive.
             alone: send nothing but the foreground.
-
-        Returns:
-            The result, when the first frame was due [s], and what was learned.
         """
         self._nonce = (self._nonce + 1) % 256
         for direction in directions:
@@ -289,13 +271,8 @@ class EmbeddedTester:
         started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         start = time.monotonic() + LEAD_S
         for direction in directions:
-            self._sender(direction).tell(
-                "send",
-                pace=Pace.of(trial),
-                start=start,
-                nonce=self._nonce,
-                timed=bool(trial.delays),
-            )
+            order = {"start": start, "nonce": self._nonce, "timed": bool(trial.delays)}
+            self._sender(direction).tell("send", pace=Pace.from_trial(trial), **order)
         deadline = trial.total_duration_s * 2 + DEADLINE_S
         sent = {d: self._sender(d).answer(deadline) for d in directions}
         time.sleep(trial.residual_wait_s)

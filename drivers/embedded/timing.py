@@ -24,14 +24,7 @@ MAX_WAITING = 1 << 20
 def select_started(
     starts: FlowStarts, rate_fps: float, places: NDArray[np.integer], index: NDArray[np.integer]
 ) -> NDArray[np.bool_]:
-    """Select the turns whose flow has begun: they are sent.
-
-    Args:
-        starts: when flows begin.
-        rate_fps: of the direction.
-        places: in the mixed order of the classes.
-        index: numbers within the classes.
-    """
+    """Select the turns whose flow has begun, by places in the mixed order and numbers within classes."""
     sent: NDArray[np.bool_] = places / rate_fps >= (index % starts.flows) * starts.interval_s
     return sent
 
@@ -48,12 +41,7 @@ def due_s(trial: Trial, places: NDArray[np.int64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TimedTrial:
-    """A trial with the order of its frames in one direction.
-
-    Attributes:
-        trial: the trial.
-        weights: shares of the streams of the direction, in their order.
-    """
+    """A trial with the shares of the streams of one direction, in their order."""
 
     trial: Trial
     weights: tuple[int, ...]
@@ -79,12 +67,7 @@ class TimedTrial:
     def make_class_times(
         self, required: Sequence[int], unsent: Sequence[NDArray[np.bool_] | None]
     ) -> list[ClassTimes | None]:
-        """Return the delays of each class, still empty; None: the trial asks for none.
-
-        Args:
-            required: turns of each class.
-            unsent: see :meth:`find_unsent`.
-        """
+        """Return the delays of each class, still empty; None: the trial asks for none."""
         asked = self.trial.delays
         if asked is None:
             return [None] * len(required)
@@ -175,12 +158,7 @@ class Arrivals:
         self._counts = np.zeros(self._last + 1, dtype=np.int64)
 
     def add(self, times_ns: NDArray[np.int64], number: int, seq: int, sent_ns: int) -> None:
-        """Add the arrival times of one batch.
-
-        Args:
-            times_ns: when its frames came.
-            number, seq, sent_ns: class of one of them, its number within it, and when it was sent.
-        """
+        """Add the arrival times of one batch; of one frame class, number and sending time are given."""
         if self._began_ns is None:
             due = float(self._timed.due_s(number, np.array([seq]))[0])
             self._began_ns = sent_ns - round(due * 1e9)
@@ -194,11 +172,7 @@ class Arrivals:
         self._counts += np.bincount(slots, minlength=len(self._counts))
 
     def make_timeline(self, lost_s: NDArray[np.float64]) -> Timeline | None:
-        """Return the timeline; None if flows began one after the other: not every turn was sent.
-
-        Args:
-            lost_s: when lost frames were due.
-        """
+        """Return the timeline; None if flows began one after the other: not every turn was sent."""
         if self._timed.trial.flow_starts is not None:
             return None
         # a frame due at the very beginning of a slot is in it, whatever its time is rounded to

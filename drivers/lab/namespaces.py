@@ -46,7 +46,6 @@ class Holder:
             netns.enter(target)
 
     def idle(self, pipe: Connection) -> None:
-        """Wait for the next request."""
         pipe.poll(None)
 
     def run(self, command: list[str], text: str = "") -> tuple[int, str]:

@@ -27,13 +27,7 @@ class PacketModel(Protocol):
 
 
 class PacketModelDut:
-    """The role of a model's process.
-
-    Args:
-        left, right: the interfaces.
-        frame_octets: longest frame, without FCS.
-        model: of the device.
-    """
+    """The role of a model's process between two interfaces."""
 
     def __init__(self, left: str, right: str, frame_octets: int, model: PacketModel) -> None:
         self._rings: dict[SideName, RxRing] = {
@@ -45,11 +39,9 @@ class PacketModelDut:
         self.flush, self.reset = model.flush, model.reset
 
     def idle(self, pipe: Connection) -> None:
-        """Forward frames until a request arrives."""
         serve_rings(pipe, self._rings.values(), self._forward)
 
     def report(self) -> dict[str, int]:
-        """Return the numbers of frames received and sent."""
         return self._frames
 
     def _forward(self) -> bool:
@@ -65,23 +57,15 @@ class PacketModelDut:
 
 
 class PacketModelDevice(WorkerDevice):
-    """A model in the place of a device.
-
-    Args:
-        model: of the device.
-        octets: longest frame, without FCS.
-        swapped: the model's left is the lab's right.
-    """
+    """A model in the place of a device; swapped: the model's left is the lab's right."""
 
     def __init__(self, model: PacketModel, octets: int, *, swapped: bool = False) -> None:
         super().__init__(PacketModelDut, octets, swapped, model=model)
 
     def flush(self) -> None:
-        """Empty the model's connection table."""
         self._ask("flush")
 
     def reset(self) -> None:
-        """Configure the model again."""
         self._ask("reset")
 
     def describe(self) -> dict[str, Any]:

@@ -14,20 +14,14 @@ from v6t.drivers.lab import netns
 
 _ROOT_HINT = "a container needs CAP_SYS_ADMIN, CAP_NET_ADMIN and CAP_NET_RAW; or use --tester sim"
 _KERNEL_HINTS = (
-    (
-        "kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "AppArmor keeps user namespaces from ordinary users here "
-        "(kernel.apparmor_restrict_unprivileged_userns=1): run as root",
-    ),
-    (
-        "kernel/unprivileged_userns_clone",
-        "0",
-        "the kernel keeps user namespaces from ordinary users "
-        "(kernel.unprivileged_userns_clone=0): run as root",
-    ),
+    ("kernel/apparmor_restrict_unprivileged_userns", "1",
+     "AppArmor keeps user namespaces from ordinary users here "
+     "(kernel.apparmor_restrict_unprivileged_userns=1): run as root"),
+    ("kernel/unprivileged_userns_clone", "0",
+     "the kernel keeps user namespaces from ordinary users "
+     "(kernel.unprivileged_userns_clone=0): run as root"),
     ("user/max_user_namespaces", "0", "user.max_user_namespaces is 0: run as root"),
-)
+)  # fmt: skip
 """Kernel setting, the value that forbids user namespaces to ordinary users, and the hint."""
 
 

@@ -1,4 +1,4 @@
-"""Single frames: sent on either of two interfaces, and everything that comes back on both, for a while."""
+"""Single frames, sent on either of two interfaces, and what comes back on both."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ class ProberRole:
     """Holds both interfaces of the tester; answers ARP and neighbour solicitations between probes.
 
     Args:
-        interfaces: by side.
+        interfaces, hosts: by side; None: no host is played.
         frame_octets: longest frame, without FCS.
-        hosts: by side, arguments of :class:`v6t.drivers.neighbours.Hosts`; None: plays nobody.
-
-    Raises:
-        OSError: no such interface, or not permitted.
     """
 
     def __init__(
@@ -48,7 +44,6 @@ class ProberRole:
     def exchange(
         self, frames: Sequence[tuple[str, bytes]], wait_s: float, quiet_s: float
     ) -> list[tuple[str, bytes]]:
-        """Send frames; return what arrives afterwards; see :class:`v6t.drivers.prober.Prober`."""
         self._take()
         for side, frame in frames:
             self._rings[side].send(frame)

@@ -21,15 +21,7 @@ BATCH = 1024
 
 
 class ReferenceDut:
-    """Forwards between two interfaces as its oracle says.
-
-    Args:
-        left: interface towards the tester's left port.
-        right: interface towards the right port.
-        frame_octets: longest frame on either side, without FCS.
-        oracle: the reference translation.
-        faults: how to misbehave.
-    """
+    """Forwards between two interfaces as its oracle says, with planted faults."""
 
     def __init__(
         self, left: str, right: str, frame_octets: int, oracle: Oracle, faults: Faults | None = None
@@ -47,15 +39,13 @@ class ReferenceDut:
         self._counts: dict[Direction, Counter[str]] = {d: Counter() for d in DIRECTIONS}
 
     def idle(self, pipe: Connection) -> None:
-        """Forward until a request waits."""
         serve_rings(pipe, self._rx.values(), self._forward_all)
 
     def report(self) -> dict[str, Any]:
         """Return the frames forwarded, dropped by the rules, and lost for want of ring slots."""
         return {
             direction: {
-                "forwarded": self._counts[direction]["forwarded"],
-                "dropped": self._counts[direction]["dropped"],
+                **{name: self._counts[direction][name] for name in ("forwarded", "dropped")},
                 "ring_drops": ring.drops(),
             }
             for direction, ring in self._rx.items()

@@ -21,17 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from v6t.packets.arrays import U8
 
-_SOL_PACKET = 263
-_ADD_MEMBERSHIP = 1
-_RX_RING = 5
-_STATISTICS = 6
-_VERSION = 10
-_TX_RING = 13
-_QDISC_BYPASS = 20
-_IGNORE_OUTGOING = 23
-_TPACKET_V2 = 1
-_PROMISCUOUS = 1
-_ETH_P_ALL = 3
+_SOL_PACKET, _TPACKET_V2, _PROMISCUOUS, _ETH_P_ALL = 263, 1, 1, 3
+_ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION = 1, 5, 6, 10
+_TX_RING, _QDISC_BYPASS, _IGNORE_OUTGOING = 13, 20, 23
 
 _RX_OFFSET = 66
 """Octets before the frame in a receive slot: aligned header, address, room for the MAC header."""
@@ -72,12 +64,8 @@ class RxRing(_Ring):
     """Frames arriving at an interface, own transmissions left out.
 
     Args:
-        interface: name within this process's namespace.
         frame_octets: longest frame expected, without FCS.
         slots: ring size; default: as many as fit 48 MiB, at most 65,536.
-
-    Raises:
-        OSError: no such interface, or not permitted.
     """
 
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
@@ -151,14 +139,7 @@ class RxRing(_Ring):
 
 
 class TxRing(_Ring):
-    """Frames to send; they go to the driver directly, past queueing disciplines and taps.
-
-    Args:
-        interface: name within this process's namespace.
-        frame_octets: longest frame to send, without FCS.
-        slots: ring size.
-        bypass: past queueing disciplines and taps.
-    """
+    """Frames to send; they go to the driver directly, past queueing disciplines and taps."""
 
     def __init__(
         self, interface: str, frame_octets: int, slots: int | None = None, *, bypass: bool = True
@@ -234,14 +215,7 @@ def poll_rings(rings: Iterable[RxRing], *more: int) -> select.poll:
 def serve_rings(
     pipe: Connection, rings: Iterable[RxRing], drain: Callable[[], object], wait_ms: int = 500
 ) -> None:
-    """Drain rings until a request waits in the pipe.
-
-    Args:
-        pipe: of the worker.
-        rings: where frames arrive.
-        drain: takes them; its result is false if there were none.
-        wait_ms: longest sleep.
-    """
+    """Drain rings until a request waits in the pipe; ``drain`` returns false if no frame came."""
     poll = poll_rings(rings, pipe.fileno())
     while not pipe.poll(0):
         if not drain():

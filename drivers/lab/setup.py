@@ -79,18 +79,11 @@ class LabDevice(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End what it started. The namespace is removed afterwards. May be called twice."""
+        """End what it started. May be called twice."""
 
 
 class WorkerDevice(LabDevice):
-    """A process between two AF_PACKET rings.
-
-    Args:
-        role_class: of the process.
-        octets: longest frame, without FCS.
-        swapped: its left is the lab's right.
-        values: further arguments of the class.
-    """
+    """A process between two AF_PACKET rings; swapped: its left is the lab's right."""
 
     def __init__(self, role_class: type, octets: int, swapped: bool, **values: Any) -> None:
         left, right = (RIGHT, LEFT) if swapped else (LEFT, RIGHT)
@@ -119,14 +112,7 @@ class WorkerDevice(LabDevice):
 
 
 class ReferenceDevice(WorkerDevice):
-    """A plugin's own reference translation behind two AF_PACKET rings.
-
-    Args:
-        oracle: its brain.
-        octets: longest frame, without FCS.
-        faults: how it misbehaves.
-        swapped: the oracle's left is the device's right.
-    """
+    """A plugin's own reference translation behind two AF_PACKET rings."""
 
     def __init__(
         self,
@@ -149,12 +135,7 @@ def frame_octets(links: Links) -> int:
 
 
 class Bed:
-    """Lab and device together; opened once, closed always.
-
-    Args:
-        links: the cables.
-        device: what stands between them; None: the ports are joined directly.
-    """
+    """Lab and device together; without a device the ports are joined directly."""
 
     def __init__(self, links: Links, device: LabDevice | None) -> None:
         self._links = links
@@ -162,7 +143,6 @@ class Bed:
         self.lab: Lab | None = None
 
     def open(self) -> Lab:
-        """Make the lab, start the device."""
         device = self.device
         try:
             lab = self.lab = Lab(
@@ -180,24 +160,19 @@ class Bed:
         return lab
 
     def check(self) -> None:
-        """Check the device, if there is one; see :meth:`LabDevice.check`."""
         if self.device is not None and self.lab is not None:
             self.device.check()
 
     def report(self) -> dict[str, Any]:
-        """Return the device's own counters; empty in loopback."""
         return self.device.report() if self.device is not None and self.lab is not None else {}
 
     def describe(self) -> dict[str, Any]:
-        """Return facts about the device."""
         return {"kind": "none"} if self.device is None else self.device.describe()
 
     def device_state(self) -> StateDevice | None:
-        """Return the connection table of the device; None: it has none."""
         return None if self.device is None else self.device.state()
 
     def device_session(self) -> DeviceSession | None:
-        """Return the session with a configured device."""
         return None if self.device is None else self.device.session
 
     def namespaces(self) -> dict[str, int]:

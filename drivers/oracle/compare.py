@@ -33,7 +33,6 @@ class Comparison:
     """Frames compared with the reference translation.
 
     Attributes:
-        checked: how many.
         matched: how many are equal to it, or differ where RFCs leave it to the device.
         mismatch: the first that does not.
         seen: frames by what they show of the device where RFCs leave it a choice.
@@ -71,11 +70,9 @@ def compare_samples(
     """Rebuild the frames that were sent, translate them, compare octet by octet.
 
     Args:
-        stream: where the samples came from.
         samples: received frames, arrays of equally long rows.
         nonce: the trial's number; None: the marks of the received frames hold, because the tester
             (TRex) chose nonce and identifier itself.
-        direction: of the frames.
         oracle: the reference translation; None: frames must come back unchanged.
         first_sequence: sequence number in the trailer of the stream's first frame.
         source: what was sent, where it is not the stream as compiled.
@@ -127,14 +124,8 @@ def missing_example(
     """Describe a lost frame and its reference translation."""
     expander = source or Expander(stream)
     sent = expander.frames(number, 1)
-    trailer.stamp(
-        sent,
-        expander.checksum,
-        seq=np.array([number]),
-        stream_id=stream.stream_id,
-        nonce=0,
-        time_ns=0,
-    )
+    seq = np.array([number])
+    trailer.stamp(sent, expander.checksum, seq=seq, stream_id=stream.stream_id, nonce=0, time_ns=0)
     expected, lengths = _translate(sent, direction, oracle)
     return _pair(stream, sent[0].tobytes(), expected[0, : lengths[0]].tobytes(), b"")
 

@@ -41,14 +41,7 @@ class Connected(ReferenceTranslation, Protocol):
 
 @dataclass(frozen=True)
 class TableAt:
-    """Where the Responder's table is, and how it is used.
-
-    Attributes:
-        path: of its memory file.
-        count: connections, N.
-        version: of IP.
-        reverse: order in which the Responder reads it.
-    """
+    """Where the Responder's table is, and the order in which the Responder reads it."""
 
     path: str
     count: int
@@ -72,20 +65,14 @@ def foreground(streams: StreamSet) -> Stream:
 def connection_source(
     direction: Direction, stream: Stream, at: TableAt, table: StateTable
 ) -> FrameSource:
-    """Frames of phase 2 of a foreground stream."""
+    """Return the frames of phase 2 of a foreground stream."""
     if direction == "forward":
         return Cycle(stream, at.count)
     return Replay(stream, table, at.reverse)
 
 
 class ConnectionOracle:
-    """A stateful plugin together with the connections that were learned. Picklable unbound.
-
-    Args:
-        plugin: the technology.
-        forward: streams of the Initiator.
-        reverse: streams of the Responder.
-    """
+    """A stateful plugin together with the connections that were learned. Picklable unbound."""
 
     zone: Zone | None = None
 
@@ -104,11 +91,9 @@ class ConnectionOracle:
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """Header policy of the plugin."""
         return self._plugin.header_policy
 
     def bind(self, at: TableAt) -> None:
-        """Use these connections from now on."""
         self._table = StateTable(at.path, at.count, at.version)
         self._orders = {"forward": Order(at.count), "reverse": at.reverse}
 
@@ -122,7 +107,6 @@ class ConnectionOracle:
         return self._orders[direction].connections(marks.seq)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
-        """Return the reference translation; trailers tell the connections of frames."""
         table = self._table
         which = None if table is None or not len(frames) else self._which(direction, frames)
         if table is None or which is None:

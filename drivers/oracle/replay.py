@@ -54,13 +54,7 @@ def frames_of(source: FrameSource, numbers: NDArray[np.integer]) -> U8:
 
 @dataclass(frozen=True)
 class Order:
-    """The connection that the n-th frame of a direction belongs to.
-
-    Attributes:
-        count: connections that are used.
-        reading: see :data:`~v6t.trials.connections.Reading`.
-        seed: of the pseudorandom order.
-    """
+    """The connection that the n-th frame of a direction belongs to."""
 
     count: int
     reading: ReadingOrder = "linear"
@@ -81,12 +75,7 @@ class Order:
 
 
 class Cycle:
-    """The Initiator in phase 2: the frames of phase 1 in their order, again and again.
-
-    Args:
-        stream: enumerates the connections.
-        count: how many there are.
-    """
+    """The Initiator in phase 2: the frames of phase 1 in their order, again and again."""
 
     def __init__(self, stream: Stream, count: int) -> None:
         self._expander = Expander(stream)
@@ -95,7 +84,6 @@ class Cycle:
         self.checksum = stream.checksum
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """See :class:`FrameSource`."""
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
         done = 0
         while done < count:
@@ -107,13 +95,7 @@ class Cycle:
 
 
 class Replay:
-    """The Responder: a template whose addresses and ports are those of a learned connection.
-
-    Args:
-        stream: its frame is the template.
-        table: learned in phase 1.
-        order: in which the table is read.
-    """
+    """The Responder: a stream's frame with addresses and ports of a learned connection."""
 
     def __init__(self, stream: Stream, table: StateTable, order: Order) -> None:
         packet = base64.b64decode(stream.trex["packet"]["binary"])
@@ -133,7 +115,6 @@ class Replay:
                 self._sums.append((at, covered, np.uint32(rest)))
 
     def frames(self, first: int, count: int, out: U8 | None = None) -> U8:
-        """See :class:`FrameSource`."""
         out = np.empty((count, self.length), dtype=np.uint8) if out is None else out
         which = self._order.connections(np.arange(first, first + count, dtype=np.int64))
         rows = self._table.rows[which]

@@ -34,14 +34,7 @@ _SHARE = 1 << 24
 
 
 class MemoryFile:
-    """Anonymous memory that other processes of this user can map by its path.
-
-    Args:
-        octets: its size.
-
-    Raises:
-        TesterError: there is not so much memory.
-    """
+    """Anonymous memory that other processes of this user can map by its path."""
 
     def __init__(self, octets: int) -> None:
         self._file = os.memfd_create("v6t-connections")
@@ -62,13 +55,7 @@ class MemoryFile:
 
 
 class StateTable:
-    """A view of the rows; see the module's text.
-
-    Args:
-        path: of the memory file.
-        count: connections.
-        version: of IP behind the device.
-    """
+    """A view of the rows; ``version`` is that of IP behind the device."""
 
     def __init__(self, path: str, count: int, version: int = 4) -> None:
         self.count = count
@@ -76,12 +63,7 @@ class StateTable:
         self.rows: U8 = np.memmap(path, np.uint8, "r+", shape=(count, ROW[version]))
 
     def learn(self, numbers: NDArray[np.integer], tuples: U8) -> None:
-        """Write four-tuples of connections; the first one of each counts.
-
-        Args:
-            numbers: ``(n,)`` of connections.
-            tuples: ``(n, octets of a row)``.
-        """
+        """Write four-tuples ``(n, octets of a row)`` of connections; the first one of each counts."""
         width = self.rows.shape[1]
         if tuples.shape[1] != width:
             tuples = _as_wide(tuples, width)
@@ -109,7 +91,7 @@ class StateTable:
         return count, example
 
     def endpoints(self) -> int:
-        """Distinct pairs of source address and source port."""
+        """Count distinct pairs of source address and source port."""
         return sum(len(sort_unique(marks)) for marks, _ in self._shares(endpoint_marks))
 
     def _shares(
@@ -142,20 +124,15 @@ def describe_repeated(table: StateTable) -> dict[str, Any]:
     """Describe what phase 1 found in a table, as fields of :class:`v6t.drivers.tester.PhaseCounts`."""
     repeated, example = table.count_repeated()
     rows = None if example is None else {str(k): table.rows[k].tobytes().hex() for k in example}
-    return {
-        "duplicate_tuples": repeated,
-        "outside_endpoints": table.endpoints(),
-        "example": rows,
-    }
+    counts = {"duplicate_tuples": repeated, "outside_endpoints": table.endpoints()}
+    return {**counts, "example": rows}
 
 
 def count_inside_endpoints(stream: Stream, count: int) -> int | None:
     """Count distinct initiator addresses and ports among the first frames of a stream.
 
-    Behind a tunnel the address is that of the tunnel and the inner one together.
-
-    Returns:
-        Their number; None: there are too many connections to count them one by one.
+    Behind a tunnel the address is that of the tunnel and the inner one together. None: there are too many
+    connections to count them one by one.
     """
     if count > _MAX_COUNTED:
         return None

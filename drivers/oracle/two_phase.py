@@ -62,7 +62,6 @@ class TwoPhaseTester:
     """A tester's ``measure`` for trials with connections.
 
     Args:
-        tester: opened and loaded.
         device: its connection table; None in loopback.
         stream: sends the stream of phase 2; None: the tester does.
     """
@@ -81,13 +80,7 @@ class TwoPhaseTester:
         self._standing = None
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Run a trial.
-
-        Raises:
-            UsageError: the device's timeout is shorter than the trial.
-            DutError: its table cannot be emptied, or it counts other connections than were
-                learned.
-        """
+        """Run a trial; the device's table and timeout must fit, or UsageError or DutError is raised."""
         connections = trial.connections
         if connections is None:
             return self._stream(trial)
@@ -122,7 +115,7 @@ class TwoPhaseTester:
         if standing is None:
             raise DutError("the connections of phase 1 are gone", code="not-learned")
         result = self._stream(replace(trial, pause_s=connections.gap_s))
-        after = self._tester.now()
+        after = self._tester.read_clock()
         sent = (d.sending_time_s for d in result.directions.values())
         sending_s = max(sent, default=trial.total_duration_s)
         # whatever the tester had to do before it could send belongs to the gap
@@ -215,7 +208,7 @@ class TwoPhaseTester:
         before = phase_one.sessions_before
         left = after = self._count_sessions(before)
         while tcp.aging_s and left is not None:
-            passed_s = self._tester.now() - ended.end_s
+            passed_s = self._tester.read_clock() - ended.end_s
             if left <= NEARLY_EMPTY:
                 expiry_s = passed_s
                 break
@@ -248,21 +241,21 @@ class TwoPhaseTester:
         self._standing = None
         if self._device is None:
             return phase_one
-        times = [self._tester.now()]
+        times = [self._tester.read_clock()]
         for _ in range(2):
             self._device.flush()
-            times.append(self._tester.now())
+            times.append(self._tester.read_clock())
         _check_empty(self._device)
         return replace(phase_one, flush_s=times[1] - times[0], idle_flush_s=times[2] - times[1])
 
     def _find_reusable(self, connections: Connections) -> PhaseOneResult | None:
-        """Return established connections that can be used again; None: there are none."""
+        """Return established connections that can be used again, or None."""
         standing = self._standing
         if standing is None or standing.connections.count != connections.count:
             return None
         if self._device is not None:
             limit = self._device.timeout_s
-            if limit is not None and self._tester.now() - standing.began_s > limit / 2:
+            if limit is not None and self._tester.read_clock() - standing.began_s > limit / 2:
                 return None
             left = self._device.sessions()
             before = standing.established.sessions_before or 0
@@ -273,12 +266,8 @@ class TwoPhaseTester:
     def _check_timeout(self, trial: Trial, connections: Connections) -> None:
         if connections.tcp is not None:
             return  # that is a time-out of UDP's; every connection of TCP is tried at the end
-        needed = (
-            connections.phase_one_s
-            + connections.wait_s
-            + connections.validation_s
-            + connections.gap_s
-        )
+        asked = connections
+        needed = asked.phase_one_s + asked.wait_s + asked.validation_s + asked.gap_s
         if connections.purpose == "prepare":
             needed += trial.total_duration_s + trial.residual_wait_s
         if (limit := self._timeout_s) is not None and limit <= needed:

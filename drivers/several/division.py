@@ -47,11 +47,7 @@ def divide_trial(trial: Trial, part: int, parts: int) -> Trial | None:
 
 
 def divide_connections(connections: Connections, part: int, parts: int) -> Connections:
-    """Return the connections of one of several testers; all phases keep their length.
-
-    Raises:
-        UsageError: a tester would have none.
-    """
+    """Return the connections of one of several testers; all phases keep their length."""
     entries, least = connections.entries, min(connections.count, connections.entries or math.inf)
     if least < parts:
         raise UsageError(
@@ -75,11 +71,7 @@ def divide_enumeration(streams: StreamSet, count: int, part: int, parts: int) ->
 
 
 def divide_streams(streams: StreamSet, part: int, parts: int) -> StreamSet:
-    """Return streams with a part's share of the flows.
-
-    Raises:
-        UsageError: the flows of a stream cannot be divided.
-    """
+    """Return streams with a part's share of the flows."""
     return replace(streams, streams=tuple(_divide_flows(s, part, parts) for s in streams.streams))
 
 
@@ -105,7 +97,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
 
 
 def _divide_draws(stream: Stream, part: int, parts: int) -> Stream | None:
-    """Divide the range of the first variable that is drawn and written whole; None: there is none."""
+    """Divide the range of the first variable that is drawn and written whole."""
     for place, variable in enumerate(stream.program):
         if variable["type"] != "flow_var" or variable["op"] != "random":
             continue

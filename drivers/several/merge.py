@@ -23,7 +23,10 @@ def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
     """
     first, slowest = parts[0], max(parts, key=lambda part: part.max_sending_time_s)
     summaries = [p.delay_us for p in parts if p.delay_us]
-    lost = [p.last_lost_s for p in parts if p.last_lost_s is not None]
+
+    def list_known(name: str) -> list[float]:
+        return [value for p in parts if (value := getattr(p, name)) is not None]
+
     return replace(
         first,
         classes=_merge_classes([p.classes for p in parts]),
@@ -44,20 +47,12 @@ def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
         else None,
         delays=_merge_distributions(p.delays for p in parts),
         ipdv=_merge_distributions(p.ipdv for p in parts),
-        first_lost_s=min(
-            (p.first_lost_s for p in parts if p.first_lost_s is not None), default=None
-        ),
-        last_lost_s=max(lost, default=None),
-        longest_gap_s=max(
-            (p.longest_gap_s for p in parts if p.longest_gap_s is not None), default=None
-        ),
-        timed_share=min((p.timed_share for p in parts if p.timed_share is not None), default=None),
+        first_lost_s=min(list_known("first_lost_s"), default=None),
+        last_lost_s=max(list_known("last_lost_s"), default=None),
+        longest_gap_s=max(list_known("longest_gap_s"), default=None),
+        timed_share=min(list_known("timed_share"), default=None),
         timeline=_merge_timelines([p.timeline for p in parts]),
-        rate_change_error_s=max(
-            (p.rate_change_error_s for p in parts if p.rate_change_error_s is not None),
-            key=abs,
-            default=None,
-        ),
+        rate_change_error_s=max(list_known("rate_change_error_s"), key=abs, default=None),
     )
 
 

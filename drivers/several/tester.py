@@ -58,13 +58,7 @@ class _OtherFailed(TesterError):
 
 
 class SeveralTesters:
-    """A :class:`v6t.drivers.tester.StatefulTester` made of others.
-
-    Args:
-        name: kind of the members.
-        members: testers by the names of their servers.
-        max_skew_share: largest difference of the starts, as a share of a trial's duration.
-    """
+    """A :class:`v6t.drivers.tester.StatefulTester` made of others, by the names of their servers."""
 
     def __init__(
         self,
@@ -75,7 +69,6 @@ class SeveralTesters:
         self.name = name
         self._members = dict(members)
         self._first = next(iter(self._members))
-        self.now = self._read_clock
         self._max_skew_share = max_skew_share
         self._streams: Mapping[Direction, StreamSet] = {}
         self._oracle: Oracle | None = None
@@ -84,7 +77,6 @@ class SeveralTesters:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What all members can do, and queries and TCP where the first one can."""
         members = self._members.values()
         common = frozenset.intersection(*(member.capabilities for member in members))
         return common - _ORDERED - _UNDIVIDED | self._members[self._first].capabilities & _UNDIVIDED
@@ -162,8 +154,8 @@ class SeveralTesters:
             for name in self._members:
                 stack.callback(self._run, name, lambda name: self._members[name].close())
 
-    def _read_clock(self) -> float:
-        return self._members[self._first].now()
+    def read_clock(self) -> float:
+        return self._members[self._first].read_clock()
 
     def _divide(self, division: int | str) -> None:
         """Load the members, unless their streams are divided so: by flows, by a count, or not."""

@@ -146,9 +146,7 @@ class Device:
     """The device during one trial in one direction.
 
     Args:
-        options: what it can do.
         ways: directions under load.
-        chance: of this trial.
         slow: the whole repetition is one of the slow ones.
         spread: how many of its cores the traffic reaches.
     """
@@ -172,8 +170,8 @@ class Device:
             capacity *= o.slow_share
         self.capacity_fps = capacity
 
-    def lost(self, frames: int, rate_fps: float) -> int:
-        """Frames lost of a stream at a constant rate."""
+    def count_lost(self, frames: int, rate_fps: float) -> int:
+        """Count the frames lost of a stream at a constant rate."""
         o, chance = self._options, self._chance
         share = self._loss_share(rate_fps / self.capacity_fps if self.capacity_fps else math.inf)
         lost = math.ceil(frames * share - 1e-9)
@@ -192,7 +190,7 @@ class Device:
         return min(frames, lost)
 
     def delays_ns(self, count: int) -> NDArray[np.int64]:
-        """One-way delays of so many frames in sending order."""
+        """Draw one-way delays of frames in sending order."""
         import numpy as np
 
         o, chance = self._options, self._chance
@@ -252,11 +250,6 @@ def compute_spread(streams: StreamSet, cores: int, fields: Hashed) -> float:
 
     A frame's core is a hash of the outer header's fields; the device loses frames as soon as its
     busiest core does.
-
-    Args:
-        streams: of one direction.
-        cores: of the device.
-        fields: that the hash covers.
     """
     from v6t.profiles.expand import Expander
 

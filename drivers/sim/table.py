@@ -50,12 +50,7 @@ class SimTable:
         return {}
 
     def fill(self, count: int, rate_cps: float) -> int:
-        """Begin phase 1 now; return the number of frames that are forwarded.
-
-        Args:
-            count: connections.
-            rate_cps: at which they come.
-        """
+        """Begin phase 1 now; return the number of frames that are forwarded."""
         o = self._options
         self._fillings += 1
         limit = o.insertion_cps

@@ -46,13 +46,7 @@ EPOCH = datetime(2000, 1, 1, tzinfo=timezone.utc)
 
 @dataclass(frozen=True)
 class _Loss:
-    """The loss of a direction, spread evenly between two times.
-
-    Attributes:
-        frames: lost frames.
-        first_s, last_s: sending times of the first and the last of them [s].
-        gap_s: longest silence at the receiver [s].
-    """
+    """The loss of a direction, spread evenly between two sending times; the gap is at the receiver [s]."""
 
     frames: int
     first_s: float = 0.0
@@ -61,13 +55,7 @@ class _Loss:
 
 
 class SimTester:
-    """Tester protocol without wires; see :mod:`v6t.drivers.tester`.
-
-    Args:
-        options: limits and faults.
-        seed: of all chance.
-        loopback: no device, only the tester's own capacity.
-    """
+    """Tester protocol without wires; in loopback only the tester's own capacity counts."""
 
     name = "sim"
     capabilities: frozenset[Capability] = frozenset(get_args(Capability))
@@ -90,7 +78,7 @@ class SimTester:
         """Virtual time [s]."""
         return self.table.clock_s
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         return self.table.clock_s
 
     def wait(self, seconds: float) -> None:
@@ -112,11 +100,7 @@ class SimTester:
             self._spread = {w: compute_spread(s, o.cores, o.hashes) for w, s in streams.items()}
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Simulate a trial; virtual time advances by its length.
-
-        Raises:
-            TesterError: this is the trial at which the tester fails.
-        """
+        """Simulate a trial; virtual time advances by its length."""
         self._next_trial()
         chance = random.Random(f"{self._seed}/{trial.key}")  # noqa: S311  (not for secrets)
         self.wait(trial.pause_s)
@@ -240,7 +224,7 @@ class SimTester:
         frames, o = trial.frames, self.options
         lost = late = wrong = 0
         if device is not None:
-            lost = device.lost(frames, trial.rate_fps)
+            lost = device.count_lost(frames, trial.rate_fps)
             late = 0 if trial.benchmark == "preflight" else min(o.late, frames - lost)
             wrong = min(o.mismatch, frames - lost - late)
         received = frames - lost - late
@@ -321,7 +305,7 @@ class SimTester:
         full = trial.first_segment_frames
         if trial.flow_starts is not None:  # only while all flows send is the rate the trial's
             full = max(1, full - round(trial.flow_starts.last_start_s * trial.rate_fps))
-        first = device.lost(full, trial.rate_fps)
+        first = device.count_lost(full, trial.rate_fps)
         lost, begin, end, gap = first, 0.0, trial.duration_s - 1 / trial.rate_fps, 0.0
         if (second := trial.second_segment) is not None and first:
             more = round(min(o.recovery_s, second.duration_s) * second.rate_fps)
@@ -446,11 +430,7 @@ def _repeat_block(block: NDArray[np.int64], count: int, *, lost: int) -> Distrib
 
 
 def _make_timeline(trial: Trial, required: int, lost: int, loss: _Loss) -> Timeline | None:
-    """Spread losses evenly between two times; every other frame is there when it is sent.
-
-    Returns:
-        None for a trial whose flows begin one after the other.
-    """
+    """Spread losses evenly between two times; None: flows begin one after the other."""
     if trial.flow_starts is not None:
         return None
     width = choose_slot_s(trial.total_duration_s)

@@ -60,7 +60,7 @@ class Output:
     clean: bool = True
 
     @staticmethod
-    def of(name: str, status: int, out: bytes, err: bytes) -> Output:
+    def decode(name: str, status: int, out: bytes, err: bytes) -> Output:
         """Decode the output of a command of a device, or raise DeviceTakenOver if it was not run."""
         # sudo and login shells may print lines, too
         if status == 1 and _NOT_RUN.encode() in err.splitlines():
@@ -115,7 +115,7 @@ class Transport(Protocol):
         Raises:
             ConnectionLost: the connection broke; there is no status.
             DeadlinePassed: it took too long.
-            TakenOver: the condition does not hold; nothing was run.
+            DeviceTakenOver: the condition does not hold; nothing was run.
         """
 
     def hold(self, command: str) -> Held:
@@ -131,7 +131,7 @@ def for_shell(command: str, become: str = "", condition: str = "", netns: str = 
     Args:
         command: a shell line.
         become: ``sudo -n`` or ``doas -n``, where the login is not root's.
-        condition: for ``sh``, too; where it fails the command is not run, and :meth:`Output.of` says so.
+        condition: for ``sh``, too; where it fails the command is not run, and :meth:`Output.decode` says so.
         netns: a network namespace in which it is run; files and processes are the machine's.
     """
     first = f"{condition} || {{ echo '{_NOT_RUN}' >&2; exit 1; }}; " if condition else ""

@@ -47,7 +47,7 @@ class HereTransport:
             raise ConnectionLost(
                 f"{self.name}: it vanished during: {command[:120]}", code="connection-lost"
             )
-        return Output.of(self.name, process.returncode, *outputs)
+        return Output.decode(self.name, process.returncode, *outputs)
 
     def hold(self, command: str) -> ProcessHeld:
         log_start(self.name, command, self.log_level)

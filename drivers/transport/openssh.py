@@ -124,7 +124,7 @@ class SshTransport:
                 "the effect of the command is unknown",
                 code="connection-lost",
             )
-        return Output.of(self.name, int(status[0]), out, before)
+        return Output.decode(self.name, int(status[0]), out, before)
 
     def hold(self, command: str) -> ProcessHeld:
         log_start(self.name, command, logging.INFO)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.transport.contract import ConnectionLost, DeadlinePassed, as_text
@@ -30,14 +31,9 @@ def build_clean_environment() -> dict[str, str]:
 
 def begin(program: Sequence[str]) -> Process:
     """Start a program with three pipes, in a process group that Ctrl-C does not reach."""
-    return subprocess.Popen(
-        list(program),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        env=build_clean_environment(),
-    )
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environment = build_clean_environment()
+    return subprocess.Popen(list(program), start_new_session=True, env=environment, **pipes)
 
 
 def finish(process: Process, text: str, limit_s: float) -> tuple[bytes, bytes] | None:
@@ -141,10 +137,10 @@ class ProcessHeld:
                 raise DeadlinePassed(problem, code="timeout")
             more = os.read(out.fileno(), 65536)
             if not more:
-                raise self._lost("ended unexpectedly")
+                raise self._make_lost_error("ended unexpectedly")
             self._buffer += more
             if len(self._buffer) > MAX_OBJECT_OCTETS:
-                raise self._lost("printed a line without end", "too-much-output")
+                raise self._make_lost_error("printed a line without end", "too-much-output")
         line, _, self._buffer = self._buffer.partition(b"\n")
         text = as_text(line)[0]
         _LOG.debug("%s: a held command answers: %s", self._name, redact(text))
@@ -158,9 +154,9 @@ class ProcessHeld:
                 return
         except (OSError, ValueError):
             pass
-        raise self._lost("ended unexpectedly")
+        raise self._make_lost_error("ended unexpectedly")
 
-    def _lost(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+    def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
         return ConnectionLost(f"{self._name}: a watching command {problem}", code=code)
 
     @property

@@ -235,7 +235,7 @@ class TrexTester:
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def now(self) -> float:
+    def read_clock(self) -> float:
         return time.monotonic()
 
     @property

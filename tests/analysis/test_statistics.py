@@ -4,8 +4,7 @@ import json
 import math
 
 import pytest
-from v6t.analysis.notes import notes, outliers, two_modes
-from v6t.analysis.statistics import summary_json
+from v6t.analysis.statistics import notes, outliers, summary_json, two_modes
 
 
 def test_p99_of_many_is_not_the_largest():

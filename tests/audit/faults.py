@@ -12,7 +12,8 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from v6t.audit.ip_packet import Drop, IcmpError, read_header
+from scapy.utils import checksum
+from v6t.audit.ip_packet import CHECKSUM_OFFSET, Drop, IcmpError, read_header
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
 
@@ -41,15 +42,12 @@ class Wrapped:
         self.device, self.arriving, self.leaving = device, arriving, leaving
 
     def receive(self, side: str, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
-        packet = frame[14:]
+        packet, sent = frame[14:], []
         changed = self.arriving(packet) if self.arriving else packet
-        sent = []
-        for out, octets in (
-            self.device.receive(side, with_packet(frame, changed), now_s) if changed else ()
-        ):
+        arrived = with_packet(frame, changed) if changed else b""
+        for out, octets in self.device.receive(side, arrived, now_s):
             left = cut(octets[14:])
-            if self.leaving:
-                left = self.leaving(packet, left)
+            left = self.leaving(packet, left) if self.leaving else left
             if left:
                 sent.append((out, with_packet(octets, left).ljust(60, b"\0")))
         return sent
@@ -59,30 +57,17 @@ def with_packet(frame: bytes, packet: bytes) -> bytes:
     return frame[:12] + (b"\x08\x00" if version(packet) == 4 else b"\x86\xdd") + packet
 
 
-def words_sum(octets: bytes) -> int:
-    """Add words as RFC 1071 does."""
-    total = sum(octets[0::2]) * 256 + sum(octets[1::2])
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
-
-
 def header_summed(packet: bytearray) -> bytes:
     """Return IPv4 with its header checksum made right again."""
     packet[10:12] = b"\0\0"
-    packet[10:12] = (0xFFFF - words_sum(packet[: 4 * (packet[0] & 15)])).to_bytes(2, "big")
+    packet[10:12] = checksum(bytes(packet[: 4 * (packet[0] & 15)])).to_bytes(2, "big")
     return bytes(packet)
 
 
-def message_summed(packet: bytearray, at: int = 0) -> bytes:
-    """Return ICMP, ICMPv6, or UDP with a checksum at 46, its checksum made right again."""
-    is_ipv4 = version(packet) == 4
-    start, at = (20, 22) if is_ipv4 else (40, at or 42)
-    packet[at : at + 2] = b"\0\0"
-    length = (len(packet) - 40).to_bytes(4, "big")
-    pseudo = b"" if is_ipv4 else bytes(packet[8:40]) + length + bytes([0, 0, 0, packet[6]])
-    packet[at : at + 2] = (0xFFFF - words_sum(pseudo + packet[start:])).to_bytes(2, "big")
-    return bytes(packet)
+def summed(packet: bytes) -> bytes:
+    """Return a packet with the checksum of its ICMP, ICMPv6 or UDP made right again."""
+    read = read_header(bytes(packet))
+    return bytes(read.with_checksum(read.octets, CHECKSUM_OFFSET[read.proto]))
 
 
 def cut(packet: bytes) -> bytes:
@@ -142,9 +127,12 @@ def edited(packet: bytes, edit: Edit) -> bytes:
 
 def to(number: int, edit: Edit, when: Callable[[bytes], Any] = lambda p: True) -> Change:
     """Change packets that were translated to a version, or left a tunnel."""
-    return leaving(
-        lambda c, p: edited(p, edit) if version(p) == number != version(c) and when(p) else p
-    )
+
+    def change(came: bytes, left: bytes) -> bytes:
+        is_translated = version(left) == number != version(came)
+        return edited(left, edit) if is_translated and when(left) else left
+
+    return leaving(change)
 
 
 to4, to6 = partial(to, 4), partial(to, 6)
@@ -171,11 +159,8 @@ def message(when: Callable[[bytes, bytes], Any], at: int, *octets: int) -> Chang
     """Change octets of ICMP messages, whose checksums are right afterwards."""
 
     def change(came: bytes, left: bytes) -> bytes:
-        return (
-            message_summed(bytearray(left[:at] + bytes(octets) + left[at + len(octets) :]))
-            if when(came, left)
-            else left
-        )
+        changed = left[:at] + bytes(octets) + left[at + len(octets) :]
+        return summed(changed) if when(came, left) else left
 
     return leaving(change)
 
@@ -194,15 +179,8 @@ def add_fragment_header(came: bytes, left: bytes) -> bytes:
     if version(left) != 6 or version(came) != 4 or left[6] != UDP:
         return left
     length = (int.from_bytes(left[4:6], "big") + 8).to_bytes(2, "big")
-    return (
-        left[:4]
-        + length
-        + bytes([FRAGMENT])
-        + left[7:40]
-        + bytes([UDP, 0, 0, 0, 0, 0])
-        + came[4:6]
-        + left[40:]
-    )
+    header = bytes([UDP, 0, 0, 0, 0, 0]) + came[4:6]
+    return left[:4] + length + bytes([FRAGMENT]) + left[7:40] + header + left[40:]
 
 
 def lift(packet: bytes) -> bytes:
@@ -242,7 +220,7 @@ def within(number: int, at: int, difference: int) -> Change:
             return left
         octets = bytearray(left)
         plus(base + at, difference)(octets)
-        return message_summed(octets)
+        return summed(octets)
 
     return leaving(change)
 
@@ -266,23 +244,17 @@ def told(method: str, choose: Callable[..., Told]) -> Change:
     return on(method, wrong)
 
 
-def six(*start: int, answer: Told) -> Change:
-    """Answer ICMP errors with a type, perhaps a code and a second word with another ICMPv6 error."""
-    return told(
-        "error_to_ipv6", lambda k, c, r, t: answer if (k, c, r)[: len(start)] == start else t
-    )
+def instead(method: str, *start: int, answer: Told) -> Change:
+    """Answer ICMP errors with a type, perhaps a code and a second word with another error."""
+    return told(method, lambda *error: answer if error[: len(start)] == start else error[3])
 
 
-def four(*start: int, answer: Told) -> Change:
-    return told(
-        "error_to_ipv4", lambda k, c, r, t: answer if (k, c, r)[: len(start)] == start else t
-    )
+six, four = partial(instead, "error_to_ipv6"), partial(instead, "error_to_ipv4")
 
 
 def echo(name: str, **types: int) -> Change:
-    return value(
-        **{name: lambda correct: {**correct, **{int(kind[1:]): new for kind, new in types.items()}}}
-    )
+    added = {int(kind[1:]): new for kind, new in types.items()}
+    return value(**{name: lambda correct: {**correct, **added}})
 
 
 # fmt: off
@@ -422,7 +394,7 @@ TRANSLATION = [
 def wrong_hairpin(came: bytes, left: bytes) -> bytes:
     """Keep the source of what goes from CE to CE, with a right checksum."""
     is_udp = version(came) == version(left) == 6 and left[6] == UDP
-    return message_summed(bytearray(left[:8] + came[8:24] + left[24:]), 46) if is_udp else left
+    return summed(left[:8] + came[8:24] + left[24:]) if is_udp else left
 
 
 # fmt: off
@@ -478,12 +450,9 @@ def ecn(inner: int, outer: int, made: int) -> Change:
     """Make one cell of the table of RFC 6040 wrong."""
 
     def change(came: bytes, left: bytes) -> bytes:
-        is_cell = (
-            version(came) == 6
-            and came[6] == IPIP
-            and (came[41] & 3, came[1] >> 4 & 3) == (inner, outer)
-        )
-        return edited(left, mask(1, 3, made)) if is_cell and version(left) == 4 else left
+        is_tunnel = version(came) == 6 and came[6] == IPIP and version(left) == 4
+        is_cell = is_tunnel and (came[41] & 3, came[1] >> 4 & 3) == (inner, outer)
+        return edited(left, mask(1, 3, made)) if is_cell else left
 
     return leaving(change)
 
@@ -492,13 +461,8 @@ def number(packet: bytes, at: int) -> int:
     return int.from_bytes(packet[at : at + 2], "big")
 
 
-def is_mark_on_not_ect(packet: bytes) -> bool:
-    return (
-        version(packet) == 6
-        and packet[6] == IPIP
-        and packet[1] >> 4 & 3 == 3
-        and not packet[41] & 3
-    )
+def is_mark_on_not_ect(p: bytes) -> bool:
+    return version(p) == 6 and p[6] == IPIP and p[1] >> 4 & 3 == 3 and not p[41] & 3
 
 
 STRANGER = b"\xde\xad"
@@ -554,7 +518,7 @@ TUNNEL = [
       for inner, outer, made in ((2, 3, 2), (1, 3, 1), (2, 1, 2), (0, 2, 2), (3, 0, 0))),
     Fault("IPv6 in the tunnel forwarded", "wrong-version", accept(lambda p: p[40] >> 4 == 6)),
     Fault("inner length not checked", "inner-length", accept(lambda p: number(p, 42) > len(p) - 40)),
-    Fault("inner header checksum not checked", "inner-checksum", accept(lambda p: words_sum(p[40:60]) != 0xFFFF)),
+    Fault("inner header checksum not checked", "inner-checksum", accept(lambda p: checksum(p[40:60]) != 0)),
     Fault("nested IPv4 forwarded", "nested", accept(lambda p: p[49] == IPIP)),
 ]
 RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (

@@ -17,6 +17,7 @@ from v6t.audit.ip_packet import (
     TCP6,
     UDP17,
     Drop,
+    Endpoint,
     IcmpError,
     IPPacket,
     replace_endpoint,
@@ -24,7 +25,6 @@ from v6t.audit.ip_packet import (
 from v6t.audit.packet_device.nat import (
     RESET_S,
     NatDevice,
-    NatEndpoint,
     NatMapping,
     SessionKey,
     Translated,
@@ -90,7 +90,7 @@ def find_contended(device: NatDevice, correct: Change, session: SessionKey) -> N
     return find_by_destination(device, correct, session) if is_contended else correct(session)
 
 
-def has_server(mapping: NatMapping, server: NatEndpoint) -> bool:
+def has_server(mapping: NatMapping, server: Endpoint) -> bool:
     return server.address in {s.address for s in mapping.servers}
 
 
@@ -102,7 +102,7 @@ def ports_with_server(device: NatDevice, _: Change, session: SessionKey, __: Any
     return {m.public.port for m in device.mappings if m.host == session.host or has_server(m, session.server)}
 
 
-def find_newest(device: NatDevice, correct: Change, proto: int, public: NatEndpoint) -> NatMapping:
+def find_newest(device: NatDevice, correct: Change, proto: int, public: Endpoint) -> NatMapping:
     return [correct(proto, public), *(m for m in device.mappings if (m.protocol, m.public) == (proto, public))][-1]
 
 

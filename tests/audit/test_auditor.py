@@ -19,7 +19,7 @@ from v6t.audit.auditor import (
 )
 from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send, Steps, Verdict
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.self_check import DeviceProbe
+from v6t.audit.self_check import DeviceProbe, InProcessDevice
 from v6t.base.errors import DutError, UsageError
 from v6t.plugins.base import Technology
 from v6t.plugins.mape_br import MapEBorderRelay
@@ -54,18 +54,11 @@ class Probe(DeviceProbe):
             raise self.error
 
 
-class Device:
-    """A device for audits in this process."""
+class Device(InProcessDevice):
+    """A device for audits; errors come from its n-th exchange on."""
 
-    def __init__(
-        self,
-        technology: Technology,
-        device: Any = None,
-        error: BaseException | None = None,
-        exchanges: int = 10**9,
-        refused: Sequence[str] = (),
-    ) -> None:
-        self.technology = technology
+    def __init__(self, technology, device=None, error=None, exchanges=10**9, refused=()) -> None:
+        super().__init__(technology)
         self.rest = device, error, exchanges, refused
         self.opened: list[Technology] = []
 
@@ -78,15 +71,14 @@ class Device:
     def with_params(self, params: Mapping[str, Any]) -> Device:
         if set(params) & set(self.rest[3]):
             raise UsageError("no such setting", code="setting-untellable")
-        own = self.technology.params.model_dump(exclude_unset=True)
-        changed = Device(with_params(self.technology, **{**own, **params}), *self.rest)
+        changed = Device(super().with_params(params).technology, *self.rest)
         changed.opened = self.opened
         return changed
 
 
 def audit(device: Device, **request: Any) -> tuple[AuditProgress, Any]:
     chosen, selection = choose_clauses(device, (), ())
-    progress = AuditProgress()
+    progress = request.pop("progress", AuditProgress())
     return progress, run_audit(chosen, selection, AuditRequest(**request), progress)
 
 
@@ -167,19 +159,15 @@ def test_unknown_clause_is_rejected() -> None:
 def test_findings_are_saved_while_the_audit_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(auditor, "SAVE_INTERVAL_S", 0.0)
     saved: list[int] = []
-    device = Device(Siit())
-    _, selection = choose_clauses(device, (), ())
     progress = AuditProgress(save=lambda progress: saved.append(len(progress.findings)))
-    run_audit(device, selection, AuditRequest(clauses=["5.1-df"], variants=False), progress)
-    assert saved == list(range(1, len(saved) + 1))
+    audit(Device(Siit()), clauses=["5.1-df"], variants=False, progress=progress)
+    assert saved == [1, 2, 3, 4]
 
 
 def test_progress_counts_clauses() -> None:
     seen: list[tuple[int, int]] = []
-    device = Device(Siit())
-    _, selection = choose_clauses(device, (), ())
     progress = AuditProgress(tested=lambda number, planned, name: seen.append((number, planned)))
-    run_audit(device, selection, AuditRequest(clauses=["5.1-df"], variants=False), progress)
+    audit(Device(Siit()), clauses=["5.1-df"], variants=False, progress=progress)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
@@ -276,12 +264,9 @@ def test_each_try_listens_longer_after_a_frame() -> None:
         heard = yield Send(())
         return Judgement("conforms" if heard else "deviates", "a frame", "nothing")
 
-    probe = Recorder()
-    clause = Clause("RFC 1", "1", "late", "MUST", "it comes late", steps)
-    assert (
-        carry_out(clause, probe, AuditRequest(wait_s=1, quiet_s=1)).judgement.verdict == "conforms"
-    )
-    assert probe.quiet == [1, 3, 9]
+    probe, clause = Recorder(), Clause("RFC 1", "1", "late", "MUST", "it comes late", steps)
+    outcome = carry_out(clause, probe, AuditRequest(wait_s=1, quiet_s=1))
+    assert (outcome.judgement.verdict, probe.quiet) == ("conforms", [1, 3, 9])
 
 
 def test_probe_that_cannot_flush_makes_clause_untestable() -> None:
@@ -289,7 +274,6 @@ def test_probe_that_cannot_flush_makes_clause_untestable() -> None:
         yield Send((), before="flush")
         return Judgement("conforms", "", "")
 
-    outcome = carry_out(
-        Clause("RFC 1", "1", "c", "MUST", "it does", steps), Recorder(), AuditRequest()
-    )
+    clause = Clause("RFC 1", "1", "c", "MUST", "it does", steps)
+    outcome = carry_out(clause, Recorder(), AuditRequest())
     assert (outcome.judgement.verdict, outcome.judgement.got) == ("not testable", "no way")

@@ -16,7 +16,7 @@ import pytest
 from v6t.analysis.record import FrameSizes
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
-from v6t.analysis.report.machine_readable import schema
+from v6t.analysis.report.exports import schema
 from v6t.base.errors import DutError, TranslationError
 from v6t.benchmarks.registry import presentations
 from v6t.benchmarks.throughput import ThroughputRecord

@@ -8,7 +8,7 @@ import re
 import jsonschema
 import pytest
 from v6t.analysis.published.library import facts_of
-from v6t.analysis.report.machine_readable import schema
+from v6t.analysis.report.exports import schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.drivers.lab import privilege

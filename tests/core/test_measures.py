@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from pydantic import ValidationError
-from v6t.analysis.marks import UNCOVERED, footnotes
+from v6t.analysis.sheet import UNCOVERED, footnotes
 from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry

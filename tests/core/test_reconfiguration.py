@@ -77,12 +77,12 @@ def test_spare_networks_overlap_nothing_of_the_run():
 
 def test_what_a_change_reads_back():
     change = Change("a route", "a", "c", "r", "l", added="via one", changed="via two")
-    assert change.wrong("add", "x  via   one y") is None
-    assert change.wrong("change", "x via two") is None
-    assert "'via one'" in change.wrong("add", "")
-    assert "'via two'" in change.wrong("change", "x via one")
-    assert "still there" in change.wrong("remove", "x via one")
-    assert change.wrong("remove", " \n") is None
+    assert change.find_problem("add", "x  via   one y") is None
+    assert change.find_problem("change", "x via two") is None
+    assert "'via one'" in change.find_problem("add", "")
+    assert "'via two'" in change.find_problem("change", "x via one")
+    assert "still there" in change.find_problem("remove", "x via one")
+    assert change.find_problem("remove", " \n") is None
 
 
 def test_a_change_lies_within_the_stream():

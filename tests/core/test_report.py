@@ -18,7 +18,7 @@ import pytest
 from v6t.analysis.blocks import Items
 from v6t.analysis.figures import canvas, plots
 from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.machine_readable import schema, to_json
+from v6t.analysis.report.exports import schema, to_json
 from v6t.analysis.report.trust import trust
 from v6t.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins

@@ -7,9 +7,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.blocks import Collapsible, Drawing, Figures, Items, Text
-from v6t.analysis.figures.courses import ACROSS, LEFT, Panel, Row, course_figure
-from v6t.analysis.hiccups import hiccups
-from v6t.analysis.report.courses import over_time
+from v6t.analysis.report.courses import ACROSS, LEFT, Panel, Row, course_figure, hiccups, over_time
 from v6t.analysis.rundata import RunTrial
 from v6t.core.runs.run_data import load_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from v6t.analysis.blocks import Collapsible, Listing
-from v6t.analysis.report.device import as_applied, command_lines
+from v6t.analysis.report.setup import as_applied, command_lines
 from v6t.analysis.sheet import sheet
 from v6t.benchmarks.registry import presentations
 from v6t.core.config.bound import bind

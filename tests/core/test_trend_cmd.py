@@ -7,7 +7,7 @@ import shutil
 
 import jsonschema
 import pytest
-from v6t.analysis.report.machine_readable import schema
+from v6t.analysis.report.exports import schema
 from v6t.core.cli.trend_command import WORSE
 from v6t.tests.expect import expect_refusal
 

@@ -14,7 +14,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -168,12 +168,9 @@ def v6t_finds(case, tester, bound):
     spec = ThroughputSpec(
         conditions, case.upper_fps, "media", case.resolution_fps, DURATION_S, repetitions=1
     )
-    bench = Bench(bound)
-    try:
+    with closing(Bench(bound)) as bench:
         bench.load(compile_point(bound.technology, sizes, bound.settings.seed))
         return measure_throughput(spec, bench.measure).repetitions[0].rate_fps
-    finally:
-        bench.close()
 
 
 def peer_finds(case, bound, directory):
@@ -195,11 +192,8 @@ def peer_finds(case, bound, directory):
 @contextmanager
 def standing(bound):
     """The lab with the device, and nobody at the tester's ports; its namespace."""
-    bed = Bed(bound.technology.links, lab_device(bound))
-    try:
+    with closing(Bed(bound.technology.links, lab_device(bound))) as bed:
         yield bed.open().tester
-    finally:
-        bed.close()
 
 
 def peer_trial(peer, tester, directory, rate_fps):

@@ -6,6 +6,8 @@ installation. Rates stay at what a busy small machine does dependably.
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -131,10 +133,9 @@ def test_it_describes_itself(tester):
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_loaded_is_an_error_of_ours(kind):
     options = {"lab": "true"} if kind == "trex" else {}
-    made = make_tester(bind(resolve(flags=Flags("mape-br", tester=kind, tester_options=options))))
-    made.open()
-    try:
+    with closing(
+        make_tester(bind(resolve(flags=Flags("mape-br", tester=kind, tester_options=options))))
+    ) as made:
+        made.open()
         with expect_error("not-loaded"):
             made.measure(trial())
-    finally:
-        made.close()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from v6t.drivers.device import HookState
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
-from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import SessionState
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
@@ -328,7 +328,7 @@ class Scripted:
     by_endpoint: bool = False
     outside: int | None = None
 
-    def now(self):
+    def read_clock(self):
         return self.clock
 
     def table(self):
@@ -530,7 +530,7 @@ def test_the_kernels_table_in_its_own_words():
         "net.netfilter.nf_conntrack_max = 262144\nnet.netfilter.nf_conntrack_udp_timeout = 3600\n"
     )
     wanted = {"nf_conntrack_max": 262144, "nf_conntrack_udp_timeout": 3600}
-    assert nat.read_limits().parse(text + "sysctl: cannot stat x\n") == wanted
+    assert conntrack.read_limits().parse(text + "sysctl: cannot stat x\n") == wanted
     ran = []
 
     def run(command):

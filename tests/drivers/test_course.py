@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -173,8 +174,7 @@ def test_only_long_trials_are_watched_and_by_one_reading():
 @pytest.mark.slow
 @pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")
 def test_a_planted_hiccup_is_seen_in_a_real_trial():
-    bench = planted.Benchmarked("embedded")
-    try:
+    with closing(planted.Benchmarked("embedded")) as bench:
         fault = planted.Fault(
             name="hiccup",
             words="",
@@ -185,8 +185,6 @@ def test_a_planted_hiccup_is_seen_in_a_real_trial():
             mode="forward",
         )
         seen, _ = bench.finds(fault)
-    finally:
-        bench.close()
     told = seen.result.directions["forward"].timeline
     lost = {place * told.slot_s: n for place, n in enumerate(told.lost) if n}
     # the device counts neighbour discovery too; 2000 fps: frames 801 to 900 are due from 0.4 s on

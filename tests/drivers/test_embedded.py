@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -249,9 +250,8 @@ def test_a_router_without_static_neighbours(tmp_path, plugin):
     bed.write_text("dut: {driver: linux-router, options: {neighbours: resolved}}\n")
     run = resolve(testbed=bed, flags=Flags(plugin=plugin, tester="embedded"))
     bound = bind(run)
-    tester = make_tester(bound)
-    tester.open()
-    try:
+    with closing(make_tester(bound)) as tester:
+        tester.open()
         sizes = bound.technology.frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         device = tester._bed.lab.device
@@ -273,8 +273,6 @@ def test_a_router_without_static_neighbours(tmp_path, plugin):
             assert counted.checked == counted.matched > 0
         show = ["ip", "neigh", "show", "nud", "permanent"]
         assert device.ask("run", command=show) == (0, "")
-    finally:
-        tester.close()
 
 
 def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
@@ -289,16 +287,13 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
         )
         run = resolve(testbed=bed, flags=Flags(plugin="ipv4-router", tester="embedded"))
         bound = bind(run)
-        tester = make_tester(bound)
-        tester.open()
-        try:
+        with closing(make_tester(bound)) as tester:
+            tester.open()
             sizes = bound.technology.frame_pair(84)
             tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
             result = tester.measure(
                 Trial("throughput", "t", 84, 64, "bidirectional", 1000.0, 1.0, 0.3, 0.1)
             )
-        finally:
-            tester.close()
         ways = result.directions
         assert all(result.tester[way]["answered"] == 0 for way in ways)
         received[learning] = [d.count_frames("received") for d in ways.values()]

@@ -47,7 +47,7 @@ def sending(monkeypatch):
     def send(rate_fps, *, timed):
         trial = Trial("latency", "k", 128, 88, "forward", rate_fps, 1500 / rate_fps)
         start = time.monotonic()
-        answer = made.send(pace=Pace.of(trial), start=start, nonce=3, timed=timed)
+        answer = made.send(pace=Pace.from_trial(trial), start=start, nonce=3, timed=timed)
         return made._ring, sum(answer["sent"].values())
 
     return send

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.embedded.tester import EmbeddedTester
@@ -31,8 +33,7 @@ def trial(mode):
 
 @pytest.mark.parametrize("kind", ALL)
 def test_all_modes_with_frames_that_must_be_dropped(kind):
-    tester = bench(kind())
-    try:
+    with closing(bench(kind())) as tester:
         for mode in MODES:
             for _ in range(4):  # a busy machine may spoil a trial
                 asked = trial(mode)
@@ -47,19 +48,14 @@ def test_all_modes_with_frames_that_must_be_dropped(kind):
                 assert counted.classes["expired"].received == 0
                 assert counted.checked == counted.matched == 400
                 assert counted.control == 0
-    finally:
-        tester.close()
 
 
 @pytest.mark.parametrize(
     ("kind", "octet", "said"), [(OverTcp, 47, "TCP flags"), (GreTunnel, 45, "inner IPv6 hop limit")]
 )
 def test_a_wrong_octet_is_told_by_its_name(kind, octet, said):
-    tester = bench(kind(), Faults(corrupt_octet=octet))
-    try:
+    with closing(bench(kind(), Faults(corrupt_octet=octet))) as tester:
         counted = tester.measure(trial("forward")).directions["forward"]
         assert counted.matched == 0
         assert counted.classes["fg"].received == 400
         assert said in counted.mismatch["why"]
-    finally:
-        tester.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 import pytest
 from v6t.drivers.lab.namespaces import Lab
@@ -25,33 +26,24 @@ def masks(holder):
 
 def test_all_cables_of_the_lab_are_steered_and_nothing_else():
     here = set(os.listdir("/sys/class/net"))
-    lab = Lab(1500, 1500)
-    try:
+    with closing(Lab(1500, 1500)) as lab:
         steered, why = lab.steer([0])
         assert (len(steered), why) == (4, "")
         for holder in (lab.tester, lab.device):
             assert masks(holder) == {"left": {1}, "right": {1}, "lo": {0}}
         assert set(os.listdir("/sys/class/net")) == here  # the /sys of others is as it was
-    finally:
-        lab.close()
 
 
 def test_what_somebody_steered_already_stays():
-    lab = Lab(1500, 1500)
-    try:
+    with closing(Lab(1500, 1500)) as lab:
         lab.steer([0])
         last = max(os.sched_getaffinity(0))
         assert lab.steer([last]) == ([], "")
         assert masks(lab.device)["left"] == {1}
-    finally:
-        lab.close()
 
 
 def test_a_cpu_that_is_not_there_is_told():
-    lab = Lab(1500, 1500)
-    try:
+    with closing(Lab(1500, 1500)) as lab:
         steered, why = lab.steer([1000])
         assert steered == [] and why
         assert masks(lab.tester)["left"] == {0}
-    finally:
-        lab.close()

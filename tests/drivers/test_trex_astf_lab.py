@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.drivers.trex.astf import RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec
@@ -28,21 +27,21 @@ class Opened:
     """Trials of one plugin on TRex."""
 
     def __init__(self, plugin: str, *, loopback: bool = False) -> None:
-        bound = bind(
-            resolve(
-                flags=Flags(
-                    plugin=plugin,
-                    tester="trex",
-                    tester_options={"lab": "true"},
-                    benchmarks=("tcp-rate",),
-                    procedure_texts={"connections.count": "1000"},
-                )
-            )
-        )
+        flags = Flags(
+            plugin=plugin, tester="trex", tester_options={"lab": "true"}, benchmarks=("tcp-rate",),
+            procedure_texts={"connections.count": "1000"},
+        )  # fmt: skip
+        bound = resolve_and_bind(flags=flags)
         bound.tester.prepare()
         self.sizes = bound.technology.sizes_of(bound.settings.frame_sizes[0])
         self.bench = Bench(bound, loopback=loopback)
         self.bench.load(streams_of(bound, self.sizes))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bench.close()
 
     def trial(
         self, tcp: Tcp, count: int = COUNT, *, rate_cps: float = RATE_CPS, again: bool = False
@@ -70,9 +69,8 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def nat():
-    made = Opened("nat44")
-    yield made
-    made.bench.close()
+    with Opened("nat44") as made:
+        yield made
 
 
 @pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(object_octets=3000, closing="fin")])
@@ -100,12 +98,9 @@ def test_streams_go_on_after_connections(nat):
 
 
 def test_without_a_device_the_tester_opens_connections_with_itself():
-    made = Opened("nat44", loopback=True)
-    try:
+    with Opened("nat44", loopback=True) as made:
         _, found = made.trial(Tcp())
         assert found.tcp.established == found.tcp.answered == found.tcp.closed == COUNT
-    finally:
-        made.bench.close()
 
 
 def test_trex_finds_the_tcp_capacity_of_a_limited_table_exactly(nat):
@@ -151,11 +146,8 @@ def test_connections_that_nobody_answers_are_told_from_the_others_to_the_last(na
 
 @pytest.mark.parametrize("plugin", ["nat64", "nat66", "nat46", "ipv4aas"])
 def test_clients_and_servers_may_speak_ipv6(plugin):
-    made = Opened(plugin)
-    try:
+    with Opened(plugin) as made:
         _, found = made.trial(Tcp())
-    finally:
-        made.bench.close()
     assert found.tcp.established == found.tcp.answered == found.tcp.closed == COUNT
     assert found.tcp.wrong == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from contextlib import closing, contextmanager
 
 import pytest
 from v6t.core.config.bound import bind
@@ -32,23 +33,17 @@ pytestmark = [
 COUNT = 3000
 
 
-def bench(size=84, options=None, **params):
+@contextmanager
+def bench(size=84):
     run = resolve(
-        flags=Flags(
-            plugin="nat44",
-            tester="trex",
-            tester_options={"lab": "true"},
-            dut="nftables",
-            dut_params=options or {},
-            params=params,
-        )
+        flags=Flags(plugin="nat44", tester="trex", tester_options={"lab": "true"}, dut="nftables")
     )
-    tester = make_tester(bind(run))
-    tester.open()
-    plugin = bind(run).technology
-    sizes = plugin.frame_pair(size)
-    tester.load(compile_point(plugin, sizes, run.seed), bind(run).oracle)
-    return tester, TwoPhaseTester(tester, find_state(bind(run), tester, None)), sizes
+    bound = bind(run)
+    sizes = bound.technology.frame_pair(size)
+    with closing(make_tester(bound)) as tester:
+        tester.open()
+        tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
+        yield tester, TwoPhaseTester(tester, find_state(bound, tester, None)), sizes
 
 
 def trial(sizes, connections, rate=2000.0, duration=1.0, mode="bidirectional", **changes):
@@ -70,8 +65,7 @@ def without_faults(prepared, asked):
 @pytest.mark.parametrize("rows", [700, 32_768], ids=["five blocks", "one block"])
 def test_the_full_cycle(rows, monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", rows)
-    tester, prepared, sizes = bench()
-    try:
+    with bench() as (_, prepared, sizes):
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
         found = without_faults(prepared, trial(sizes, asked, duration=asked.phase_one_s))
         stands = found.connections
@@ -90,29 +84,23 @@ def test_the_full_cycle(rows, monkeypatch):
                     delays = way.delays["fg"]
                     assert delays.frames == (changes["delays"].tags or 7500)
                     assert delays.lost == 0
-    finally:
-        tester.close()
 
 
 def test_parts_of_the_table_and_other_orders():
-    tester, prepared, sizes = bench()
-    try:
+    with bench() as (_, prepared, sizes):
         for reading, entries in (("linear", 10), ("fixed", None), ("pseudorandom", 100)):
             asked = Connections(500, 2000.0, 0.3, 0.1, entries=entries, reading=reading)
             result = without_faults(prepared, trial(sizes, asked, mode="reverse"))
             way = result.directions["reverse"]
             assert way.count_frames("received") == 2000
             assert way.checked == way.matched > 50
-    finally:
-        tester.close()
 
 
 @pytest.mark.parametrize("size", [84, 1518])
 def test_more_connections_than_identifiers_reach(size, monkeypatch):
     """Sixty blocks: some are stamped and timed, the others told by marks, all are validated."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
-    tester, prepared, sizes = bench(size)
-    try:
+    with bench(size) as (_, prepared, sizes):
         asked = Connections(COUNT, 2000.0, 0.5, 0.1, alpha=1.0, purpose="establish")
         found = without_faults(prepared, trial(sizes, asked, duration=asked.phase_one_s))
         stands = found.connections
@@ -131,15 +119,12 @@ def test_more_connections_than_identifiers_reach(size, monkeypatch):
                     stamped = 125 * connections.IDS_PER_DIRECTION
                     assert timed.frames == (delays.tags or stamped)
                     assert timed.lost == 0
-    finally:
-        tester.close()
 
 
 def test_a_connection_that_went_is_missing_in_the_validation(monkeypatch):
     """The device forgets some connections between the phases: the validation counts the others."""
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
-    tester, _, sizes = bench()
-    try:
+    with bench() as (tester, _, sizes):
         asked = Connections(1000, 2000.0, 0.3, 0.1, alpha=1.0, purpose="establish")
         whole = trial(sizes, asked, duration=asked.phase_one_s)
         tester.establish(whole, asked)
@@ -160,5 +145,3 @@ def test_a_connection_that_went_is_missing_in_the_validation(monkeypatch):
         (count,) = phase.result.classes.values()
         assert gone >= 5
         assert (count.sent, count.received, count.surplus) == (1000, 1000 - gone, 0)
-    finally:
-        tester.close()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -165,8 +166,7 @@ def passed(tester, **changes):
 def test_trex_on_another_host(host, pairs):
     server, remote = host
     server.shell(CABLES)
-    tester = opened(remote, pairs=pairs)
-    try:
+    with closing(opened(remote, pairs=pairs)) as tester:
         for delays in (None, DelayRequest(tags=100)):
             result = passed(tester, delays=delays)
             for way in result.directions.values():
@@ -183,8 +183,6 @@ def test_trex_on_another_host(host, pairs):
         for number, name in enumerate(["l0", "r0"]):
             address = server.shell(f"cat /sys/class/net/{name}/address").strip()
             assert address in told[f"port {number}"].lower()
-    finally:
-        tester.close()
     told = {what: text for what, _, text in examine(tester._options)}
     assert "127.0.0.1:4501" in told["TRex server"]
     assert "_t-rex-64" not in server.processes()

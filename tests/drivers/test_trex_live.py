@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,8 +64,7 @@ def valid(tester, asked):
 
 @pytest.mark.parametrize("loopback", [True, False], ids=["cable", "reference BR"])
 def test_all_frames_come_back_and_match(loopback):
-    tester = opened(loopback=loopback, params={"n": "10", "m": "9"})
-    try:
+    with closing(opened(loopback=loopback, params={"n": "10", "m": "9"})) as tester:
         for mode in ("bidirectional", "forward", "reverse"):
             result = valid(tester, trial(mode))
             for counted in result.directions.values():
@@ -73,45 +73,34 @@ def test_all_frames_come_back_and_match(loopback):
                 assert counted.delay_us["min"] <= counted.delay_us["p50"]
                 assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
                 assert counted.sending_time_error_s > 0
-    finally:
-        tester.close()
 
 
 def test_nobody_else_reaches_a_server_of_the_lab():
-    tester = opened(loopback=True)
-    try:
+    with closing(opened(loopback=True)) as tester:
         assert "namespace" in tester.describe()["reached_by"]
         lab = tester._bed.lab
         _, ports = lab.tester.ask("run", command=["ss", "-Hltn", "sport = :4501"])
         assert "4501" in ports
         _, found = lab.tester.ask("run", command=["ip", "-br", "addr"])
         assert [line.split()[0] for line in found.splitlines() if "/" in line] == ["lo"]
-    finally:
-        tester.close()
 
 
 def test_a_wrong_bit_in_the_devices_rule_is_seen():
-    tester = opened(dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"})
-    try:
+    with closing(opened(dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"})) as tester:
         result = tester.measure(trial("reverse"))
         counted = result.directions["reverse"]
         assert counted.mismatch is not None
         assert counted.matched == 0
-    finally:
-        tester.close()
 
 
 def test_spoofed_frames_are_counted_for_themselves():
-    tester = opened(params={"negative_percent": "10"})
-    try:
+    with closing(opened(params={"negative_percent": "10"})) as tester:
         result = valid(tester, trial("forward"))
         negative = [
             c for c in result.directions["forward"].classes.values() if c.role == "negative"
         ]
         assert sum(c.sent for c in negative) == sum(c.required for c in negative) > 300
         assert sum(c.received for c in negative) == 0
-    finally:
-        tester.close()
 
 
 def _later(seconds, act):
@@ -211,8 +200,7 @@ for _ in range(20):
 
 def test_a28_ports_do_not_count_what_devices_say_of_their_own():
     said = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]
-    tester = opened(options={"counting": "ports"})
-    try:
+    with closing(opened(options={"counting": "ports"})) as tester:
         device, done = tester._bed.lab.device, []
 
         def talk():
@@ -230,8 +218,6 @@ def test_a28_ports_do_not_count_what_devices_say_of_their_own():
         assert counted.control == 20 * len(said)
         assert counted.count_frames("surplus") == 0
         assert counted.count_frames("received") == counted.count_frames("sent")
-    finally:
-        tester.close()
 
 
 def test_a_server_is_restarted_when_nobody_uses_it():
@@ -315,8 +301,7 @@ def test_a_frame_behind_its_predecessor_is_off_time():
 @pytest.mark.alone
 def test_tags_change_no_frames_time():
     """Every frame arrives when its place in the stream says, before the first tag and from it on."""
-    tester = opened(loopback=True)
-    try:
+    with closing(opened(loopback=True)) as tester:
         # every fourth frame from the middle on is a tag
         asked = replace(trial("forward", 1000.0, 4.0), delays=DelayRequest(500, first_tag_s=2.0))
         for _ in range(10):  # the machine may be busy
@@ -331,15 +316,12 @@ def test_tags_change_no_frames_time():
         assert delays.frames + delays.lost == 500
         (count,) = result.directions["forward"].classes.values()
         assert (count.sent, count.received) == (4000, 4000)
-    finally:
-        tester.close()
 
 
 @pytest.mark.parametrize(("counting", "told"), [("trailer", "marks"), ("ports", "ports")])
 def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(counting, told):
     """No veth pair carries three million frames per second: TRex stretches the burst."""
-    tester = opened(loopback=True, options={"counting": counting})
-    try:
+    with closing(opened(loopback=True, options={"counting": counting})) as tester:
         asked = trial("forward", 3e6, 0.02)
         result = tester.measure(asked)
         counted = result.directions["forward"]
@@ -349,8 +331,6 @@ def test_a_burst_that_took_too_long_is_invalid_however_frames_are_told_apart(cou
         verdict = assess_trial(asked, result, sending_time_tolerance=1.5)
         assert not verdict.valid
         valid(tester, trial("forward"))
-    finally:
-        tester.close()
 
 
 def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
@@ -358,8 +338,7 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
     from v6t.drivers.trex import bursts
 
     monkeypatch.setattr(bursts, "MAX_STAMPED_FPS", 4000.0)
-    tester = opened(loopback=True)
-    try:
+    with closing(opened(loopback=True)) as tester:
         asked = trial(rate=4000.0, duration=1.0)
         result = valid(tester, asked)
         assert result.tester["counting"] == "ports"
@@ -373,13 +352,10 @@ def test_beyond_what_trex_can_stamp_frames_are_counted_by_ports(monkeypatch):
         for counted in result.directions.values():
             assert sum(d.frames for d in counted.delays.values()) == 2000
         assert result.tester["timed"] == "tagged frames"
-    finally:
-        tester.close()
 
 
 def test_frames_that_nothing_times_are_told_by_marks_and_compared():
-    tester = opened(options={"marks": "true"})
-    try:
+    with closing(opened(options={"marks": "true"})) as tester:
         asked = trial(rate=4000.0, duration=1.0)
         result = valid(tester, replace(asked, search_limit_fps=1e8))
         assert (result.tester["counting"], result.tester["timed"]) == ("marks", "none")
@@ -397,22 +373,17 @@ def test_frames_that_nothing_times_are_told_by_marks_and_compared():
             assert steered == "off" or set(steered["cpus"]) <= alone
         timed = valid(tester, replace(asked, rate_fps=1000.0, delays=DelayRequest()))
         assert timed.tester["timed"] == "every frame"
-    finally:
-        tester.close()
 
 
 def test_over_a_cable_what_is_missing_is_the_testers_fault():
     """Also frames that stood in a send ring when the trial ended, and would have begun the next one."""
-    tester = opened(loopback=True)
-    try:
+    with closing(opened(loopback=True)) as tester:
         for rate in (50_000.0, 400_000.0, 2_000.0):
             result = tester.measure(trial(rate=rate))
             for one in result.directions.values():
                 (count,) = one.classes.values()
                 assert not count.surplus
                 assert count.received == count.required or result.faults
-    finally:
-        tester.close()
 
 
 def test_what_the_kernel_puts_into_a_second_queue_is_lost(monkeypatch):
@@ -421,8 +392,7 @@ def test_what_the_kernel_puts_into_a_second_queue_is_lost(monkeypatch):
 
     one = attachment.make_port
     monkeypatch.setattr(attachment, "make_port", lambda *a, **k: f"{one(*a, **k)},qpairs=2")
-    tester = opened(loopback=True)
-    try:
+    with closing(opened(loopback=True)) as tester:
         counts = [
             (count.sent, count.received)
             for _ in range(4)
@@ -431,8 +401,6 @@ def test_what_the_kernel_puts_into_a_second_queue_is_lost(monkeypatch):
         print(counts)
         # flows go to a queue by their hash, as long as it has room
         assert all(0.25 * sent < received < 0.75 * sent for sent, received in counts[:2])
-    finally:
-        tester.close()
 
 
 def test_a_router_without_static_neighbours(tmp_path):
@@ -444,9 +412,8 @@ def test_a_router_without_static_neighbours(tmp_path):
     )
     run = resolve(testbed=bed, flags=Flags(plugin="ipv4-router"))
     bound = bind(run)
-    tester = make_tester(bound)
-    tester.open()
-    try:
+    with closing(make_tester(bound)) as tester:
+        tester.open()
         sizes = bound.technology.frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         # the kernel asks again 5 s after it has used an entry that was not confirmed
@@ -460,8 +427,6 @@ def test_a_router_without_static_neighbours(tmp_path):
             "run", command=["ip", "neigh", "show", "nud", "permanent"]
         )
         assert told == ""
-    finally:
-        tester.close()
 
 
 def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
@@ -475,9 +440,8 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
     )
     run = resolve(testbed=bed, flags=Flags(plugin="ipv6-router"))
     bound = bind(run)
-    tester = make_tester(bound)
-    tester.open()
-    try:
+    with closing(make_tester(bound)) as tester:
+        tester.open()
         sizes = bound.technology.frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         asked = Trial("throughput", "t", 84, 84, "bidirectional", 1000.0, 1.0, 0.4, 0.2)
@@ -485,5 +449,3 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
         assert [d.count_frames("received") for d in result.directions.values()] == [1000, 1000]
         assert not any(result.tester["answered"].values())
         assert (tester.describe()["answers_on"], tester.describe()["learning_on"]) == ([], [0, 1])
-    finally:
-        tester.close()

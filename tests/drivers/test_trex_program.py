@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -236,11 +237,8 @@ def test_a_servers_arguments_are_judged_by_its_cores(words, several, found):
 
 
 def test_a_machine_tells_about_itself():
-    worker = ClientWorker(sys.executable)
-    try:
+    with closing(ClientWorker(sys.executable)) as worker:
         facts = worker.ask("machine", interfaces=["lo", "none0"])
-    finally:
-        worker.close()
     assert set(facts["interfaces"]["lo"]) == {"state"}
     assert facts["interfaces"]["none0"] is None
     assert all(size > 0 for size, _ in facts["hugepages"])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,7 @@ from v6t.trials.verdict import assess_trial
 from . import faketrex
 
 pytestmark = pytest.mark.slow
+PLUGIN = bind(resolve(flags=Flags(plugin="mape-br"))).technology
 
 
 def wait_until(true, seconds=10):
@@ -88,19 +90,33 @@ def a_tester(installation, **options):
         "rpc_port": int(os.environ["FAKE_PORT"]),
         **options,
     }
-    plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
-    return TrexTester(Trex(given).options, plugin.links)
+    return TrexTester(Trex(given).options, PLUGIN.links)
+
+
+def a_loaded_tester(installation, placement=None, **options):
+    made = a_tester(installation, **options)
+    made.open()
+    made.attachment.placement = placement
+    made.load(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1), PLUGIN)
+    return made
 
 
 @pytest.fixture
-def opened(installation, request):
-    made = a_tester(installation)
-    made.open()
-    run = resolve(flags=Flags(plugin="mape-br"))
-    plugin = bind(run).technology
-    made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-    yield made
-    made.close()
+def opened(installation):
+    with closing(a_loaded_tester(installation)) as made:
+        yield made
+
+
+def record_requests(monkeypatch, tester):
+    """The trials that the worker is asked for from now on."""
+    asked, ask = [], tester.attachment.ask
+
+    def record(op, **arguments):
+        asked.extend([arguments] if op == "trial" else [])
+        return ask(op, **arguments)
+
+    monkeypatch.setattr(tester.attachment, "ask", record)
+    return asked
 
 
 TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0)
@@ -160,13 +176,10 @@ def test_port_is_virtual_by_what_trex_says_or_by_its_driver(told, driver, virtua
 
 
 def test_no_client_is_one_sentence(tmp_path):
-    worker = ClientWorker(sys.executable)
-    try:
+    with closing(ClientWorker(sys.executable)) as worker:
         with expect_error("tester-fault", kind=WorkerError) as caught:
             worker.ask("hello", trex_dir=str(tmp_path))
         assert caught.value.kind == "client"
-    finally:
-        worker.close()
 
 
 def executed(tree):
@@ -206,9 +219,8 @@ def test_unknown_requests_and_errors_do_not_end_it(worker):
 
 def test_deadline(installation, monkeypatch):
     monkeypatch.setenv("FAKE_HANG", "1")
-    made = a_tester(installation)
-    made.open()
-    try:
+    with closing(a_tester(installation)) as made:
+        made.open()
         made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
         burst = asdict(Burst(0, 1.0, 1, 0.0, 0))
         with expect_error("timeout", mentions="trial", kind=TesterError):
@@ -224,8 +236,6 @@ def test_deadline(installation, monkeypatch):
                 samples={},
                 recordings={},
             )
-    finally:
-        made.close()
 
 
 def test_it_ends_with_its_parent():
@@ -278,12 +288,7 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
     """Whatever tells frames apart; a tester that sends at half the rate is found out."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
-    made = a_tester(installation, **options)
-    made.open()
-    try:
-        run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = bind(run).technology
-        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+    with closing(a_loaded_tester(installation, **options)) as made:
         for _ in range(5):  # the machine may be busy
             result = made.measure(TRIAL)
             verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
@@ -294,8 +299,6 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
             least = counted.sending_time_s - counted.sending_time_error_s
             assert 0.499 < least <= counted.max_sending_time_s
             assert slow == 1 or least > 0.9
-    finally:
-        made.close()
 
 
 @pytest.mark.parametrize(
@@ -305,20 +308,12 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
 def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
     """Counted by ports; captures of several queues need the service mode."""
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    made = a_tester(installation, **options)
-    made.open()
-    try:
-        run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = bind(run).technology
-        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-        asked, ask = [], made.attachment.ask
-        monkeypatch.setattr(
-            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
-        )
+    with closing(a_loaded_tester(installation, **options)) as made:
+        asked = record_requests(monkeypatch, made)
         result = made.measure(TRIAL)
         timing = {"tags", "every-frame"} if compared else set()
         assert (result.tester["counting"], made.capabilities) == ("ports", timing)
-        (trial,) = [a for op, a in asked if op == "trial"]
+        (trial,) = asked
         for bursts in trial["bursts"].values():
             stamped = sum(b["frames"] for b in bursts if b["pg_id"] is not None)
             assert sum(b["frames"] for b in bursts) == 500
@@ -331,8 +326,6 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         warnings = [*Trex().caveats_of([result.tester])]
         assert len(warnings) == (3 if compared else 2)
         assert not compared or "in 2 of 2 trials" in warnings[-1]
-    finally:
-        made.close()
 
 
 def test_nothing_is_said_where_all_stamped_frames_were_captured():
@@ -425,19 +418,12 @@ def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
 ):
     monkeypatch.setenv("FAKE_PORTS", "4")
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", 1000.0)
-    made = a_tester(installation, pairs=({"ports": (2, 3)},))
-    made.open()
-    try:
-        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
-        made.load(compile_point(technology, technology.frame_pair(104), 1), technology)
-        asked, ask = [], made.attachment.ask
-        monkeypatch.setattr(
-            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
-        )
+    with closing(a_loaded_tester(installation, pairs=({"ports": (2, 3)},))) as made:
+        asked = record_requests(monkeypatch, made)
         for rate, counted, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
             result = made.measure(replace(TRIAL, rate_fps=rate))
             assert (result.faults, result.tester["counting"]) == ((), counted)
-            (trial,) = [a for op, a in asked if op == "trial"]
+            (trial,) = asked
             asked.clear()
             assert sorted(trial["bursts"]) == sorted(trial["samples"]) == ["0", "1", "2", "3"]
             for bursts in trial["bursts"].values():
@@ -449,48 +435,35 @@ def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
             assert len(set(ids)) == len(ids) == 4
             for filters in trial["samples"].values():
                 assert filters
-    finally:
-        made.close()
 
 
 @pytest.mark.parametrize(
-    ("plan", "options", "bound_fps", "stamped"),
+    ("placement", "options", "bound_fps", "stamped"),
     [
-        ([0, 0, 1], {}, 20_000.0, False),
-        ([0, 0, 1], {}, 10_000.0, True),
-        ([0, 0, 1], {"marks": False}, 20_000.0, True),
-        ([0, 1, 2], {}, 20_000.0, True),
-        ([], {}, 20_000.0, True),  # a server of somebody else's
-        ([0, 1, 2], {"marks": True}, 1000.0, False),
+        (ThreadPlacement(0, 0, (1,)), {}, 20_000.0, False),
+        (ThreadPlacement(0, 0, (1,)), {}, 10_000.0, True),
+        (ThreadPlacement(0, 0, (1,)), {"marks": False}, 20_000.0, True),
+        (ThreadPlacement(0, 1, (2,)), {}, 20_000.0, True),
+        (None, {}, 20_000.0, True),  # a server of somebody else's
+        (ThreadPlacement(0, 1, (2,)), {"marks": True}, 1000.0, False),
     ],
 )
 def test_many_frames_are_marked_where_threads_share_cpus(
-    installation, monkeypatch, plan, options, bound_fps, stamped
+    installation, monkeypatch, placement, options, bound_fps, stamped
 ):
     """Stamps cost most where there is least; up to some rate they tell the order all the same."""
-    made = a_tester(installation, **options)
-    made.open()
-    try:
-        if plan:
-            made.attachment.placement = ThreadPlacement(plan[0], plan[1], (plan[2],))
-        technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
-        made.load(compile_point(technology, technology.frame_pair(104), 1), technology)
-        asked, ask = [], made.attachment.ask
-        monkeypatch.setattr(
-            made.attachment, "ask", lambda op, **a: (asked.append((op, a)), ask(op, **a))[1]
-        )
+    with closing(a_loaded_tester(installation, placement, **options)) as made:
+        asked = record_requests(monkeypatch, made)
         made.measure(replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps))
-        (trial,) = [a for op, a in asked if op == "trial"]
+        (trial,) = asked
         groups = {b["pg_id"] is None for bursts in trial["bursts"].values() for b in bursts}
         assert groups == {not stamped}
         assert bool(trial["marked"]) is not stamped
         made.measure(
             replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps, delays=DelayRequest())
         )
-        timed = [a for op, a in asked if op == "trial"][-1]
+        timed = asked[-1]
         assert {b["pg_id"] is None for x in timed["bursts"].values() for b in x} == {False}
-    finally:
-        made.close()
 
 
 @pytest.mark.parametrize("late", ["1", "3", "4"])
@@ -519,30 +492,17 @@ def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, ins
 
 def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
     monkeypatch.setenv("FAKE_DIE", "1")
-    made = a_tester(installation)
-    made.open()
-    try:
-        run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = bind(run).technology
-        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-        with expect_error("worker-failed"):
-            made.measure(TRIAL)
-    finally:
-        made.close()
+    with closing(a_loaded_tester(installation)) as made, expect_error("worker-failed"):
+        made.measure(TRIAL)
 
 
 def test_stolen_ports_are_noticed(installation, monkeypatch):
     monkeypatch.setenv("FAKE_STOLEN", "1")
-    made = a_tester(installation)
-    made.open()
-    try:
-        run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = bind(run).technology
-        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
-        with expect_error("tester-fault", kind=WorkerError):
-            made.measure(TRIAL)
-    finally:
-        made.close()
+    with (
+        closing(a_loaded_tester(installation)) as made,
+        expect_error("tester-fault", kind=WorkerError),
+    ):
+        made.measure(TRIAL)
 
 
 def test_taken_ports_name_their_owner(installation, monkeypatch):
@@ -554,12 +514,9 @@ def test_taken_ports_name_their_owner(installation, monkeypatch):
 
 def test_force_says_whom_it_displaced(installation, monkeypatch):
     monkeypatch.setenv("FAKE_OWNER", "alice")
-    made = a_tester(installation, force=True)
-    made.open()
-    try:
+    with closing(a_tester(installation, force=True)) as made:
+        made.open()
         assert made.describe()["displaced"] == {"1": "alice"}
-    finally:
-        made.close()
 
 
 def test_a_lost_server_is_noticed(opened, listener):
@@ -716,13 +673,10 @@ def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monk
     nft.chmod(0o755)
     monkeypatch.setenv("PATH", f"{nft.parent}:{os.environ['PATH']}")
     path = faketrex.make(tmp_path / "v3.08", "exec sleep 60")
-    made = a_tester(path, start="always", interfaces=("eth8", "eth9"))
-    made.open()
-    try:
+    with closing(a_tester(path, start="always", interfaces=("eth8", "eth9"))) as made:
+        made.open()
         said = made.describe()
         assert said["fence_failed"] is True
-    finally:
-        made.close()
 
 
 THREADS = """
@@ -837,13 +791,10 @@ def test_a_host_is_given_as_for_a_device():
 
 
 def test_the_answer_to_a_request_that_was_given_up_is_nobody_elses(installation):
-    worker = ClientWorker(sys.executable)
-    try:
+    with closing(ClientWorker(sys.executable)) as worker:
         with expect_error("timeout", mentions="hello", kind=TesterError):
             worker.ask("hello", trex_dir=str(installation), deadline_s=0)
         assert worker.ask("machine", interfaces=[])["interfaces"] == {}
-    finally:
-        worker.close()
 
 
 class Stuck:

@@ -12,7 +12,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT, Line, list_lines
+from v6t.benchmarks.common import POINT
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.trial_runner import PointSpec, repeat
 from v6t.trials.trial import list_directions
@@ -39,6 +39,7 @@ class MrrSpec(PointSpec):
 class MrrRecord(Record):
     """What arrived at the highest rate, whatever was lost."""
 
+    heading = "Maximum receive rate (MRR)"
     rate: Number
     """offered [frames per second per direction]"""
     directions: Mapping[str, Figure]
@@ -52,7 +53,7 @@ class MrrRecord(Record):
 class Mrr(Benchmark[MrrRecord, MrrSettings]):
     """What arrives, frame by second, at the highest rate that tester and medium carry."""
 
-    name, title, order = "mrr", "Maximum receive rate (MRR)", 60
+    name, order = "mrr", 60
     model, quick, record = MrrSettings, MrrSettings(duration_s=0.5, trials=3), MrrRecord
     columns = (
         *POINT,
@@ -74,7 +75,6 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         record = MrrRecord.of(
             done,
             point.said,
-            title=self.title,
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
@@ -84,9 +84,6 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": way, "fps": rate}
             for way, rates in received.items() for n, rate in enumerate(rates, 1)
         ])  # fmt: skip
-
-    def rows(self, records: Sequence[MrrRecord]) -> list[Line]:
-        return list_lines(records)
 
     def figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
         places = {place: f"{r.sizes}\n{r.direction}" for place, r in enumerate(records)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
+from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackOptions
+from v6t.drivers.duts.kinds.netfilter.nat import PORTED, NetfilterNat, Pool
 from v6t.drivers.duts.plan import Step, has_lines
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import Nat66Config
@@ -13,7 +13,7 @@ from v6t.intent.families import Nat66Config
 CHAIN = "ip6tables -w -t nat"
 
 
-class SnatOptions(nat.ConntrackOptions):
+class SnatOptions(ConntrackOptions):
     """Options of this device."""
 
     masquerade: bool = False
@@ -35,7 +35,7 @@ class Ip6tablesSnat(NetfilterNat):
     limits = ("udp_timeout_s",)
     forward = ("ip6tables -S FORWARD", "-P FORWARD DROP")
 
-    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
+    def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
         return [
             self._rule(pool, net, protocol, port)
             for pool in pools
@@ -43,8 +43,8 @@ class Ip6tablesSnat(NetfilterNat):
             for protocol in ("udp", "tcp", "ipv6-icmp")
         ]
 
-    def _rule(self, pool: nat.Pool, net: str, protocol: str, port: str) -> Step:
-        ports = protocol in nat.PORTED
+    def _rule(self, pool: Pool, net: str, protocol: str, port: str) -> Step:
+        ports = protocol in PORTED
         addresses = "-".join(dict.fromkeys((pool.addresses[0], pool.addresses[-1])))
         source = f"[{addresses}]:{pool.low}-{pool.high}" if ports else addresses
         target = f"SNAT --to-source {source}"

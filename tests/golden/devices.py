@@ -133,7 +133,7 @@ def _change(change: Change) -> Iterator[str]:
     yield from map(change.command, ACTIONS)
     outputs = ("", change.added, change.changed, f"{change.added} {change.changed}")
     yield from (change.look, *outputs)
-    yield "".join(str(int(change.wrong(a, o) is None)) for a in ACTIONS for o in outputs)
+    yield "".join(str(int(change.find_problem(a, o) is None)) for a in ACTIONS for o in outputs)
 
 
 def _parsed(reading: Any) -> Iterator[list[float]]:

@@ -1,7 +1,5 @@
 """Checksums of test frames, located by scapy and summed by arithmetic of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6

@@ -1,7 +1,5 @@
 """Allowed header fields: one frame for each case, built by scapy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import IP, UDP
@@ -43,17 +41,13 @@ ENCAPSULATED = (PLAIN, encapsulated())
 TRANSLATED = (PLAIN6, translated())
 
 
-@pytest.mark.parametrize(
-    ("policy", "pair", "received"),
-    [
-        (ANY, ENCAPSULATED, encapsulated(tc=0)),
-        (ANY, ENCAPSULATED, encapsulated(fl=0x12345, hlim=1)),
-        (HeaderPolicy(outer_dscp=10), ENCAPSULATED, encapsulated(tc=40)),
-        (ANY, TRANSLATED, translated(tos=0, number=77)),
-        (HeaderPolicy(dont_fragment="either"), TRANSLATED, translated(flags="DF")),
-    ],
-    ids=["DSCP 0", "flow label, hop limit", "DSCP 10", "TOS 0, identification", "DF"],
-)
+@pytest.mark.parametrize(("policy", "pair", "received"), [
+    (ANY, ENCAPSULATED, encapsulated(tc=0)),
+    (ANY, ENCAPSULATED, encapsulated(fl=0x12345, hlim=1)),
+    (HeaderPolicy(outer_dscp=10), ENCAPSULATED, encapsulated(tc=40)),
+    (ANY, TRANSLATED, translated(tos=0, number=77)),
+    (HeaderPolicy(dont_fragment="either"), TRANSLATED, translated(flags="DF")),
+], ids=["DSCP 0", "flow label, hop limit", "DSCP 10", "TOS 0, identification", "DF"])  # fmt: skip
 def test_tolerate_allowed_value_becomes_the_references(policy, pair, received):
     sent, expected = pair
     tolerated = tolerate(policy, sent, expected, received)
@@ -62,54 +56,39 @@ def test_tolerate_allowed_value_becomes_the_references(policy, pair, received):
     assert describe_violation(policy, sent, expected, received) == ""
 
 
-@pytest.mark.parametrize(
-    ("policy", "pair", "received", "field"),
-    [
-        (ANY, ENCAPSULATED, encapsulated(tc=40), "outer DSCP"),
-        (ANY, ENCAPSULATED, encapsulated(tc=0xBB), "outer ECN"),
-        (ANY, ENCAPSULATED, encapsulated(hlim=0), "outer hop limit"),
-        (HeaderPolicy(flow_label="zero"), ENCAPSULATED, encapsulated(fl=1), "outer flow label"),
-        (HeaderPolicy(traffic_class="copied"), TRANSLATED, translated(tos=0), "TOS"),
-        (HeaderPolicy(identification="zero"), TRANSLATED, translated(number=1), "identification"),
-    ],
-)
+@pytest.mark.parametrize(("policy", "pair", "received", "field"), [
+    (ANY, ENCAPSULATED, encapsulated(tc=40), "outer DSCP"),
+    (ANY, ENCAPSULATED, encapsulated(tc=0xBB), "outer ECN"),
+    (ANY, ENCAPSULATED, encapsulated(hlim=0), "outer hop limit"),
+    (HeaderPolicy(flow_label="zero"), ENCAPSULATED, encapsulated(fl=1), "outer flow label"),
+    (HeaderPolicy(traffic_class="copied"), TRANSLATED, translated(tos=0), "TOS"),
+    (HeaderPolicy(identification="zero"), TRANSLATED, translated(number=1), "identification"),
+])  # fmt: skip
 def test_tolerate_forbidden_value_is_not_allowed(policy, pair, received, field):
     sent, expected = pair
     assert not tolerate(policy, sent, expected, received).allowed.any()
     assert describe_violation(policy, sent, expected, received).partition(":")[0] == field
 
 
-@pytest.mark.parametrize("received", [translated(ttl=62), translated(flags="DF")])
-def test_tolerate_exact_field_stays_different(received):
-    sent, expected = TRANSLATED
-    assert not (tolerate(ANY, sent, expected, received).frames == expected).all()
+WRONG_CHECKSUM = translated(number=77) ^ (np.arange(len(TRANSLATED[1][0])) == 24)
+NO_UDP_CHECKSUM = np.where(np.isin(np.arange(len(TRANSLATED[1][0])), (40, 41)), 0, TRANSLATED[1])
 
 
-def test_tolerate_wrong_header_checksum_stays_wrong():
-    sent, expected = TRANSLATED
-    received = translated(number=77).copy()
-    received[0, 24] ^= 1
-    assert not (tolerate(ANY, sent, expected, received).frames == expected).all()
-    assert "checksum" in describe_violation(ANY, sent, expected, received)
-
-
-@pytest.mark.parametrize(
-    ("policy", "same"), [(ANY, False), (HeaderPolicy(absent_checksum=True), True)]
-)
-def test_tolerate_absent_udp_checksum_needs_a_policy(policy, same):
-    sent, expected = TRANSLATED
-    received = expected.copy()
-    received[0, 40:42] = 0
+@pytest.mark.parametrize(("policy", "sent", "received", "same"), [
+    (ANY, PLAIN6, translated(ttl=62), False),
+    (ANY, PLAIN6, translated(flags="DF"), False),
+    (ANY, PLAIN6, WRONG_CHECKSUM, False),
+    (ANY, PLAIN6, NO_UDP_CHECKSUM, False),
+    (HeaderPolicy(absent_checksum=True), PLAIN6, NO_UDP_CHECKSUM, True),
+    # a cleared TOS of a forwarded packet needs two translations
+    (ANY, PLAIN, translated(tos=0), False),
+    (HeaderPolicy(retranslated=True), PLAIN, translated(tos=0), True),
+], ids=["TTL", "DF", "checksum", "UDP", "UDP absent", "TOS", "TOS retranslated"])  # fmt: skip
+def test_tolerate_exact_field_stays_different(policy, sent, received, same):
+    expected, received = translated(), received.astype(np.uint8)
     assert bool((tolerate(policy, sent, expected, received).frames == expected).all()) is same
-
-
-@pytest.mark.parametrize(
-    ("policy", "same"), [(ANY, False), (HeaderPolicy(retranslated=True), True)]
-)
-def test_tolerate_cleared_tos_of_forwarded_packet_needs_two_translations(policy, same):
-    sent, expected = PLAIN, translated()
-    tolerated = tolerate(policy, sent, expected, translated(tos=0))
-    assert bool((tolerated.frames == expected).all()) is same
+    if received is WRONG_CHECKSUM:
+        assert "checksum" in describe_violation(policy, sent, expected, received)
 
 
 def test_tolerate_counts_the_behavior_that_a_frame_shows():
@@ -119,18 +98,15 @@ def test_tolerate_counts_the_behavior_that_a_frame_shows():
     assert behaviors["outer hop limit: 9"] == 1
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "change"),
-    [
-        ((4, 100), (6, 140), Change.PUT_IN),
-        ((6, 140), (4, 100), Change.TAKEN_OUT),
-        ((6, 100), (4, 120), Change.PUT_IN),
-        ((4, 120), (6, 100), Change.TAKEN_OUT),
-        ((4, 100), (6, 120), Change.TRANSLATED),
-        ((6, 128), (4, 100), Change.TRANSLATED),
-        ((4, 100), (4, 100), Change.FORWARDED),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "change"), [
+    ((4, 100), (6, 140), Change.PUT_IN),
+    ((6, 140), (4, 100), Change.TAKEN_OUT),
+    ((6, 100), (4, 120), Change.PUT_IN),
+    ((4, 120), (6, 100), Change.TAKEN_OUT),
+    ((4, 100), (6, 120), Change.TRANSLATED),
+    ((6, 128), (4, 100), Change.TRANSLATED),
+    ((4, 100), (4, 100), Change.FORWARDED),
+])  # fmt: skip
 def test_classify_change_by_version_and_length(before, after, change):
     assert classify_change(before, after) is change
 

@@ -1,7 +1,5 @@
 """Header views against scapy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
@@ -17,39 +15,36 @@ def rows(packet) -> np.ndarray:
     return np.repeat(np.frombuffer(bytes(packet), np.uint8)[None, :], 2, axis=0)
 
 
-def test_ethernet_and_vlan_fields_equal_scapys():
-    frames = rows(Ether(**MACS) / Dot1Q(vlan=5, type=0x86DD))
-    assert view(frames, headers.ETHERNET)["dst"].tolist() == [[2, 0, 0, 0, 0, 1]] * 2
-    assert view(frames, headers.ETHERNET)["type"].tolist() == [0x8100] * 2
-    assert view(frames, headers.VLAN, 14)[["tci", "type"]].tolist() == [(5, 0x86DD)] * 2
+IP4 = IP(tos=0xB9, id=7, flags="DF", ttl=9, src="192.0.2.1", dst="198.51.100.2") / UDP()
+IP6 = IPv6(tc=0xAB, fl=0x12345, hlim=3, src="2001:db8::1", dst="2001:db8:1::2") / UDP()
+SEGMENT = TCP(sport=1, dport=2, seq=3, ack=4, flags="SA", window=5, chksum=6, urgptr=7)
+TAGGED = Ether(**MACS) / Dot1Q(vlan=5, type=0x86DD)
 
 
-def test_ipv4_fields_equal_scapys():
-    packet = IP(tos=0xB9, id=7, flags="DF", ttl=9, src="192.0.2.1", dst="198.51.100.2") / UDP()
-    header = view(rows(packet), headers.IPV4)[0]
-    assert (header["ver_ihl"], header["tos"], header["len"], header["id"]) == (0x45, 0xB9, 28, 7)
-    assert (header["flags_frag"], header["ttl"], header["proto"]) == (0x4000, 9, 17)
-    assert (header["src"], header["dst"]) == (0xC0000201, 0xC6336402)
-    assert header["dst_octets"].tolist() == [198, 51, 100, 2]
-    assert header["chksum"] == IP(bytes(packet)).chksum
+@pytest.mark.parametrize(("packet", "header", "start", "fields"), [
+    (TAGGED, headers.ETHERNET, 0, {"dst": [2, 0, 0, 0, 0, 1], "type": 0x8100}),
+    (TAGGED, headers.VLAN, 14, {"tci": 5, "type": 0x86DD}),
+    (IP4, headers.IPV4, 0, {
+        "ver_ihl": 0x45, "tos": 0xB9, "len": 28, "id": 7, "flags_frag": 0x4000, "ttl": 9, "proto": 17,
+        "src": 0xC0000201, "dst": 0xC6336402, "dst_octets": [198, 51, 100, 2],
+        "chksum": IP(bytes(IP4)).chksum}),
+    (IP6, headers.IPV6, 0, {
+        "ver_tc_fl": 0x6AB12345, "plen": 8, "nh": 17, "hlim": 3, "src_high": 0x20010DB800000000,
+        "src_low": 1, "dst_high": 0x20010DB800010000, "dst_low": 2,
+        "dst_octets": [0x20, 1, 0x0D, 0xB8, 0, 1, *[0] * 9, 2]}),
+    (UDP(sport=1, dport=2, len=3, chksum=4), headers.UDP, 0,
+     {"sport": 1, "dport": 2, "len": 3, "chksum": 4}),
+])  # fmt: skip
+def test_view_fields_equal_scapys(packet, header, start, fields):
+    found = view(rows(packet), header, start)
+    assert {name: found[name].tolist() for name in fields} == {
+        n: [v] * 2 for n, v in fields.items()
+    }
 
 
-def test_ipv6_fields_equal_scapys():
-    packet = IPv6(tc=0xAB, fl=0x12345, hlim=3, src="2001:db8::1", dst="2001:db8:1::2") / UDP()
-    header = view(rows(packet), headers.IPV6)
-    assert headers.read_traffic_class(header).tolist() == [0xAB] * 2
-    assert header["ver_tc_fl"].tolist() == [0x6AB12345] * 2
-    assert (header["plen"][0], header["nh"][0], header["hlim"][0]) == (8, 17, 3)
-    assert (header["src_high"][0], header["src_low"][0]) == (0x20010DB800000000, 1)
-    assert (header["dst_high"][0], header["dst_low"][0]) == (0x20010DB800010000, 2)
-    assert header["dst_octets"][0, :6].tolist() == [0x20, 1, 0x0D, 0xB8, 0, 1]
-
-
-def test_udp_and_tcp_fields_equal_scapys():
-    udp = view(rows(UDP(sport=1, dport=2, len=3, chksum=4)), headers.UDP)[0]
-    assert udp.tolist() == (1, 2, 3, 4)
-    segment = TCP(sport=1, dport=2, seq=3, ack=4, flags="SA", window=5, chksum=6, urgptr=7)
-    assert view(rows(segment), headers.TCP)[0].tolist() == (1, 2, 3, 4, 5 << 4, 0x12, 5, 6, 7)
+def test_view_of_a_segment_equals_scapys():
+    assert view(rows(SEGMENT), headers.TCP)[0].tolist() == (1, 2, 3, 4, 5 << 4, 0x12, 5, 6, 7)
+    assert headers.read_traffic_class(view(rows(IP6), headers.IPV6)).tolist() == [0xAB] * 2
 
 
 def test_view_shares_memory_with_strided_rows():

@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
-from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.reference import (
     COMMON_REASONS,
     EXHAUSTED,
@@ -20,23 +17,18 @@ class Drop(DropReason):
 
 
 class Reversing(ReferenceTranslation):
-    """Emits the octets backwards; drops frames whose first octet is 0."""
-
     def expect(self, direction, frames):
         reason = np.where(frames[:, 0] == 0, EXHAUSTED, FORWARDED).astype(np.uint8)
         length = np.where(reason == FORWARDED, frames.shape[1], 0).astype(np.int32)
         return Expected(frames[:, ::-1], length, reason)
 
 
-def test_drop_reasons_are_numbered_after_the_common_ones():
+def test_drop_reasons_are_numbered_and_described_after_the_common_ones():
     assert [int(reason) for reason in Drop] == [4, 5]
     assert Drop(5) is Drop.LONG
     reasons = np.zeros(2, np.uint8)
     reasons[1] = Drop.LONG
     assert reasons.tolist() == [0, 5]
-
-
-def test_describe_returns_common_and_own_texts_by_number():
     assert [Drop.describe(number) for number in range(4)] == list(COMMON_REASONS)
     assert Drop.describe(Drop.SHORT) == Drop.SHORT.text == "shorter than four octets"
     with pytest.raises(ValueError, match="99"):
@@ -48,12 +40,3 @@ def test_translate_frames_of_several_lengths_keeps_their_order():
     assert translate_frames(Reversing(), "forward", frames) == [
         b"\3\2\1", None, b"\5\4", b"\x08\7\6"
     ]  # fmt: skip
-
-
-def test_reference_without_a_policy_has_the_default_one():
-    assert Reversing().header_policy == HeaderPolicy()
-
-
-def test_reference_without_expect_is_abstract():
-    with pytest.raises(TypeError):
-        type("Incomplete", (ReferenceTranslation,), {})()

@@ -1,7 +1,5 @@
 """Drawn MAP rules and their CEs."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Network, IPv6Network
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Technologies that are not UDP in IPv4, in IPv6 or in IPv4 in IPv6: routers of other protocols."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 
@@ -21,8 +19,6 @@ class CarriedParams(LinkParams):
 
 
 class Carried(StatelessTechnology):
-    """A router whose test frames are of some protocol; a fifth of them must be dropped."""
-
     params_model = CarriedParams
     rfcs = ("RFC 1812",)
     overhead = 0
@@ -57,65 +53,42 @@ class Carried(StatelessTechnology):
 
 
 class OverTcp(Carried):
-    """TCP in IPv4."""
-
-    name = "over-tcp"
-    title = "TCP segments"
-    ip_versions = (4, 4)
+    name, title, ip_versions = "over-tcp", "TCP segments", (4, 4)
     above = (Layer("TCP", {"sport": 1024, "dport": 443, "flags": "A", "seq": 1}),)
     varying = (("TCP.sport", 16), ("TCP.dport", 16))
 
 
 class OverTcp6(OverTcp):
-    """TCP in IPv6."""
-
-    name = "over-tcp6"
-    ip_versions = (6, 6)
+    name, ip_versions = "over-tcp6", (6, 6)
 
 
 class Gre(Carried):
-    """GRE with a key and nothing known in it."""
-
-    name = "gre"
-    title = "GRE packets"
-    ip_versions = (4, 4)
+    name, title, ip_versions = "gre", "GRE packets", (4, 4)
     above = (Layer("GRE", {"proto": 0x88B5, "key_present": 1, "key": 5}),)
     varying = (("GRE.key", 32),)
 
 
-class GreTunnel(Carried):
-    """UDP in IPv6 in GRE in IPv4."""
+IPV6_UDP = (
+    Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
+    Layer("UDP", {"sport": 1024, "dport": 1025}),
+)
 
-    name = "gre-tunnel"
-    title = "IPv6 through GRE"
-    ip_versions = (4, 4)
-    above = (
-        Layer("GRE"),
-        Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
-        Layer("UDP", {"sport": 1024, "dport": 1025}),
-    )
+
+class GreTunnel(Carried):
+    name, title, ip_versions = "gre-tunnel", "IPv6 through GRE", (4, 4)
+    above = (Layer("GRE"), *IPV6_UDP)
     varying = (("IPv6.src", 8), ("UDP.dport", 16), ("IP.id", 16))
 
 
 class Sixin4(Carried):
-    """UDP in IPv6 in IPv4."""
-
-    name = "six-in-four"
-    title = "IPv6 through IPv4"
-    ip_versions = (4, 4)
-    above = (
-        Layer("IPv6", {"src": IPV6[0], "dst": IPV6[1]}),
-        Layer("UDP", {"sport": 1024, "dport": 1025}),
-    )
+    name, title, ip_versions = "six-in-four", "IPv6 through IPv4", (4, 4)
+    above = IPV6_UDP
     varying = (("UDP.sport", 16), ("IP.id", 16))
 
 
 class Echo(Carried):
-    """ICMP echo requests in IPv4, which TRex's hardware checksums know nothing of."""
-
-    name = "echo"
-    title = "ICMP echo requests"
-    ip_versions = (4, 4)
+    # TRex's hardware checksums do not cover ICMP
+    name, title, ip_versions = "echo", "ICMP echo requests", (4, 4)
     above = (Layer("ICMP", {"type": 8, "id": 1, "seq": 1}),)
     varying = ()
 

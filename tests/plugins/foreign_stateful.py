@@ -1,7 +1,5 @@
 """Connections that are not UDP: each plugin says what differs from NAT44, and nothing else does."""
 
-from __future__ import annotations
-
 from pydantic import Field
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
 from v6t.drivers.duts.plan import Step, has_words
@@ -13,21 +11,15 @@ from v6t.profiles.model import Layer
 
 
 class NoPorts(Ports):
-    """In place of ports, where a protocol has none on this side."""
-
     min: int = Field(ge=0, le=0)
     max: int = Field(ge=0, le=0)
 
 
 class TcpParams(Nat44Params):
-    """Ports of TCP."""
-
     transport = "TCP"
 
 
 class TcpNat(Nat44):
-    """NAT44 for segments of TCP."""
-
     name = "nat44-tcp"
     title = "TCP behind public IPv4 addresses"
     params_model = TcpParams
@@ -37,8 +29,6 @@ class TcpNat(Nat44):
 
 
 class QueryParams(Nat44Params):
-    """An identifier in place of two ports."""
-
     transport = "ICMP"
     initiator_ports: Ports = Field(
         Ports(min=1024, max=5119), description="identifiers of the Initiator's queries"
@@ -52,8 +42,6 @@ class QueryParams(Nat44Params):
 
 
 class QueryNat(Nat44):
-    """NAT44 for ICMP echo queries and their replies (RFC 5508)."""
-
     name = "nat44-queries"
     title = "ICMP queries behind public IPv4 addresses"
     params_model = QueryParams
@@ -67,8 +55,6 @@ class QueryNat(Nat44):
 
 
 class QueryNftables(Nftables):
-    """The kernel's NAT44 of queries."""
-
     name = "nftables-queries"
 
     def rules(self, pools, port):

@@ -1,17 +1,18 @@
 """Technologies by name, their frames, and the packet-level devices that judge them."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from functools import cache
 from importlib.metadata import entry_points
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.device import PacketDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
+from v6t.core.config.bound import make_technology
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
@@ -44,8 +45,6 @@ TAGGED = Links(Link(MAC[0], MAC[1], vlan=7), Link(MAC[2], MAC[3], mtu=2000))
 
 
 class MapeDrop(IntEnum):
-    """Indexes of the MAP-E relay's drop reasons."""
-
     FORWARDED = 0
     NOT_OURS = 1
     NO_TUNNEL = 2
@@ -64,6 +63,17 @@ def make(name: str, links: Links | None = None, /, **params: Any) -> Any:
     """Make a technology with these parameters."""
     kind = load_plugin(name)
     return kind(kind.params_model.model_validate(params), links)
+
+
+def make_checked(name: str, given: dict[str, Any]) -> Technology:
+    """Make a technology as a run does: its addresses are checked, too."""
+    kind = load_plugin(name)
+    return make_technology(kind, kind.params_model.model_validate(given), Links())
+
+
+def load_vectors(name: str) -> Any:
+    """Read a table of this folder."""
+    return yaml.safe_load((Path(__file__).parent / "vectors" / f"{name}.yaml").read_text())
 
 
 def relay(links: Links | None = None, **params: Any) -> Any:

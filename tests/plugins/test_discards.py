@@ -1,7 +1,5 @@
 """Every reference device discards what RFC 1812, RFC 7915 and RFC 4291 require to be discarded."""
 
-from __future__ import annotations
-
 from functools import cache
 from ipaddress import ip_address
 

@@ -1,8 +1,5 @@
 """Traffic of the MAP-E border relay: which CEs, ports and shares the frames show."""
 
-from __future__ import annotations
-
-import json
 import tracemalloc
 from collections import Counter
 from ipaddress import IPv6Network
@@ -17,23 +14,8 @@ from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
-from .support import (
-    FIGURE_8,
-    MapeDrop,
-    addresses,
-    compiled,
-    deviation,
-    number,
-    ports,
-    relay,
-    stream_frames,
-)
+from .support import FIGURE_8, MapeDrop, addresses, compiled, number, ports, relay, stream_frames
 
-MILLION = 10**6
-CHUNK = 50_000
-LIMIT = 4.5
-"""Standard deviations of chi-square: 1 in 10^5 for so many cells."""
-OWN = {"rule_ipv6": "2001:db8:12:3400::/56", "rule_ipv4": "192.0.2.18/32", "ea_len": 0, "ces": 1}
 SECOND = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "198.18.0.0/16", "ea_len": 20}
 INSIDE = {"rule_ipv6": "2001:db8:ce:1000::/56", "rule_ipv4": "192.0.2.64/28", "ea_len": 8}
 SIXTEEN_MILLION = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "10.0.0.0/16", "ea_len": 24}
@@ -69,54 +51,6 @@ def ports_in_set(port, rule):
     return port >> 16 - a << m | low if a else low
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("offset", [0, 6])
-@both_directions
-def test_a_million_frames_pass_the_relays_own_check_evenly(direction, offset):
-    """A15, by the rule of the Mapperf paper's figure 8 and with the offset of RFC 7597."""
-    plugin = relay(**{**FIGURE_8, "psid_offset": offset}, ces="all")
-    rule = plugin.params.rule
-    expander = Expander(compiled(plugin, direction)[0])
-    ces, own, peers = np.zeros(8192, int), np.zeros(65536, int), np.zeros(65536, int)
-    low, joint = np.zeros(65536, int), np.zeros(256, int)
-    lowest, span = (1, 49151) if direction == "forward" else (1024, 64512)
-    for first in range(0, MILLION, CHUNK):
-        frames = expander.frames(first, CHUNK)
-        answer = plugin.expect(direction, frames)
-        assert not answer.reason.any()
-        assert (answer.length == (60 if direction == "forward" else 100)).all()
-        mine, theirs = ce_ports(frames, direction)
-        ea = ea_values(frames, plugin, direction)
-        assert ((mine >> rule.ports.low_bits & 31) == (ea & np.uint64(31))).all()
-        ces += np.bincount(ea.astype(int), minlength=8192)
-        own += np.bincount(mine, minlength=65536)
-        peers += np.bincount(theirs, minlength=65536)
-        low += np.bincount(ports_in_set(mine, rule), minlength=65536)
-        # CE against remote port: values that no rule ties together
-        cell = (ea >> np.uint64(9)).astype(int) * 16 + (theirs - lowest) * 16 // span
-        joint += np.bincount(cell, minlength=256)
-    assert own[0] == 0
-    low = low[1 << rule.ports.low_bits : 1 << 16 - rule.psid_len] if offset else low[1:2048]
-    allowed = np.arange(1024, 65536) if offset else np.flatnonzero(np.arange(65536) & 2047)
-    wide = peers[lowest : lowest + span]
-    for counted in (ces, low, own[allowed], wide, joint):
-        assert counted.sum() == MILLION
-        assert abs(deviation(counted)) < LIMIT
-
-
-def test_deviation_of_uneven_counts_is_beyond_the_limit():
-    rng = np.random.default_rng(1)
-    even = np.bincount(rng.integers(0, 8192, MILLION), minlength=8192)
-    assert abs(deviation(even)) < LIMIT
-    uneven = even.copy()
-    uneven[:4096] = uneven[:4096] * 1.1
-    assert deviation(uneven) > LIMIT
-    assert deviation(np.full(8192, 122)) < -LIMIT
-
-
-# CEs
-
-
 @both_directions
 @pytest.mark.parametrize("ces", [1, 2, 1000, 8192])
 def test_simulated_ces_come_once_per_cycle(ces, direction):
@@ -143,15 +77,6 @@ def test_directions_have_the_same_ces_in_different_orders():
     assert (forward == reverse).mean() < 0.02
     assert set(values("forward", seed=2).tolist()) != set(forward.tolist())
     assert (values("forward") == forward).all()
-
-
-@both_directions
-def test_more_ces_than_a_value_list_holds_come_once_per_cycle(direction):
-    plugin = relay(**SIXTEEN_MILLION, ces=100_000)
-    frames = stream_frames(plugin, direction, 200_000)["fg"]
-    ea = ea_values(frames, plugin, direction)
-    assert len(sort_unique(ea[:100_000])) == len(sort_unique(ea[100_000:])) == 100_000
-    assert (np.diff(ea[:100_000].astype(int)) > 0).mean() == pytest.approx(0.5, abs=0.1)
 
 
 def test_number_of_ces_that_trex_cannot_enumerate_is_refused():
@@ -184,18 +109,10 @@ def test_ces_with_a_prefix_use_all_its_hosts(direction, at):
     assert not plugin.expect(direction, frames).reason.any()
 
 
-def test_ce_with_a_prefix_and_no_ea_bits_has_one_map_address():
-    plugin = relay(**{**OWN, "rule_ipv4": "192.0.2.16/28"})
-    frames = stream_frames(plugin, "reverse", 1000)["fg"]
-    assert sorted(sort_unique(frames[:, 33]).tolist()) == list(range(16, 32))
-    assert len(addresses(plugin.expect("reverse", frames).frames, 38, 16)) == 1
-
-
 @pytest.mark.parametrize(
     ("form", "low"), [("rfc7597", "0000c00002bd0009"), ("draft", "00c00002bd000900")]
 )
 def test_interface_identifier_has_its_format(form, low):
-    """MAP-08: the CE of figure 8 of the Mapperf paper."""
     plugin = relay(**FIGURE_8, ces=8192, iid_format=form)
     sent = stream_frames(plugin, "forward", 8192)["fg"]
     assert not plugin.expect("forward", sent).reason.any()
@@ -203,9 +120,6 @@ def test_interface_identifier_has_its_format(form, low):
     for frames, at in ((sent, 22), (returned, 38)):
         (ce,) = frames[number(frames, at, 8) == np.uint64(0x20010DB800CE17A9)]
         assert ce[at + 8 : at + 16].tobytes().hex() == low
-
-
-# domains (MAP-13)
 
 
 def network(frame, direction):
@@ -244,9 +158,6 @@ def test_ces_of_a_wider_domain_avoid_the_narrower_one(direction, at):
     assert np.isin(classes["fg-1"][:, at], range(64, 80)).all()
 
 
-# ports (MAP-15)
-
-
 @pytest.mark.parametrize("offset", [0, 6, 11])
 @pytest.mark.parametrize("policy", ["fixed", "inc", "dec", "random"])
 @pytest.mark.parametrize(("direction", "name"), [("forward", "fw_sport"), ("reverse", "rv_dport")])
@@ -271,20 +182,6 @@ def test_port_of_a_ce_follows_its_policy(direction, name, policy, offset):
         assert place.tolist() == (low + steps if policy == "inc" else top - steps).tolist()
 
 
-@pytest.mark.parametrize("policy", ["fixed", "inc", "dec", "random"])
-@pytest.mark.parametrize(("direction", "fixed"), [("forward", 0xC020), ("reverse", 7)])
-def test_port_of_a_ce_that_shares_nothing_follows_its_policy(direction, fixed, policy):
-    plugin = relay(**OWN, fw_sport=policy, rv_dport=policy)
-    own = ce_ports(stream_frames(plugin, direction, 70_000)["fg"], direction)[0]
-    if policy == "fixed":
-        assert set(own.tolist()) == {fixed}  # RFC 2544, appendix C.2.6.4
-        return
-    assert own.min() >= 1024
-    if policy != "random":
-        assert set(np.diff(own).tolist()) <= {1, -1, 64511, -64511}
-        assert len(sort_unique(own)) == 64512
-
-
 def test_values_of_different_fields_are_uncorrelated():
     plugin = relay(**FIGURE_8, ces="all", n=2, m=1)
     classes = stream_frames(plugin, "forward", 20_000)
@@ -294,9 +191,6 @@ def test_values_of_different_fields_are_uncorrelated():
     series += ports(Expander(reverse).frames(0, 20_000), "reverse")
     related = np.abs(np.corrcoef(np.array(series, dtype=float)) - np.eye(len(series)))
     assert related.max() < 0.05
-
-
-# background and negative traffic (GEN-14, MAP-09)
 
 
 SPOOFED = {
@@ -324,12 +218,6 @@ def test_spoofed_frames_are_dropped_for_their_reason(percent):
     assert not [s for s in compiled(plugin, "reverse") if s.role is Role.NEGATIVE]
 
 
-def test_rule_without_psid_has_no_spoofed_ports():
-    plugin = relay(rule_ipv6="2001:db8:100::/40", rule_ipv4="20.0.0.0/8", ea_len=24,
-                   negative_percent=10)  # fmt: skip
-    assert {s.name for s in compiled(plugin, "forward")} == {"fg", "spoof-prefix", "spoof-address"}
-
-
 def test_rule_without_ipv4_suffix_has_no_spoofed_addresses():
     plugin = relay(**{**SIXTEEN_MILLION, "rule_ipv4": "10.0.0.1/32", "ea_len": 8}, ces=9,
                    negative_percent=10)  # fmt: skip
@@ -349,9 +237,6 @@ def test_spoofed_prefix_is_outside_every_domain():
     assert not any(source.subnet_of(prefix) for source in sources for prefix in prefixes)
 
 
-# compilation
-
-
 @both_directions
 @pytest.mark.parametrize("ces", ["all", 16_000_000, 1 << 24])
 def test_sixteen_million_ces_compile_in_little_memory(ces, direction):
@@ -364,18 +249,6 @@ def test_sixteen_million_ces_compile_in_little_memory(ces, direction):
         tracemalloc.stop()
     assert peak < 100 * 2**20
     assert len(text) < 1 << 20
-
-
-def test_stream_set_does_not_grow_with_the_number_of_ces():
-    for ea_len in (8, 13, 16, 20, 24, 32):
-        rule = {"rule_ipv6": "2001:db8::/32", "rule_ipv4": f"10.0.0.0/{max(8, 32 - ea_len)}"}
-        plugin = relay(**rule, ea_len=ea_len, ces="all", br_address="3fff::1")
-        assert len(to_stl_json(compile_set(plugin))) < 8192
-    programs = [
-        len(json.dumps(compiled(relay(**SIXTEEN_MILLION, ces=c), "forward")[0].trex))
-        for c in (1 << 17, 1 << 20, 1 << 23, 1 << 24)
-    ]
-    assert max(programs) < 1.2 * min(programs)
 
 
 def test_ttl_and_df_bit_are_in_the_frames():

@@ -1,7 +1,5 @@
 """The MAP-T border relay over the whole legal range of its rules (MAP-01 to MAP-11)."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Network
 
 import pytest
@@ -14,8 +12,6 @@ from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins import translation
 from v6t.plugins.audit_views import AddressTable
-from v6t.plugins.mapt_br import MapTParams
-from v6t.tests.expect import expect_error
 
 from .drawn_rules import rule_settings, rules
 from .support import addresses, emitted, first_frames, forwarded_frames, make, number, packet_device
@@ -58,7 +54,6 @@ def test_example_of_rfc_7599_is_translated():
 
 
 def test_example_of_the_dual_device_paper_is_translated():
-    """EA 0x11b of 11 bits: 192.0.2.35, PSID 3, ports 24576 to 32767, Jool's DMR."""
     plugin = make("mapt-br", rule_ipv6="2001:db8:ce::/53", ea_len=11, psid_offset=0, ces="all",
                   dmr="64:ff9b::/96")  # fmt: skip
     frames = first_frames(plugin, "forward", 20_000)
@@ -79,21 +74,6 @@ def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format):
     pool = {f"192.0.2.{n}" for n in range(256)}
     sent = plugin.expect("forward", first_frames(plugin, "forward", 5000)).frames
     assert addresses(sent, 26, 4) == addresses(first_frames(plugin, "reverse", 5000), 30, 4) == pool
-
-
-@pytest.mark.parametrize(
-    ("given", "code"),
-    [
-        ({"dmr": "2001:db8::/97"}, "not-a-prefix"),
-        ({"dmr": "2001:db8::/72"}, "not-a-prefix"),
-        ({"dmr": "2001:db8::/32"}, "address-conflict"),
-        ({"dmr": "2001:db8:6::/64"}, "address-conflict"),
-        ({"server_ipv4": "192.0.2.9"}, "address-conflict"),
-    ],
-)
-def test_impossible_mapt_parameters_are_refused(given, code):
-    with expect_error(code):
-        MapTParams.model_validate(given)
 
 
 def test_intent_contains_the_dmr():

@@ -1,7 +1,5 @@
 """A million frames of each stateless technology: checksums, customers, hosts and ports (A15)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import IP, UDP

@@ -1,7 +1,5 @@
 """Every policy that a parameter accepts is visible in the frames, for all technologies."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import get_args
 

@@ -1,7 +1,5 @@
 """Technologies with connections against packet-level devices that choose their own public ports."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address, IPv6Network
 from types import SimpleNamespace
 
@@ -10,17 +8,13 @@ import pytest
 from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.nat import MappingDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
-from v6t.drivers.duts.registry import make_driver
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.audit_views import AddressTable, Nat
-from v6t.plugins.nat44 import Nat44Params, Nat66Params
-from v6t.plugins.nat46 import Nat46Params
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.stateful import StatefulDrop
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
-from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
 from .support import (
@@ -31,6 +25,7 @@ from .support import (
     establish,
     first_frames,
     forwarded_frames,
+    load_vectors,
     make,
     packet_device,
     responses,
@@ -39,44 +34,13 @@ from .support import (
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
 TRANSLATING = ("464xlat", "map-t")
 DEFAULTS = ("nat44", "nat64", "nat66", "nat46")
-HOSTS = {
-    "initiator_count": 8,
-    "responder_count": 4,
-    "enumerate_ips": 3,
-    "initiator_ports": {"min": 4096, "max": 5119},
-}
-POOL = {**HOSTS, "pool_count": 3}
-UPWARDS = {"enumerate_ports": 1, "initiator_ports": {"min": 2048, "max": 4095}}
 ONE_SOFTWIRE = {"initiator_count": 1, "responder_count": 1, "enumerate_ips": 0}
-CASES = {
-    **{name: (name, {}) for name in (*DEFAULTS, "dslite-aftr")},
-    "nat44 hosts": ("nat44", {**POOL, "initiator_count": 16, "responder_count": 3, "pool_count": 5,
-                              "responder_ipv4": "198.19.1.0",
-                              "initiator_ports": {"min": 1024, "max": 2047}}),
-    "nat44 upwards": ("nat44", {**UPWARDS, "n": 2, "m": 1}),
-    "nat64 wkp": ("nat64", {"prefix": "wkp", "n": 10, "m": 9}),
-    "nat64 hosts": ("nat64", {**POOL, "initiator_count": 64, "responder_count": 64,
-                              "pool_count": 2, "responder_ipv4": "198.19.64.0"}),
-    **{f"nat64 {prefix}": ("nat64", {"prefix": prefix})
-       for prefix in ("2001:db9::/32", "2001:db8:100::/40", "2001:db8:122::/48",
-                      "2001:db8:122:300::/56", "2001:db8:122:344::/64")},
-    "nat66 hosts": ("nat66", {**POOL, "responder_ipv6": "2001:2:0:1::c0"}),
-    "nat66 upwards": ("nat66", UPWARDS),
-    "nat46 hosts": ("nat46", {**POOL, "responder_ipv6": "2001:2:0:1::5:40",
-                              "responder_ipv4": "198.19.3.192"}),
-    "dslite-aftr one": ("dslite-aftr", ONE_SOFTWIRE),
-    **{variant: ("ipv4aas", {"variant": variant}) for variant in VARIANTS},
-    **{f"{variant} hosts": ("ipv4aas", {**HOSTS, "variant": variant, "initiator_count": 4,
-                                        "responder_count": 2, "responder_ipv4": "198.19.0.64"})
-       for variant in VARIANTS},
-}  # fmt: skip
+CASES = load_vectors("configurations")["connections"]
 INSIDE = TableMap(AddressTable(prefix=IPv6Network("2001:db8:46::/96")))
 """Addresses between both translators of a chain; frames outside the chain do not show them."""
 
 
 class Nat46Device(MappingDevice, StatelessTranslatingDevice):
-    """Clients of IPv4 behind public IPv6 addresses: an address table, then mappings."""
-
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
@@ -97,8 +61,6 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
 
 
 class DualDevice(NatDevice):
-    """A NAPT and two devices that a packet passes: RFC 7915 twice, or a tunnel."""
-
     def __init__(self, plugin):
         p, intent = plugin.params, plugin.dut_intent()
         pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))
@@ -187,15 +149,12 @@ def test_listed_size_leaves_at_the_size_of_the_other_side(case):
         assert pair.ipv6 - pair.ipv4 == plugin.overhead
 
 
-@pytest.mark.parametrize(
-    ("name", "inside", "first"),
-    [
-        ("nat44", "inside4", None),
-        ("nat64", "inside6", None),
-        ("nat66", "inside6", None),
-        ("nat46", "inside6", IPv6Address("2001:db8:46::c612:2")),
-    ],
-)
+@pytest.mark.parametrize(("name", "inside", "first"), [
+    ("nat44", "inside4", None),
+    ("nat64", "inside6", None),
+    ("nat66", "inside6", None),
+    ("nat46", "inside6", IPv6Address("2001:db8:46::c612:2")),
+])  # fmt: skip
 def test_intent_contains_clients_pool_and_hosts(name, inside, first):
     plugin, _ = make_both(f"{name} hosts")
     p, intent = plugin.params, plugin.dut_intent()
@@ -215,17 +174,6 @@ def test_intent_contains_clients_pool_and_hosts(name, inside, first):
     assert name != "nat64" or configuration.clients == 64
 
 
-def test_nftables_rule_contains_clients_addresses_and_ports():
-    intent = make_both("nat66 hosts")[0].dut_intent()
-    driver = make_driver("nftables66", {})
-    texts = [step.text for step in driver.plan(intent, driver.example(intent)).steps]
-    (rules,) = [text for text in texts if "table ip6 v6t" in text]
-    assert (
-        'ip6 saddr 2001:2::/124 oifname "right" meta l4proto udp counter '
-        "snat to [2001:2:0:2::1]-[2001:2:0:2::3]:1024-65535"
-    ) in rules
-
-
 @pytest.mark.parametrize("name", ["wkp", "well-known", str(WELL_KNOWN)])
 def test_nat64_prefix_by_its_name_is_the_well_known_one(name):
     assert Nat64Params(prefix=name).server_prefix == WELL_KNOWN
@@ -235,48 +183,5 @@ def test_nat64_defaults_have_bib_entries_and_sessions_of_rfc_6146():
     plugin = Nat64()
     assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
     assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300
-
-
-def test_low_ports_with_the_setting_are_accepted():
     params = Nat64Params(initiator_ports={"min": 1, "max": 40_000}, low_ports=True)
     assert params.combinations == 4_000_000
-
-
-ANY = [
-    ({"enumerate_ports": 3, "enumerate_ips": 1, "initiator_count": 2, "responder_count": 2}, "conflict"),
-    ({"initiator_count": 2}, "conflict"),
-    ({"enumerate_ips": 3}, "conflict"),
-    ({"enumerate_ports": 0}, "conflict"),
-    ({"initiator_ports": {"min": 1, "max": 40000}}, "out-of-range"),
-    ({"responder_ports": {"min": 9, "max": 3}}, "empty-range"),
-    ({"initiator_ports": {"min": 1024, "max": 65535}, "responder_ports": {"min": 1, "max": 1},
-      "pool_ports": {"min": 1024, "max": 2047}}, "not-enough-addresses"),
-]  # fmt: skip
-PUBLIC_IPV4 = [({"responder_ipv4": "198.19.0.1"}, "address-conflict")]
-PUBLIC_IPV6 = [
-    ({"n": 2, "m": 1}, "no-background"),
-    ({"pool_first": "2001:2:0:1::2"}, "address-conflict"),
-    ({"responder_ipv6": "2001:2::ffff:fffe", "responder_count": 4, "initiator_count": 2,
-      "enumerate_ips": 3}, "out-of-range"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("model", "given", "code"),
-    [
-        *((model, *case) for model in (Nat44Params, Nat64Params) for case in ANY + PUBLIC_IPV4),
-        *((model, *case) for model in (Nat66Params, Nat46Params) for case in ANY + PUBLIC_IPV6),
-        (Nat64Params, {"n": 1, "m": 0}, "out-of-range"),
-        (Nat64Params, {"initiator_ipv6": "2001:db8:64::5"}, "address-conflict"),
-        (Nat64Params, {"prefix": "2001:db8:100::/40", "responder_ipv4": "198.18.255.0",
-                       "responder_count": 65536, "initiator_count": 2, "enumerate_ips": 3,
-                       "pool_first": "203.0.113.1", "initiator_ports": {"min": 1024, "max": 1024}},
-         "not-enough-addresses"),
-        (Nat46Params, {**POOL, "responder_ipv4": "198.19.0.3", "responder_ipv6": "2001:2:0:1::4"},
-         "not-enough-addresses"),
-        (Nat46Params, {"clients_prefix": "2001:db8::/64"}, "not-a-prefix"),
-    ],
-)  # fmt: skip
-def test_impossible_connections_are_refused(model, given, code):
-    with expect_error(code):
-        model.model_validate(given)

@@ -1,13 +1,13 @@
 """Four-tuples are enumerated exactly once, in any order, on any number of cores (GEN-13)."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
 import pytest
+from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.packets.arrays import sort_unique
+from v6t.plugins import four_tuples
 from v6t.plugins.four_tuples import (
     TupleField,
     count_combinations,
@@ -71,16 +71,6 @@ def test_a16_four_million_distinct_tuples_each_once(name, cores):
         assert np.count_nonzero(often) == values
 
 
-@pytest.mark.parametrize("cores", [4, 16])
-def test_a16_the_order_is_that_of_one_core_on_any_number(cores):
-    """Frame j of core c of C is frame C j + c: what the Responder's table relies on."""
-    plugin = make("nat44", **BOTH)
-    whole = tuple_numbers(plugin, expander_of(plugin).frames(0, 4800))
-    for core in range(cores):
-        part = expander_of(plugin, core, cores).frames(0, 4800 // cores)
-        assert (tuple_numbers(plugin, part) == whole[core::cores]).all()
-
-
 def test_a16_the_order_is_pseudorandom_and_depends_on_the_seed():
     plugin = make("nat44")
     first, again, other = (
@@ -112,12 +102,8 @@ def test_a17_combinations_are_computed_exactly():
     [(65535, 3_170_829_313, "out-of-range"), (1024, 49_152, "not-enough-addresses")],
 )
 def test_a17_more_frames_than_combinations_are_refused(source, wanted, code):
-    ports = {"initiator_ports": (1024, source), "responder_ports": (1, 49151)}
-    params = {
-        f"{n}.{end}": str(v)
-        for n, ends in ports.items()
-        for end, v in zip(("min", "max"), ends, strict=True)
-    }
+    params = {"initiator_ports.min": "1024", "initiator_ports.max": str(source),
+              "responder_ports.min": "1", "responder_ports.max": "49151"}  # fmt: skip
     texts = {"connections.count": str(wanted)}
     flags = Flags(plugin="nat44", tester="sim", params=params, procedure_texts=texts)
     with expect_error(code):
@@ -176,16 +162,13 @@ def test_shuffled_combinations_come_once_per_cycle_in_the_same_order(counts, fir
     assert len(sort_unique(total)) == count_combinations(fields)
 
 
-@pytest.mark.parametrize(
-    ("name", "initiator", "responder"),
-    [
-        ("nat66", (32768, 65535), (1024, 2047)),
-        ("nat44", (16384, 32767), (64, 127)),
-        ("nat44", (1024, 41023), (1, 100)),
-        ("nat64", (1024, 65535), (5000, 5002)),
-        ("nat66", (1024, 65535), (5000, 5004)),
-    ],
-)
+@pytest.mark.parametrize(("name", "initiator", "responder"), [
+    ("nat66", (32768, 65535), (1024, 2047)),
+    ("nat44", (16384, 32767), (64, 127)),
+    ("nat44", (1024, 41023), (1, 100)),
+    ("nat64", (1024, 65535), (5000, 5002)),
+    ("nat66", (1024, 65535), (5000, 5004)),
+])  # fmt: skip
 def test_steps_between_connections_look_random(name, initiator, responder):
     """A field does not go on by a fixed stride, nor rotate, whatever its range (ST-02)."""
     ports = {"initiator_ports": initiator, "responder_ports": responder}
@@ -212,15 +195,61 @@ def test_linear_combinations_change_the_last_field_fastest(counts, down):
     assert found == (wanted[::-1] if down else wanted)
 
 
-@pytest.mark.parametrize(
-    ("enumerate_tuples", "counts", "hint"),
-    [
-        (lambda fields: shuffle_tuples(fields, 1), (1, 1, 999, 999), "common divisor"),
-        (lambda fields: enumerate_linearly(fields, down=False), (1, 1, 3, 100), "pseudorandom"),
-    ],
-    ids=["shuffled", "linear"],
-)
+@pytest.mark.parametrize(("enumerate_tuples", "counts", "hint"), [
+    (lambda fields: shuffle_tuples(fields, 1), (1, 1, 999, 999), "common divisor"),
+    (lambda fields: enumerate_linearly(fields, down=False), (1, 1, 3, 100), "pseudorandom"),
+], ids=["shuffled", "linear"])  # fmt: skip
 def test_combinations_that_trex_cannot_enumerate_are_refused(enumerate_tuples, counts, hint):
     with expect_error("beyond-trex") as caught:
         enumerate_tuples(fields_of(*counts))
     assert hint in caught.value.hint
+
+
+def params(name="nat44", **given):
+    return load_plugin(name).params_model(**given)
+
+
+@pytest.mark.parametrize("name", ["nat44", "nat64", "dslite-aftr"])
+def test_subscribers_share_one_server(name):
+    p = params(name, subscribers=1000, connections_per_subscriber=200)
+    assert p.combinations == p.subscribed == 200_000
+    assert (p.initiator_count, p.initiator_ports.count) == (1000, 200)
+    assert (p.responder_count, p.responder_ports.count) == (1, 1)
+    assert p.endpoints <= p.pool_count * p.pool_ports.count
+
+
+@pytest.mark.parametrize(
+    ("block", "pool"), [(0, 4), (200, 4), (512, 8), (64512, 1000)], ids="block {}".format
+)
+def test_pool_has_a_block_for_each_subscriber(block, pool):
+    p = params(subscribers=1000, connections_per_subscriber=200, port_block=block)
+    assert p.pool_count == pool
+    assert str(p.pool_first) == "198.19.1.0"
+
+
+def test_text_of_the_command_line_is_read():
+    p = params(subscribers="8", connections_per_subscriber="16")
+    assert p.combinations == 128
+
+
+def test_connections_that_cannot_be_enumerated_name_the_next_number_that_can():
+    p = params(subscribers=24_000, connections_per_subscriber=180)
+    with expect_error("beyond-trex") as info:
+        p.enumerate_tuples(fields(p), 1)
+    assert "181" in info.value.hint
+    p = params(subscribers=24_000, connections_per_subscriber=181)
+    p.enumerate_tuples(fields(p), 1)
+
+
+def fields(p):
+    return [four_tuples.describe_addresses("initiators", "IP.src", p.initiator, p.initiator_count)]
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_several_clients_need_enumerated_addresses_only(servers):
+    few = {"min": 1024, "max": 1031}
+    p = params(
+        initiator_count=4, responder_count=servers, enumerate_ips=3,
+        initiator_ports=few, responder_ports={"min": 1, "max": 1},
+    )  # fmt: skip
+    assert p.combinations == 4 * servers * 8

@@ -80,8 +80,6 @@ def limited(limit_fps, short_limit_fps=None):
 
 
 class Recorded:
-    """A tester that keeps trials and results."""
-
     def __init__(self, measure):
         self.inner = measure
         self.trials = []

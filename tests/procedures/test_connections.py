@@ -1,7 +1,5 @@
 """Procedures with connections against devices whose truth is known: rate, tear-down, capacity, phase 1."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace
@@ -21,9 +19,7 @@ from v6t.procedures.stateful.phases import (
     judge_connections,
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
-from v6t.procedures.throughput import measure_throughput
-from v6t.tests.procedures.support import Recorded, at, searching, sim
-from v6t.trials.codec import result_from_json, result_to_json, trial_to_json
+from v6t.tests.procedures.support import Recorded, at, sim
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.result import TrialResult
 from v6t.trials.tcp import Tcp
@@ -66,9 +62,6 @@ def capacity_of(tester, **changes):
     return measure_capacity(spec, tester)
 
 
-# connection rate
-
-
 def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
     device = {"table_stores": False, "table_tells": False}
     validated = rate_of(stateful(**device))
@@ -108,15 +101,6 @@ def test_no_share_of_connections_may_be_missing():
     assert found.rate_cps == 0.0
 
 
-def test_rate_of_a_device_far_below_the_resolution_is_found():
-    spec = rate_spec(1000, resolution_cps=UPPER_CPS / 16)
-    (found,) = measure_connection_rate(spec, stateful(insertion_cps=7_000.0)).repetitions
-    assert 5_000 <= found.rate_cps <= 7_000
-
-
-# tear-down
-
-
 def test_teardown_is_the_difference_of_two_times():
     spec = TeardownSpec(at(), 30_000, 10_000.0, "given", repetitions=3)
     found = measure_teardown(spec, stateful(teardown_cps=60_000.0, teardown_s=0.25))
@@ -132,9 +116,6 @@ def test_teardown_after_a_lossy_phase_one_is_retaken():
     assert [a.verdict.passed for a in found.attempts] == [False, False, True]
     with pytest.raises(PhaseOneFailed, match="3 times"):
         measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
-
-
-# capacity
 
 
 @pytest.mark.parametrize("size", [1, 3, 999, 1000, 65_537, 1_000_003])
@@ -188,24 +169,18 @@ def slower_above_40_000(connections):
     return 120_000.0 if connections <= 70_000 else 0.0
 
 
-@pytest.mark.parametrize(
-    ("changes", "capacity", "failed"),
-    [
-        ({"first": 10_000, "gamma": 0.5}, 40_000, 40_001),
-        ({"first": 10_000, "gamma": 0.25}, 70_000, 70_001),
-        ({"first": 35_000, "most": 70_000, "gamma": 0.5}, 70_000, None),
-    ],
-)
+@pytest.mark.parametrize(("changes", "capacity", "failed"), [
+    ({"first": 10_000, "gamma": 0.5}, 40_000, 40_001),
+    ({"first": 10_000, "gamma": 0.25}, 70_000, 70_001),
+    ({"first": 35_000, "most": 70_000, "gamma": 0.5}, 70_000, None),
+])  # fmt: skip
 def test_the_binary_search_of_a_capacity_goes_by_gamma(changes, capacity, failed):
-    """Between beta and gamma of the rate is enough to go on doubling, and too little at the end."""
     result = capacity_of(by_number(slower_above_40_000), beta=0.1, **changes)
     assert (result.capacity, result.first_failed) == (capacity, failed)
     assert capacity == 40_000 or result.rate_cps <= 120_000
 
 
 def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
-    """R_S is the upper bound of the next search, also for a device that gets faster."""
-
     def rate(connections):
         return {1000: 300_000.0, 2000: 200_000.0}.get(
             connections, 500_000.0 if connections <= 6000 else 0.0
@@ -222,27 +197,10 @@ def test_rates_on_the_way_to_a_capacity_are_bounded_by_the_last_one():
     assert [s.phase for s in result.steps[:4]] == ["first", *["exponential"] * 3]
 
 
-def test_capacity_where_the_tester_falters_is_found_at_lower_rates():
-    """From 2,000 connections on, whatever is faster than 20,000 a second is the tester's limit."""
-
-    def measure(trial):
-        asked = trial.connections
-        n = asked.count
-        found = PhaseOneResult(n, n, n, validation_sent=n, validated=n)
-        falters = n >= 2000 and asked.rate_cps > 20_000
-        return TrialResult({}, ("its ring overflowed",) if falters else (), connections=found)
-
-    result = capacity_of(measure, most=8000)
-    assert (result.capacity, result.first_failed) == (8000, None)
-    assert 10_000 < result.rate_cps <= 20_000
-    assert [s.carried for s in result.steps] == [True] * 4
-
-
 @pytest.mark.parametrize(
     ("tester_fps", "most", "capacity"), [(50_000.0, 300_000, 70_001), (1.0, 2000, 0)]
 )
 def test_capacity_with_a_slow_tester_is_the_tables(tester_fps, most, capacity):
-    """Above the tester's rate every trial is invalid."""
     result = capacity_of(stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
     assert result.capacity == capacity
     assert result.rate_cps <= 50_000
@@ -277,9 +235,6 @@ def test_second_attempt_lowers_no_rate_of_others():
     assert min(rate for _, rate in offered) == UPPER_CPS / 2
 
 
-# phase 1 before phase 2
-
-
 def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     asked = Connections(1000, 10_000.0)
     tester = stateful(phase_one_loss=1, phase_one_loss_trials=2)
@@ -291,26 +246,6 @@ def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
         Prepared(stateful(phase_one_loss=1, phase_one_loss_trials=4), asked)(TRIAL)
     lossy = stateful(phase_one_loss=1, phase_one_loss_trials=4)
     assert Prepared(lossy, asked, 4)(TRIAL).connections
-
-
-def test_a20_a_lossy_phase_1_is_retaken_and_then_given_up():
-    tester = stateful(capacity_fps=LIMIT, phase_one_loss=1, phase_one_loss_trials=10**6)
-    with pytest.raises(PhaseOneFailed, match="9999 of 10000"):
-        measure_throughput(searching(), Prepared(tester, CONNECTIONS))
-    assert len(tester.trials) == 4
-
-
-def test_a20_a_retake_that_succeeds_is_enough():
-    """One lost frame of phase 1 is neither loss of phase 2 nor the end of the run."""
-    tester = stateful(capacity_fps=LIMIT, phase_one_loss=1, phase_one_loss_trials=2)
-    prepared = Prepared(tester, CONNECTIONS)
-    (found,) = measure_throughput(searching(), prepared).repetitions
-    assert LIMIT - 1000 < found.rate_fps <= LIMIT
-    first = found.attempts[0].trial.key
-    assert [t.key for t in tester.trials][:3] == [first, f"{first}/p2", f"{first}/p3"]
-    assert prepared.taken == {first: f"{first}/p3"}
-    assert len({t.key for t in tester.trials}) == len(tester.trials)
-    assert all(t.connections == CONNECTIONS for t in tester.trials)
 
 
 def resetting(direction, connections, **device):
@@ -382,28 +317,6 @@ def test_verdict_on_connections_names_tester_or_device(given, valid, words):
     verdict = judge_connections(trial, TrialResult({}, connections=found))
     assert verdict.reasons[0].startswith(words)
     assert (verdict.passed, verdict.valid) == (False, valid)
-
-
-def test_result_without_connections_is_invalid():
-    verdict = judge_connections(TRIAL, TrialResult({}))
-    assert (verdict.passed, verdict.valid) == (False, False)
-
-
-@pytest.mark.parametrize(("alpha", "validation_s"), [(None, 0.0), (0.5, 4.0)])
-def test_validation_takes_time_only_where_connections_are_validated(alpha, validation_s):
-    assert Connections(1000, 500.0, alpha=alpha).validation_s == validation_s
-
-
-def test_connections_read_from_the_journal_are_the_same():
-    tester = stateful(teardown_cps=1000.0)
-    asked = Connections(100, 1000.0, alpha=0.5, purpose="tear-down")
-    trial = Trial("teardown", "k", 84, 64, "bidirectional", 1000.0, 0.1, connections=asked)
-    result = tester(trial)
-    assert result.connections.validated == 100
-    assert result.connections.flush_s == pytest.approx(0.1)
-    assert result_from_json(result_to_json(result)) == result
-    assert trial_to_json(trial)["connections"]["purpose"] == "tear-down"
-    assert "connections" not in trial_to_json(TRIAL)
 
 
 def test_end_of_a_connection_that_the_tester_did_not_send_is_its_fault():

@@ -11,13 +11,8 @@ from v6t.trials.trial import FlowStarts, Trial
 
 def test_one_flow_is_the_base_of_all():
     points = list(flow_points((100, 10, 10), ("together", "successive")))
-    assert points == [
-        FlowPoint(1, "together"),
-        FlowPoint(10, "together"),
-        FlowPoint(100, "together"),
-        FlowPoint(10, "successive"),
-        FlowPoint(100, "successive"),
-    ]
+    successive = [FlowPoint(n, "successive") for n in (10, 100)]
+    assert points == [*(FlowPoint(n, "together") for n in (1, 10, 100)), *successive]
     assert len({p.variant for p in points}) == 5
 
 
@@ -52,7 +47,6 @@ def classes_of(starts, *streams):
 
 @pytest.mark.parametrize("flows", [1, 4, 10])
 def test_frames_before_a_flow_begins_are_not_required(flows):
-    """Of a stream of R fps and n flows, flow i misses the turns of i intervals."""
     counted = classes_of(FlowStarts(flows, 0.5), FOREGROUND)["fg"]
     missed = sum(i * 0.5 * 10_000 / flows for i in range(flows))
     assert counted.required == pytest.approx(100_000 - missed, abs=flows)
@@ -64,17 +58,14 @@ def test_every_class_has_its_flows():
     assert {c.required for c in classes.values()} == {40_000}
 
 
-@pytest.mark.parametrize(
-    ("rates", "use"),
-    [
-        ((1, 8, 8, 8), "ports"),
-        ((1, 8, 1, 8), "ports"),
-        ((1, 1, 8, 8), "addresses"),
-        ((1, 1, 1, 1), "ports"),
-        ((1, 2, 2, 8), "both"),
-        ((1, 7, 6, 7.5), "ports"),  # random addresses that cost the tester
-    ],
-)
+@pytest.mark.parametrize(("rates", "use"), [
+    ((1, 8, 8, 8), "ports"),
+    ((1, 8, 1, 8), "ports"),
+    ((1, 1, 8, 8), "addresses"),
+    ((1, 1, 1, 1), "ports"),
+    ((1, 2, 2, 8), "both"),
+    ((1, 7, 6, 7.5), "ports"),  # random addresses that cost the tester
+])  # fmt: skip
 def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use):
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
     advice = advise(by_case)

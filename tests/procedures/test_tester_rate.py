@@ -3,9 +3,8 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import ATTEMPTS, check_translation
-from v6t.procedures.stateful.capacity import CapacitySpec as TableSpec
 from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
-from v6t.tests.procedures.support import Recorded, at, count, one_way
+from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
 LONG = Rules(60.0, 2.0, 1.00001)
@@ -31,7 +30,6 @@ def looking(**changes):
 
 @pytest.mark.parametrize("tenths", [1, 2, 5])
 def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenths):
-    """SELF-01: each rate under the rules of the results is nine tenths of the one before."""
     short = tester_rate.tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
     assert 75_000 <= short <= 100_000
     tester = passing(100_000, short * CONFIRMING**tenths * 1.001)
@@ -56,15 +54,12 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     assert "3.1 s" in note
 
 
-def test_rate_that_no_trial_shows_is_zero_with_faults():
+def test_rate_that_no_trial_shows_is_zero():
     notes = []
     spec = looking(rules=Rules(0.4, 0.1, 1.02))
     found = tester_rate.tester_capacity(spec, Recorded(blurred), 0, notes.append)
     assert (found.rate_fps, notes) == (0, [])
     assert found.faults
-
-
-def test_tester_that_loses_everything_has_no_long_trial():
     tester = Recorded(lambda trial: answer(trial, 0))
     assert tester_rate.tester_capacity(looking(), tester).rate_fps == 0
     assert {t.duration_s for t in tester.trials} == {looking().duration_s}
@@ -77,57 +72,22 @@ def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
     assert looking(rules=rules).confirmation_s == confirmation_s
 
 
-def test_capacity_search_begins_with_the_shares_of_st_12():
-    """Beta ends the climb, gamma the bisection."""
-    spec = TableSpec(at(), 1000, 10_000, 1e6, "media", 1000.0)
-    assert (spec.beta, spec.gamma, spec.error) == (0.1, 0.5, 1)
-
-
-# preflight
-
 SILENT = {"class": "fg", "sent": "00", "expected": "00", "received": ""}
 WRONG = {**SILENT, "received": "01", "why": "octet 0"}
 
 
-def preflight(measure):
+@pytest.mark.parametrize(("measure", "attempts", "expected"), [
+    (lambda t: answer(t, t.frames, count(10, 0, "negative")), 1, None),
+    (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), ATTEMPTS, (True, "", {})),
+    (lambda t: answer(t, 0), ATTEMPTS, (False, "forward", {})),
+    # a device that paused may answer the next
+    (lambda t: answer(t, 0, missing=SILENT), ATTEMPTS, (False, "forward", SILENT)),
+    (lambda t: answer(t, t.frames, mismatch=WRONG), 1, (False, "forward", WRONG)),
+    (lambda t: answer(t, t.frames, checked=0), None, (False, "forward", {})),
+], ids=["negative dropped", "tester", "device", "missing", "mismatch", "unchecked"])  # fmt: skip
+def test_preflight_names_tester_or_device_and_shows_the_frame(measure, attempts, expected):
     tester = Recorded(measure)
     found = check_translation(tester, ipv6_frame_size=84, ipv4_frame_size=64, mode="forward")
-    return found, len(tester.trials)
-
-
-def test_preflight_with_dropped_negative_traffic_passes():
-    odd = count(10, 0, "negative")
-    assert preflight(lambda t: answer(t, t.frames, odd)) == (None, 1)
-
-
-@pytest.mark.parametrize(
-    ("measure", "tester", "direction", "words"),
-    [
-        (lambda t: TrialResult(answer(t, 0).directions, ("it died",)), True, "", "it died"),
-        (lambda t: answer(t, 0), False, "forward", "none of 200"),
-    ],
-    ids=["tester", "device"],
-)
-def test_preflight_after_its_attempts_names_tester_or_device(measure, tester, direction, words):
-    found, trials = preflight(measure)
-    assert (found.tester, found.direction, trials) == (tester, direction, ATTEMPTS)
-    assert words in found.why
-
-
-@pytest.mark.parametrize(
-    ("measure", "frames", "attempts"),
-    [
-        # a device that paused may answer the next
-        (lambda t: answer(t, 0, missing=SILENT), SILENT, ATTEMPTS),
-        (lambda t: answer(t, t.frames, mismatch=WRONG), WRONG, 1),
-    ],
-    ids=["missing", "mismatch"],
-)
-def test_preflight_shows_the_frame(measure, frames, attempts):
-    found, trials = preflight(measure)
-    assert (found.frames, trials) == (frames, attempts)
-
-
-def test_preflight_without_checked_frames_fails():
-    found, _ = preflight(lambda t: answer(t, t.frames, checked=0))
-    assert found.why
+    assert (found and (found.tester, found.direction, found.frames or {})) == expected
+    assert attempts in (None, len(tester.trials))
+    assert found is None or found.why

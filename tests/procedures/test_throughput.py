@@ -14,7 +14,6 @@ from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import NEAR, ROUGH, binary_search, halvings
 from v6t.procedures.throughput import Search, find_error_fps, measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
-from v6t.trials.order_statistics import MedianInterval
 from v6t.trials.verdict import Verdict
 
 LIMIT = 3_141_592.0
@@ -38,8 +37,6 @@ def record(result, recorded, capacity_fps=None):
         result, recorded.find, capacity_fps=capacity_fps, selftest_margin=0.1, conditions={}
     ).to_json()
 
-
-# searches over classes of devices
 
 DEVICES = st.one_of(
     st.just({}),
@@ -102,20 +99,12 @@ def test_short_trials_wait_as_long_as_the_rfc_asks():
 def test_replayed_search_has_the_same_trials(search):
     first, again = (
         measure(
-            searching(search=search, repetitions=3),
-            sim(7, capacity_fps=LIMIT, capacity_noise=0.01),
+            searching(search=search, repetitions=3), sim(7, capacity_fps=LIMIT, capacity_noise=0.01)
         )[1].trials
         for _ in range(2)
     )
     assert again == first
     assert len({t.key for t in first}) == len(first)
-
-
-@EVERY_SEARCH
-def test_search_where_nothing_passes_ends_soon(search):
-    result, door = measure(searching(search=search), limited(0))
-    assert result.repetitions[0].rate_fps == 0.0
-    assert len(door.trials) < 40
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])
@@ -143,9 +132,6 @@ def test_binary_search_takes_further_steps_only_where_the_device_is_slow(limit, 
     assert low in [1024.0 * n / 16 for n in range(17)] or len(tried) > 5
 
 
-# the rate
-
-
 def test_a1_a_hard_limit_is_found_from_below():
     spec = searching()
     (found,) = measure(spec, limited(LIMIT))[0].repetitions
@@ -163,21 +149,17 @@ def test_a2_a_device_that_carries_everything_is_not_the_limit():
     assert record(result, door)["upper_bound_hit"] is True
 
 
-@pytest.mark.parametrize(("share", "flagged"), [(0.95, True), (0.85, False)])
-def test_a25_close_to_the_testers_own_capacity_is_flagged(share, flagged):
-    result, door = measure(searching(), limited(share * 5_000_000.0))
-    assert record(result, door, capacity_fps=5_000_000.0)["tester_limited"] is flagged
+@pytest.mark.parametrize(("tester", "capacity_fps", "flagged"), [
+    (limited(4_750_000.0), 5_000_000.0, True),
+    (limited(4_250_000.0), 5_000_000.0, False),
+    # far below the self-test's capacity, but no trial above the rate was a failure of the device
+    (sim(tester_fps=1e6, capacity_fps=1e12), 9_000_000.0, True),
+    (sim(capacity_fps=1e6), 9_000_000.0, False),
+])  # fmt: skip
+def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagged):
+    result, door = measure(searching(), tester)
+    assert record(result, door, capacity_fps=capacity_fps)["tester_limited"] is flagged
     assert tester_rate.usable_fps(5_000_000.0, 0.1) == 4_500_000.0
-
-
-@pytest.mark.parametrize(
-    ("tester", "flagged"),
-    [({"tester_fps": 1e6, "capacity_fps": 1e12}, True), ({"capacity_fps": 1e6}, False)],
-)
-def test_a25_a_rate_that_only_the_tester_bounded_is_flagged(tester, flagged):
-    """Far below the self-test's capacity, but no trial above it was a device's failure."""
-    result, door = measure(searching(), sim(**tester))
-    assert record(result, door, capacity_fps=9_000_000.0)["tester_limited"] is flagged
 
 
 @pytest.mark.parametrize(
@@ -220,7 +202,6 @@ def test_a_final_trial_is_as_long_as_asked(duration_s, further):
 
 
 def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
-    """A device that hides overload from short trials: only far below does a long one pass."""
     spec = searching(upper_bound_fps=64_000.0, duration_s=2.0, final_duration_s=60.0)
     result, door = measure(spec, limited(28_000, 33_000))
     (found,) = result.repetitions
@@ -233,15 +214,6 @@ def test_descent_to_a_rate_that_a_long_trial_passes_has_keys_of_its_own():
     ]  # fmt: skip
     assert found.rate_fps == 28_000
     assert found.error_fps(spec.resolution_fps) == 1_000
-
-
-def test_descent_after_a_tenfold_overload_ends_at_a_rate():
-    spec = searching(
-        upper_bound_fps=64_000.0, resolution_fps=4_000.0, duration_s=2.0, final_duration_s=60.0
-    )
-    result, _ = measure(spec, limited(3_000, 33_000))
-    assert 2_500 < result.repetitions[0].rate_fps <= 3_000
-    assert find_error_fps(result) < 500
 
 
 def test_progress_of_a_repeated_trial_has_its_verdict():
@@ -257,13 +229,6 @@ def test_progress_of_a_repeated_trial_has_its_verdict():
     assert before.verdict is None
     assert after.verdict.passed
     assert after.step == 1
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "width"), [(-1.0, 1.0, None), (1.0, math.inf, None), (9.0, 11.0, 0.2)]
-)
-def test_relative_width_is_that_of_a_finite_positive_middle(low, high, width):
-    assert MedianInterval(low, high, 0.95, (1, 6)).relative_width == pytest.approx(width)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])

@@ -1,21 +1,31 @@
 """The expander against the scalar machine, against scapy, and against TRex itself."""
 
-from __future__ import annotations
-
 import base64
+from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
-from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set
+from v6t.profiles.expand import (
+    BLOCK_FRAMES,
+    Expander,
+    advance_state,
+    expand_set,
+    make_draw_tables,
+    seed_core,
+)
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.support import FIGURE_8, relay
+from v6t.tests.plugins.support import relay
 
 from .test_export_trex import needs_simulator, simulate
 from .test_export_trex import traffics as compiler_traffics
@@ -23,24 +33,8 @@ from .test_template import rebuilt
 from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, compile_one
 from .vm import Machine
 
-WIDE = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "10.0.0.0/16", "ea_len": 24}
-MAPE = {
-    "figure 8": {**FIGURE_8, "ces": "all"},
-    "offset 6": {**FIGURE_8, "psid_offset": 6, "n": 10, "m": 9},
-    "offset 4": {**WIDE, "psid_offset": 4, "ces": "all", "n": 2, "m": 1},
-    "enumerated": {**WIDE, "ces": 1 << 20},
-    "million": {**WIDE, "ces": 1_000_000, "n": 4, "m": 3},
-    "one port each": {**WIDE, "psid_offset": 8, "ces": "all", "fw_sport": "inc"},
-    "long": {"rule_ipv6": "3ff0::/16", "rule_ipv4": "10.0.0.0/8", "ea_len": 32, "psid_offset": 0,
-        "ces": "all", "rv_dport": "dec"},
-    "prefixes": {**WIDE, "ea_len": 9, "ces": "all",
-        "fw_dport": {"policy": "inc", "min": 9, "max": 99}},
-    "nothing shared": {**WIDE, "ea_len": 16, "ces": "all",
-        "rv_sport": {"policy": "dec", "min": 1, "max": 7}},
-    "draft, fixed": {**FIGURE_8, "iid_format": "draft", "fw_sport": "fixed", "rv_dport": "fixed"},
-    "spoofed": {**FIGURE_8, "ces": 77, "negative_percent": 30, "n": 3, "m": 2},
-    "domains": {**FIGURE_8, "domains": [{**WIDE, "psid_offset": 2, "ces": "all", "share": 3}]},
-}  # fmt: skip
+VECTORS = yaml.safe_load((Path(__file__).parent / "vectors" / "expansion.yaml").read_text())
+MAPE = VECTORS["relays"]
 TAGGED = Links(
     Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
     Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=43),
@@ -99,7 +93,6 @@ def test_checksums_are_scapys(name, direction, size, links):
 
 @pytest.mark.parametrize("layers", [OVER_FOUR, OVER_SIX, FOUR_IN_SIX])
 def test_udp_checksum_is_never_zero(layers):
-    """Every sum of 16 bits occurs, among them the one whose complement is 0."""
     variables = Variable("a", 16, Kind.INC), Variable("b", 16)
     bind = Binding("a", "UDP.dport", 0, 15), Binding("b", "UDP.sport", 0, 15)
     expander = Expander(compile_one(*variables, bind=bind, layers=layers))
@@ -177,13 +170,6 @@ def test_sets_come_in_sending_order(name, direction):
     assert list(expand_set(streams, 1234, 900)) == got[1234:2134]
 
 
-def test_cores_together_send_each_value_once():
-    (stream,) = mape_set("enumerated", "forward", cores=4).streams
-    single = Expander(stream).frames(0, 4000)[:, 22:38]
-    for core in range(4):
-        assert (Expander(stream, core, 4).frames(0, 1000)[:, 22:38] == single[core::4]).all()
-
-
 def with_end(*instructions, drop):
     """A compiled stream with other instructions at its end."""
     stream = mape_set("figure 8", "forward").streams[0]
@@ -248,3 +234,39 @@ def test_trex_sends_the_same_octets(name, direction, cores, tmp_path):
             assert queue is not None, frame.hex()
             queue.pop(0)
         assert not any(wanted)
+
+
+DRAWS = VECTORS["draws"]
+
+
+def sequence(state: int):
+    """States one after the other, by the definition."""
+    while True:
+        state = (214013 * state + 2531011) % (1 << 32)
+        yield state
+
+
+@pytest.mark.parametrize(("seed", "core", "recorded"), DRAWS)
+def test_draws_are_trexs(seed, core, recorded):
+    multipliers, increments = make_draw_tables(3, len(recorded))
+    states = multipliers * np.uint32(seed_core(seed, core)) + increments
+    short, high, low = (states >> 16 & 0x7FFF).astype(int)
+    assert np.stack([short, (high << 16) + low], axis=1).tolist() == recorded
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(0, (1 << 32) - 1), st.integers(0, 300), st.integers(0, 1 << 70))
+def test_advancing_is_drawing_and_adds_up(state, steps, more):
+    last = [state, *islice(sequence(state), steps)][-1]
+    assert advance_state(state, steps) == last
+    assert advance_state(last, more) == advance_state(state, steps + more)
+
+
+@pytest.mark.parametrize("draws", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("block", [1, 2, 5, 64, 100])
+def test_tables_lead_from_one_state_to_a_block(draws, block):
+    multipliers, increments = make_draw_tables(draws, block)
+    assert multipliers.shape == increments.shape == (draws, block)
+    for state in (0, 1, 0xFFFFFFFF):
+        wanted = np.array(list(islice(sequence(state), draws * block)), dtype=np.uint32)
+        assert ((multipliers * np.uint32(state) + increments).T.ravel() == wanted).all()

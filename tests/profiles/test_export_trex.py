@@ -1,7 +1,5 @@
 """What TRex itself makes of compiled streams; needs an installation named by TREX_DIR."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

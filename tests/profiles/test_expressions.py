@@ -1,7 +1,5 @@
 """Header fields whose values are expressions over variables."""
 
-from __future__ import annotations
-
 import numpy as np
 from v6t.packets.bit_layout import BitCopy, BitLayout
 from v6t.profiles.compiler.compile import compile_traffic
@@ -39,25 +37,16 @@ def frames(made, count=3):
     return Expander(streams[0]).frames(0, count)
 
 
-def test_layout_applied_to_variable_keeps_other_bits_of_base():
+def test_expression_places_bits_of_variables_in_a_field():
     assert frames(traffic_class(SOURCE))[:, 29].tolist() == [0x15, 0x35, 0xF5]
-
-
-def test_variable_as_field_value_fills_the_field():
     made = traffic_class("192.0.2.5", PORT)
     assert frames(made)[:, 34:36].tolist() == [[0, 7], [0, 8], [0, 9]]
     assert made.layer("UDP").constants["sport"] == 7
-
-
-def test_variable_at_bit_varies_part_of_a_field():
     assert frames(traffic_class(EA.at(16, "192.0.2.5")))[:, 28:30].tolist() == [
         [0x12, 5],
         [0x34, 5],
         [0xF7, 5],
     ]
-
-
-def test_plus_adds_only_where_bits_begin_in_range():
     both = Expression("192.0.2.5", (VariableBits(EA, 0, 8), VariableBits(EA, 8, 8)))
     made = traffic_class(both.add_constant(1, "ea", range(8, 32)))
     assert frames(made)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
@@ -70,20 +59,17 @@ def test_expression_within_a_layout_is_cut_and_joined():
     assert Expression.from_layout(halves, 0, a=SOURCE).bits == (VariableBits(EA, 0, 4),)
 
 
-def test_layout_with_variable_of_other_width_is_rejected():
+def test_variables_of_wrong_width_or_equal_name_are_rejected():
     with expect_error("invalid-traffic-model"):
         Expression.from_layout(SUFFIX, 0, ea=PORT)
+    with expect_error("duplicate"):
+        frames(traffic_class(SOURCE, Variable("ea", 16)))
 
 
 def test_variables_are_drawn_in_the_order_of_the_layers_unless_given():
     assert [v.name for v in traffic_class(SOURCE, PORT).drawn_variables()] == ["ea", "port"]
     ordered = traffic_class(SOURCE, PORT, draw_order=("port", "unused"))
     assert [v.name for v in ordered.drawn_variables()] == ["port", "ea"]
-
-
-def test_two_variables_of_one_name_are_rejected():
-    with expect_error("duplicate"):
-        frames(traffic_class(SOURCE, Variable("ea", 16)))
 
 
 def test_replace_fields_keeps_the_other_fields():

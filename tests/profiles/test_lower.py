@@ -1,7 +1,5 @@
 """Bits of variables arrive where the bindings say, whatever the bindings are."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from ipaddress import IPv4Address, IPv6Address
 from itertools import starmap
@@ -176,18 +174,15 @@ def test_psid_offset_costs_one_more_write():
 LONG = [0, 0xFFFFFFFF, 0x12345678]
 
 
-@pytest.mark.parametrize(
-    ("variable", "bind", "masked", "plain"),
-    [
-        # two copies with the same shift, a constant bit between
-        (Variable("v", 16),
-            [Binding("v", "IP.src", 8, 14, 0, 6), Binding("v", "IP.src", 16, 23, 8, 15)], 1, 0),
-        # over a window of four octets
-        (Variable("v", 32, Kind.LIST, values=LONG), [Binding("v", "IPv6.src", 3, 34)], 2, 0),
-        # aligned
-        (Variable("v", 32, Kind.LIST, values=range(9)), [Binding("v", "IP.src", 0, 31)], 0, 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("variable", "bind", "masked", "plain"), [
+    # two copies with the same shift, a constant bit between
+    (Variable("v", 16),
+        [Binding("v", "IP.src", 8, 14, 0, 6), Binding("v", "IP.src", 16, 23, 8, 15)], 1, 0),
+    # over a window of four octets
+    (Variable("v", 32, Kind.LIST, values=LONG), [Binding("v", "IPv6.src", 3, 34)], 2, 0),
+    # aligned
+    (Variable("v", 32, Kind.LIST, values=range(9)), [Binding("v", "IP.src", 0, 31)], 0, 1),
+])  # fmt: skip
 def test_number_of_writes(variable, bind, masked, plain):
     found = count_types(compile_one(variable, bind=tuple(bind), layers=FOUR_IN_SIX))
     assert (found["write_mask_flow_var"], found["write_flow_var"]) == (masked, plain)

@@ -1,6 +1,4 @@
-"""Rows give the frames of the program they replace, with fewer and cheaper instructions."""
-
-from __future__ import annotations
+"""Rows and later starts give the frames of the program that they replace."""
 
 import numpy as np
 import pytest
@@ -11,11 +9,14 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex.streams import with_stamps
 from v6t.profiles.compiler import instructions as ins
+from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.rows import cover_octets, with_rows
-from v6t.profiles.streams import compute_period
+from v6t.profiles.streams import compute_period, start_at_frame
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
+
+from .test_export_trex import traffics
 
 pytestmark = pytest.mark.slow
 
@@ -47,13 +48,6 @@ def test_stamped_rows_have_valid_checksums():
     assert verify(frames).all()
     kinds = [i["type"] for i in listed.streams[0].program]
     assert kinds.count("fix_checksum_hw") == 1
-
-
-def test_each_row_is_sent_once_by_all_cores_together():
-    listed = with_rows(sets("mape-br")["forward"], 400).streams[0]
-    whole = Expander(listed).frames(0, 400)
-    for core in range(4):
-        assert np.array_equal(Expander(listed, core, 4).frames(0, 100), whole[core::4])
 
 
 def test_zero_rows_change_nothing_and_too_many_are_rejected():
@@ -112,3 +106,17 @@ def test_period_is_that_of_the_frames(op, count, step, low):
     frames = Expander(alone).frames(0, 2 * found)
     assert np.array_equal(frames[:found], frames[found:])
     assert len(np.unique(frames[:found, 36:38], axis=0)) == found
+
+
+ENUMERATING = {
+    name: compile_traffic(traffics()[name], frames=1000).streams[0] for name in ("neutral", "wide")
+}
+ENUMERATING["rows"] = with_rows(sets("mape-br", ces="5000")["forward"], 300).streams[0]
+
+
+@pytest.mark.parametrize("name", ENUMERATING)
+@given(first=st.integers(0, 1 << 20), count=st.integers(1, 300))
+def test_stream_that_starts_later_goes_on_from_there(name, first, count):
+    stream = ENUMERATING[name]
+    later = Expander(start_at_frame(stream, first)).frames(0, count)
+    assert np.array_equal(later, Expander(stream).frames(first, count))

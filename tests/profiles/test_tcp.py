@@ -1,7 +1,5 @@
 """Segments of many connections at once, as scapy sees them: lengths, checksums, options, tunnels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP
@@ -26,7 +24,6 @@ from v6t.profiles.tcp.segments import (
     TcpLayout,
     compute_client_isn,
     compute_server_isn,
-    decode_client_isn,
     read_quoted_segments,
 )
 
@@ -85,13 +82,10 @@ def test_segments_are_those_of_scapy(name, flags, data):
         assert rebuilt(row.tobytes()) == row.tobytes()
 
 
-def test_segment_with_a_wrong_checksum_is_invalid():
+def test_segment_that_is_damaged_or_a_fragment_is_not_ours():
     layout, rows = segments("IPv4", 3)
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]
-
-
-def test_fragments_and_other_protocols_are_not_ours():
     layout, rows = segments("IPv4", 2)
     assert not layout.is_ours(frame_of("IPv4")[None, :]).any()  # UDP
     rows[1, 14 + 6] |= 0x20  # more fragments
@@ -104,11 +98,6 @@ def test_reversed_endpoints_include_those_of_tunnels():
     assert (seen[IPv6].src, seen[IPv6].dst) == ("2001:2:1::2", "2001:2::2")
     assert (seen[IP].src, seen[IP].dst) == ("198.19.0.2", "198.18.0.2")
     assert (seen[TCP].sport, seen[TCP].dport) == (7, 1024)
-
-
-def test_connection_follows_from_its_initial_sequence_number():
-    which = np.array([0, 1, 77, (1 << 28) - 1])
-    assert decode_client_isn(compute_client_isn(which)).tolist() == which.tolist()
 
 
 def test_response_has_its_length_and_fits_the_first_window():
@@ -159,13 +148,3 @@ def test_quote_needs_eight_octets_of_a_segment(octets):
     """RFC 792; one octet fewer names no connection."""
     found = read_quotes(quote(3, 77, (1, 2), cut=octets))
     assert found == ([((77,), [2])] if octets == 70 else [])
-
-
-def test_quotes_of_random_frames_never_fail():
-    rng = np.random.default_rng(1)
-    for octets in (0, 14, 33, 41, 60, 90):
-        rows = rng.integers(0, 256, (200, octets), dtype=np.uint8)
-        if octets > 24:
-            rows[::2, 12:14], rows[::2, 14], rows[::2, 23] = (8, 0), 0x45, 1
-        for ports, numbers in read_quoted_segments(rows):
-            assert len(ports) == len(numbers)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -37,14 +35,6 @@ def rebuilt(packet: bytes) -> bytes:
     return bytes(frame)
 
 
-def test_rebuilding_repairs_lengths_and_checksums():
-    packet = bytearray(build_template(FOUR_IN_SIX, 104).packet)
-    for offset in (18, 56, 64, 78, 80):
-        broken = packet.copy()
-        broken[offset] ^= 0x5A
-        assert rebuilt(bytes(broken)) == packet
-
-
 @pytest.mark.parametrize(
     ("stack", "size"),
     [*((s, n) for s in STACKS for n in (128, 1518)), ("4in6", 104), ("ipv6", 84), ("ipv4", 64)],
@@ -56,18 +46,15 @@ def test_lengths_and_checksums_are_scapys(stack, size):
     assert not any(template.packet[template.layout.payload :])
 
 
-@pytest.mark.parametrize(
-    ("stack", "path", "first", "width"),
-    [
-        ("vlan", "Dot1Q.vlan", 14 * 8 + 4, 12),
-        ("vlan", "IPv6.fl", 18 * 8 + 12, 20),
-        ("vlan", "IPv6.src", 26 * 8, 128),
-        ("vlan", "IP.src", 70 * 8, 32),
-        ("vlan", "UDP.sport", 78 * 8, 16),
-        ("4in4", "IP.src", 26 * 8, 32),
-        ("4in4", "IP:1.src", 46 * 8, 32),
-    ],
-)
+@pytest.mark.parametrize(("stack", "path", "first", "width"), [
+    ("vlan", "Dot1Q.vlan", 14 * 8 + 4, 12),
+    ("vlan", "IPv6.fl", 18 * 8 + 12, 20),
+    ("vlan", "IPv6.src", 26 * 8, 128),
+    ("vlan", "IP.src", 70 * 8, 32),
+    ("vlan", "UDP.sport", 78 * 8, 16),
+    ("4in4", "IP.src", 26 * 8, 32),
+    ("4in4", "IP:1.src", 46 * 8, 32),
+])  # fmt: skip
 def test_fields_have_their_bits(stack, path, first, width):
     _, field = build_template(STACKS[stack], 128).layout.find(path)
     assert (field.first, field.width) == (first, width)
@@ -106,39 +93,29 @@ def test_octets_are_described_by_their_fields():
     assert layout.describe(81 * 8, 84 * 8 - 1) == "UDP.chksum[8..15], payload octet 0..1"
 
 
-@pytest.mark.parametrize(
-    ("layers", "size", "code"),
-    [
-        ((), 64, "invalid-traffic-model"),
-        ((Layer("Nonsense", {}),), 64, "invalid-traffic-model"),
-        ((ETHER, Layer("IP", {"src": "1.2.3.4"}), UDP_LAYER), 64, "invalid-traffic-model"),
-        ((Layer("Ether", {}), IPV4, UDP_LAYER), 64, "invalid-traffic-model"),
-        ((ETHER, Layer("UDP", {"nonsense": 1})), 64, "invalid-traffic-model"),
-        ((ETHER, IPV4, Layer("UDP", {"sport": 70000})), 64, "invalid-traffic-model"),
-        ((ETHER, Layer("IP", {"src": "1.2.3.4", "dst": "1.2.3.400"})), 64, "invalid-traffic-model"),
-        ((ETHER, Layer("Dot1Q", {"vlan": 5000}), *FOUR_IN_SIX[1:]), 128, "invalid-traffic-model"),
-        (FOUR_IN_SIX, 64, "frame-too-small"),
-        (FOUR_IN_SIX, 63, "out-of-range"),
-        (FOUR_IN_SIX, 9300, "out-of-range"),
-    ],
-)
+@pytest.mark.parametrize(("layers", "size", "code"), [
+    ((), 64, "invalid-traffic-model"),
+    ((Layer("Nonsense", {}),), 64, "invalid-traffic-model"),
+    ((ETHER, Layer("IP", {"src": "1.2.3.4"}), UDP_LAYER), 64, "invalid-traffic-model"),
+    ((Layer("Ether", {}), IPV4, UDP_LAYER), 64, "invalid-traffic-model"),
+    ((ETHER, Layer("UDP", {"nonsense": 1})), 64, "invalid-traffic-model"),
+    ((ETHER, IPV4, Layer("UDP", {"sport": 70000})), 64, "invalid-traffic-model"),
+    ((ETHER, Layer("IP", {"src": "1.2.3.4", "dst": "1.2.3.400"})), 64, "invalid-traffic-model"),
+    ((ETHER, Layer("Dot1Q", {"vlan": 5000}), *FOUR_IN_SIX[1:]), 128, "invalid-traffic-model"),
+    (FOUR_IN_SIX, 64, "frame-too-small"),
+    (FOUR_IN_SIX, 63, "out-of-range"),
+    (FOUR_IN_SIX, 9300, "out-of-range"),
+])  # fmt: skip
 def test_frame_that_cannot_be_built_is_rejected(layers, size, code):
     with expect_error(code):
         build_template(layers, size)
 
 
-@pytest.mark.parametrize(
-    "binding",
-    [
-        Binding("v", "IP:1.src", 0, 7),
-        Binding("v", "IP.sauce", 0, 7),
-        Binding("v", "IP.src", 24, 32),
-        Binding("v", "IP.src", 8, 7),
-        Binding("v", "UDP.chksum", 0, 15),
-        Binding("v", "IPv6.plen", 0, 15),
-        Binding("v", "sport", 0, 15),
-    ],
-)
+@pytest.mark.parametrize("binding", [
+    Binding("v", "IP:1.src", 0, 7), Binding("v", "IP.sauce", 0, 7), Binding("v", "IP.src", 24, 32),
+    Binding("v", "IP.src", 8, 7), Binding("v", "UDP.chksum", 0, 15),
+    Binding("v", "IPv6.plen", 0, 15), Binding("v", "sport", 0, 15),
+])  # fmt: skip
 def test_bits_outside_a_variable_field_are_rejected(binding):
     with expect_error("invalid-traffic-model"):
         build_template(FOUR_IN_SIX, 104).layout.locate(

@@ -1,10 +1,7 @@
 """Traffic that several tests compile."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.model import (
     Expression,
@@ -16,7 +13,6 @@ from v6t.profiles.model import (
     Variable,
     VariableBits,
 )
-from v6t.profiles.streams import Checksum
 
 ETHER = Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"})
 IPV6 = Layer("IPv6", {"src": "2001:db8:ce:0:0:c000:200:0", "dst": "2001:db8:ffff::1"})
@@ -30,8 +26,6 @@ OVER_FOUR = (ETHER, IPV4, UDP)
 
 @dataclass(frozen=True)
 class Binding:
-    """Bits ``first..last`` of ``"Layer.field"`` are bits of ``variable + add``; by default all."""
-
     variable: str
     field: str
     first: int
@@ -105,11 +99,3 @@ def compile_one(*variables, bind, frames=None, cores=1, **keys):
         one(*variables, bind=bind, **keys), frames=frames, cores=cores
     ).streams
     return stream
-
-
-def udp_checksum(packet) -> Checksum | None:
-    """The checksum of a frame of UDP, found by its octets and not by the compiler."""
-    layout = locate_headers(packet)
-    if layout.transport != "UDP":
-        return None
-    return Checksum("UDP", layout.networks[-1].start, layout.start, layout.start + 6)

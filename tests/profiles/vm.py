@@ -5,8 +5,6 @@ Follows ``trex_stl_stream_vm.{h,cpp}``, ``trex_stl_vm_splitter.cpp`` and the che
 expander.
 """
 
-from __future__ import annotations
-
 import base64
 from itertools import islice
 

@@ -21,7 +21,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import AT_LEAST, Percentiles, Result
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import run_name
-from v6t.analysis.report.machine_readable import schema
+from v6t.analysis.report.exports import schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import packaged

@@ -12,10 +12,9 @@ from typing import Any, cast
 
 from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
 from v6t.analysis.figures.plots import points_figure
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import UNDEFINED, Sheet, number_of, sheet, text_columns
+from v6t.analysis.sheet import UNDEFINED, Sheet, marked, number_of, sheet, text_columns
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import MEANING as DIFFERS
 from v6t.tools.publish.differing import TITLE as NOT_ALIKE

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from v6t.analysis.marks import marked
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.record import CPS, FPS, Record
 from v6t.analysis.report.campaign import figures_of
 from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
-from v6t.analysis.sheet import INVALID
+from v6t.analysis.sheet import INVALID, marked
 from v6t.benchmarks.resolution import QPS
 from v6t.tools.publish.differing import MARK, Differing
 from v6t.tools.publish.doubts import LOST, QUEUED, is_queued, loses_elsewhere

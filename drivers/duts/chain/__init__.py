@@ -1,1 +1,1 @@
-"""Several devices in a row as one."""
+"""Chains of several devices that are measured as one."""

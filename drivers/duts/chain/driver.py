@@ -1,4 +1,4 @@
-"""A device under test of several parts one after the other, each with a driver of its own.
+"""A device under test that consists of several parts in a row, each with its own driver.
 
 The dual-DUT setup of RFC 8219 section 4.2, and devices whose implementation is made of two. The
 intent says which parts there are; ``dut.options.parts`` may give each another driver.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import Driver, PartOf, WithoutCommands
+from v6t.drivers.duts.driver import ChainMembership, Driver, DriverWithoutCommands
 from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
@@ -40,7 +40,7 @@ _ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "ne
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a chain with its driver; ``device`` is that it belongs to, for example ``CE``."""
+    """A part of a chain with its driver; ``device`` names the device that contains it, such as ``CE``."""
 
     name: str
     device: str
@@ -70,7 +70,7 @@ class ChainOptions(DutOptions):
     parts: dict[str, PartOptions] = Field(default_factory=dict)
 
 
-class Chain(WithoutCommands):
+class Chain(DriverWithoutCommands):
     """Driver of a chain, which combines the drivers of the parts."""
 
     name = "chain"
@@ -138,7 +138,7 @@ class Chain(WithoutCommands):
         directory = choose_state_directory(before, part.name, driver)
         if directory:
             driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
-        driver.part = PartOf(part.name, part.params)
+        driver.part = ChainMembership(part.name, part.params)
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -187,13 +187,13 @@ class Chain(WithoutCommands):
 
 
 def count_further_hops(parts: tuple[Part, ...]) -> int:
-    """Return the hops inside the chain beyond one for each device."""
+    """Count the hops inside the chain beyond one for each device."""
     taken = sum(1 + part.profile.further_hops for part in parts)
     return taken - len({part.device for part in parts})
 
 
 def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> int:
-    """Return the further hops of inner IPv4 packets in a direction: some tunnel ends decrement no TTL."""
+    """Count further hops of inner IPv4 packets in a direction; some tunnel ends keep the TTL."""
     hops = count_further_hops(parts)
     for part in parts:
         side = getattr(part.intent.configuration, "ipv6_side", "left")
@@ -205,7 +205,7 @@ def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> in
 def combine_policies(
     parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]
 ) -> HeaderPolicy:
-    """Return what the parts do to UDP checksums and DF that is visible behind the last one."""
+    """Return the combined effect of the parts on UDP checksums and DF, as seen behind the last part."""
     profiles = [part.profile for part in parts]
     zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
     either = [way for way, own in last.items() if own.dont_fragment == "either"]
@@ -223,7 +223,7 @@ def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> Expec
 
 
 def choose_state_directory(before: Sequence[Part], name: str, driver: Driver) -> str:
-    """Return the state directory of a part on another part's machine; empty: as its options say.
+    """Return the state directory of a part that shares a machine; empty: the directory in its options.
 
     The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
     files are each part's own.

@@ -1,4 +1,4 @@
-"""Sessions with the parts of a chain, from left to right (a rollback from right to left), and its lab."""
+"""Sessions with the parts of a chain, and the chain in the lab."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class ChainSession(DeviceSession):
 
 
 class ChainState:
-    """The connection tables of a chain: every part is emptied, and the stateful ones are counted."""
+    """Connection tables of a chain: flushes every part and counts sessions of the stateful parts."""
 
     def __init__(self, session: ChainSession) -> None:
         self._session = session
@@ -205,7 +205,7 @@ class LabChain(LabDevice):
 
 
 def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions, also after Ctrl-C, then raise the first error with the messages of the others."""
+    """Run all actions even after Ctrl-C, then raise the first error with the messages of the others."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []

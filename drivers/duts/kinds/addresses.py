@@ -1,4 +1,4 @@
-"""Address tables of an intent, addresses that nothing of a run uses, and arithmetic with both."""
+"""Address tables of an intent, and addresses that a run leaves unused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_prefix_parameter(configuration: DeviceConfig) -> str:
 
 
 def get_address_table(intent: Intent) -> SiitConfig:
-    """Return what a stateless translator, or a CE of MAP-T (RFC 7599, section 6), translates."""
+    """Return the mappings of a stateless translator or of a MAP-T CE (RFC 7599, section 6)."""
     edge = intent.configuration
     if isinstance(edge, Nat64Config):
         return SiitConfig(prefix=edge.prefix)
@@ -173,7 +173,7 @@ def find_test_networks(intent: Intent) -> list[Any]:
 def choose_free_address(
     option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]
 ) -> str:
-    """Return ``given`` or a candidate for an option, as it overlaps none of the networks taken."""
+    """Return the given address or an unused candidate for an option; refuse one that overlaps the test."""
     unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
     if not given and not unused:
         problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
@@ -192,7 +192,7 @@ def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
 
 
 def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
-    """Return an unused network of this version of IP, of documentation addresses if one is free."""
+    """Return a network that the test does not use, preferably of documentation addresses."""
     candidates = SPARE6 if version == 6 else SPARE4
     used = list_networks(intent)
     unused = [
@@ -212,7 +212,7 @@ def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
 def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Find a version of IP of both sides, with a host and its interface on the right and the left."""
+    """Find an IP version with a host on both sides; return it with host and interface of right and left."""
     for version in (4, 6):
         right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == version), None)
@@ -224,7 +224,7 @@ def find_next_hops(
 
 
 def list_networks(intent: Intent) -> list[Network]:
-    """Return every address and prefix of an intent; a default route does not use the networks within it."""
+    """Return all networks of an intent except default routes."""
     found = [*find_networks(intent.configuration.to_json())]
     for side in (intent.left, intent.right):
         for link in filter(None, (side, side.background)):

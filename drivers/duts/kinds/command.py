@@ -1,4 +1,4 @@
-"""Any other device: the user's own shell lines, with the guarantees of every driver."""
+"""Any other device, configured by the user's shell lines with the guarantees of every driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
-from v6t.drivers.duts.readings import Lost, Reading
+from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.intent.families import DeviceConfig
 
 CRITERIA = ("contains", "equals", "matches", "absent")
@@ -34,7 +34,7 @@ def check_pattern(pattern: object) -> object:
 
 
 class CheckText(StrictModel):
-    """A read-back: exactly one of the four."""
+    """A read-back with exactly one criterion."""
 
     command: str = Field(min_length=1)
     """A line that changes nothing."""
@@ -60,7 +60,7 @@ class CheckText(StrictModel):
             check_pattern(self.matches)
         return self
 
-    def of(self, line: str) -> Check:
+    def make_check(self, line: str) -> Check:
         if self.contains is not None:
             return Check(line, has_words(self.contains))
         if self.equals is not None:
@@ -170,12 +170,12 @@ class CommandOptions(LinuxOptions):
     profile: ProfileText = ProfileText()
 
 
-LOSSES = {"drop.*": Lost.QUEUE, "refused.*": Lost.ROOM}
+LOSSES = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
 """What the user's names say."""
 
 
 class Command(LinuxDriver):
-    """The shell lines see ``$LEFT``, ``$RIGHT`` and ``$STATE``: interfaces and a directory."""
+    """A device configured by shell lines, which see ``$LEFT``, ``$RIGHT`` and ``$STATE``."""
 
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
@@ -251,7 +251,7 @@ class Command(LinuxDriver):
         )
 
     def _check(self, intent: Intent, check: CheckText | None) -> Check | None:
-        return None if check is None else check.of(self._line(intent, check.command))
+        return None if check is None else check.make_check(self._line(intent, check.command))
 
     def _line(self, intent: Intent, text: str) -> str:
         left, right = self.ports(intent).values()

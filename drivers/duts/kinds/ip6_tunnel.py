@@ -1,4 +1,4 @@
-"""The kernel's IPv4-in-IPv6 tunnel (RFC 2473): B4, lwB4, MAP-E CE, and an AFTR's end of one B4's.
+"""The kernel's IPv4-in-IPv6 tunnel (RFC 2473): B4, lwB4, MAP-E CE, or the AFTR's end for one B4.
 
 It is hub and spoke: all IPv4 of the customer's goes to the relay. Forwarding mapping rules, by which
 CEs of MAP-E reach each other, the kernel has only with patches that OpenWrt carries.
@@ -175,7 +175,7 @@ def _is_tunnel(*phrases: str, dscp: bool) -> Want:
 
 
 def parse_drops(edge: CustomerConfig, inside: str) -> list[str]:
-    """Return rules, as nft lists them, that drop what does not belong to a customer."""
+    """Parse the nftables rules that drop packets of other customers."""
     ways = ((f'iifname "{inside}" oifname "{TUNNEL}"', "s"), (f'iifname "{TUNNEL}"', "d"))
     net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]

@@ -1,4 +1,4 @@
-"""Jool's own counters (``stats display``): its names, and what became of the packets they count.
+"""Jool's counters (``stats display``) and the fate of the packets that they count.
 
 Read in the sources of 4.0.9 to 4.2.0-rc3: some are totals, some count packets that it drops, and some packets
 that it hands back to the kernel for want of a rule: no loss. Others were meant for it and lack a connection,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import LossReason, sum_matches
 
 _TOTALS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
@@ -23,10 +23,10 @@ _HANDED_BACK = re.compile(
 _NAT64_HANDS_BACK = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
 """What its NAT64 refuses before it translates anything; the others drop it in the middle of that."""
 LOSSES = {
-    r"dropped: out of ports.*": Lost.ROOM,
-    r"dropped: no connection.*": Lost.UNKNOWN,
-    r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": Lost.QUEUE,
-    r"dropped: .*": Lost.RULE,
+    r"dropped: out of ports.*": LossReason.ROOM,
+    r"dropped: no connection.*": LossReason.UNKNOWN,
+    r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
+    r"dropped: .*": LossReason.RULE,
 }
 """Of :func:`parse_outcomes`. A reason that only a later Jool has may be any."""
 _REASONS = {
@@ -61,10 +61,10 @@ _REASONS = {
 }
 
 
-statistics = add_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
 """Parses ``stats display --csv --no-headers``: value by name."""
-sessions = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
-table = add_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
+sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+table = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 """Parse the number of a NAT64's connections, which only memory limits; nothing if it is not printed."""
 
 

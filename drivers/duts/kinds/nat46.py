@@ -1,4 +1,4 @@
-"""nat46: OpenWrt's kernel module for stateless translation, behind a network device of its own."""
+"""OpenWrt's kernel module nat46, a stateless translator with its own network device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, set_sysctls
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
-from v6t.drivers.duts.readings import Lost, Reading
+from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
@@ -42,8 +42,8 @@ class Nat46Options(LinuxOptions):
 
 
 @dataclass(frozen=True)
-class Mapped:
-    """One side of a rule: two prefixes, and how addresses of both belong together, in nat46's word."""
+class MappedSide:
+    """One side of a nat46 rule: two prefixes, and the keyword of the mapping between them."""
 
     four: IPv4Network
     six: IPv6Network
@@ -52,12 +52,14 @@ class Mapped:
     psid_offset: int = 0
 
     @classmethod
-    def embedded(cls, prefix: IPv6Network) -> Mapped:
+    def embed(cls, prefix: IPv6Network) -> MappedSide:
         """Map all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
-    def explicit(cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]) -> Mapped:
+    def map_explicitly(
+        cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]
+    ) -> MappedSide:
         """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
@@ -72,7 +74,7 @@ class Mapped:
 
 
 class Nat46(LinuxDriver):
-    """The kernel module nat46; packets are routed into its device and come out of it."""
+    """Driver of the kernel module nat46, which translates packets routed into its device."""
 
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
@@ -126,7 +128,7 @@ class Nat46(LinuxDriver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
         counted = telemetry.make_link_reading(DEVICE, words)
-        own = {NOT_SENT: Lost.RULE, **counted.losses}
+        own = {NOT_SENT: LossReason.RULE, **counted.losses}
         return {
             **super().telemetry(intent),
             f"device {DEVICE}": replace(counted, parse=count_unsent, losses=own),
@@ -187,15 +189,15 @@ class Nat46(LinuxDriver):
 
 
 def count_unsent(text: str) -> Mapping[str, float]:
-    """Parse the counters of its device, and what came in and did not go out (nat46-netdev.c)."""
+    """Parse the device's counters and compute the packets that did not leave it (nat46-netdev.c)."""
     found = dict(telemetry.parse_link(text))
     if {"rx.packets", "tx.packets"} <= found.keys():
         found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])
     return found
 
 
-def _list_rules(local: Sequence[Mapped], remote: Sequence[Mapped]) -> list[Step]:
-    """Add a rule for each pair of both sides: nat46 does not combine the sides of different rules."""
+def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> list[Step]:
+    """List a rule for each pair of sides; nat46 does not combine sides of different rules."""
     pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
     # a new device has one rule, which is configured; all others go before it
     verbs = [*(["insert"] * (len(pairs) - 1)), "config"]
@@ -222,14 +224,14 @@ def _has_rule(pair: str) -> Want:
     return passes(is_listed, f"'{wanted.strip()}'", f"'{wanted.strip()}' is not a rule of {DEVICE}")
 
 
-def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
+def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
     """Return the mappings of the hosts on the IPv4 side, and on the IPv6 side."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [Mapped(*addresses.list_mappings(intent)[0])], [Mapped.embedded(dmr)]
+            return [MappedSide(*addresses.list_mappings(intent)[0])], [MappedSide.embed(dmr)]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
@@ -237,17 +239,17 @@ def _find_mappings(intent: Intent) -> tuple[list[Mapped], list[Mapped]]:
                 problem, "let the EA bits hold a whole address", params=instead
             )
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
-        own = Mapped(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
-        return [own], [Mapped.embedded(dmr)]
+        own = MappedSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
+        return [own], [MappedSide.embed(dmr)]
     near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
     local, remote = [], []
     for four, six in addresses.list_mappings(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(Mapped.explicit(four, six, addresses.suggest_equal_suffixes(intent)))
+        there.append(MappedSide.map_explicitly(four, six, addresses.suggest_equal_suffixes(intent)))
     prefix = addresses.get_prefix(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
-            remote.append(Mapped.embedded(prefix))
+            remote.append(MappedSide.embed(prefix))
         if not isinstance(edge, ClatConfig):
-            local.append(Mapped.embedded(prefix))
+            local.append(MappedSide.embed(prefix))
     return local, remote

@@ -14,11 +14,27 @@ from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
 from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter import conntrack, nat
+from v6t.drivers.duts.kinds.pf_rules import (
+    INTERVAL_S,
+    LOADED,
+    LOSSES,
+    PURGE,
+    TABLES,
+    count_translated,
+    has_rules,
+    kill_states,
+    list_translating_rules,
+    parse_info,
+    parse_limits,
+    parse_occupancy,
+    parse_rules,
+    reload_rules,
+)
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, shorten
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import write_config_file
 from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfig
@@ -26,128 +42,6 @@ from v6t.intent.families import Nat44Config, Nat64Config, NatConfig, RouterConfi
 NAT44_STATES, NAT64_STATES = 2, 1
 """A forwarded packet makes a state where it comes in and one where it goes out; what ``af-to`` has
 translated is not filtered again."""
-UNDO_TRIES = 60
-OWN_PORTS = (50001, 65535)
-"""Ports that PF takes by itself (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), and does not print."""
-INTERVAL_S = 10
-"""Within so many seconds the purge looks at every state."""
-TABLES = r"""\
-for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
-echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
-done
-"""
-PURGE = f"""\
-n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
-grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
-if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
-[ $m -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
-n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
-"""What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
-any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
-than it has made."""
-LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
-AUTOMATIC = re.compile(r"<__automatic_\w+>")
-"""A table that pfctl made of a list; its name holds a number drawn for each loading."""
-LOSSES = {
-    **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), Lost.ROOM),
-    "state_insert": Lost.ENTRY,
-    "congestion": Lost.QUEUE,
-    **dict.fromkeys(
-        ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
-         "state_mismatch", "no_route"), Lost.RULE),
-}  # fmt: skip
-"""PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
-_INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name in LOSSES}}
-
-
-def parse_info(text: str) -> Mapping[str, float]:
-    """Parse ``pfctl -si``: states, and reasons for loss."""
-    rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
-    return {_INFO[name]: float(value) for name, value in rows if name in _INFO}
-
-
-count_translated = add_matches(
-    r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
-)
-"""Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
-
-
-parse_limits = add_matches(r"^states\s+hard limit\s+(\d+)", "states")
-"""Parses ``pfctl -sm``: the limit of states."""
-
-
-def parse_rules(text: str, tables: str) -> list[str]:
-    """Parse the rules of ``pfctl -sr`` or ``-nvf``; ``tables`` has the content of tables made of lists."""
-    held = {
-        name: "{ " + " ".join(sorted(words.split())) + " }"
-        for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
-    }
-    own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
-    lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
-    return [
-        AUTOMATIC.sub(lambda match: held.get(match.group(), "<a table>"), line)
-        for line in lines
-        if line.split(" ")[0] in ("pass", "block", "match", "anchor")
-    ]
-
-
-def parse_occupancy(text: str) -> Mapping[str, float]:
-    """Parse ``used`` and ``limit`` of the table of states."""
-    used, limit = parse_info(text).get("sessions"), parse_limits(text).get("states")
-    return {"used": used, "limit": limit} if used is not None and limit is not None else {}
-
-
-def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
-    """Return what each rule that translates matches, and the words before its public addresses."""
-    configuration = intent.configuration
-    if isinstance(configuration, Nat64Config):
-        match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
-        return [(match, "af-to inet from")]
-    nets = nat.get_pool(intent).inside
-    return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
-
-
-def has_rules(intent: Intent, options: DutOptions) -> Want:
-    """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
-
-    It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
-    its own, and no ports where they are its own choice.
-    """
-    pool, wanted = nat.get_pool(intent), list_translating_rules(intent, options)
-    public = re.escape(pool.addresses[0])
-    if len(pool.addresses) > 1:
-        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
-    ports = f" port {pool.low}" + (f":{pool.high}" if pool.high > pool.low else "")
-    ports = rf"(?:{ports})?" if (pool.low, pool.high) == OWN_PORTS else ports
-
-    def checker(output: str) -> str | None:
-        lines = [" ".join(line.split()) for line in output.splitlines()]
-        for match, action in wanted:
-            shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
-            pattern = re.compile(
-                rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
-            )
-            if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
-        return None
-
-    return Want(" and ".join(f"'{m} {a}'" for m, a in wanted), checker)
-
-
-def kill_states(intent: Intent) -> str:
-    """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
-    nets = list(nat.get_pool(intent).inside)
-    for side in (intent.left, intent.right):
-        nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
-    return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
-
-
-def reload_rules(intent: Intent) -> str:
-    """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
-    return (
-        f"({kill_states(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
-        f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
-    )
 
 
 LIMIT_MARGIN = 1.05
@@ -177,7 +71,7 @@ class OpenBsdOptions(DutOptions):
 
 
 class OpenBsdPf(Driver):
-    """OpenBSD with PF, configured by ksh, doas and ifconfig."""
+    """Driver of OpenBSD with PF, configured by ksh, doas and ifconfig."""
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
@@ -356,7 +250,7 @@ class OpenBsdPf(Driver):
 def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     """Return ``pf.conf``: timeouts longer than any test, and ports that are not PF's own choice."""
     pool = nat.get_pool(intent)
-    wanted = nat.count_required_sessions(options.sessions, intent)
+    wanted = conntrack.count_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
     states = int(wanted * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
     limit = max(100_000, states)

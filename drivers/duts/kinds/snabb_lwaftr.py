@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
     build_background_command,
@@ -44,16 +44,16 @@ NOTES = (
     "release 2024.08 is 2022.07-396-gf32729274",
 )
 LOSSES = {
-    "ingress-packet-drops": Lost.INGRESS, "drop-all-.*": Lost.ALL, "drop-.*": Lost.RULE,
+    "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
 """Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
 
 
-state = add_matches(
+state = sum_matches(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
 """Parses the counters of packets in ``/softwire-state``."""
-sockets = add_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
+sockets = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 """Parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
 
 
@@ -125,7 +125,7 @@ class SnabbLwAftr(LinuxDriver):
             "snabb": Reading(self._state, state, STATE, LOSSES),
         }
         if not _attach_by_pci(self.options):
-            losses = {"dropped": Lost.INGRESS}
+            losses = {"dropped": LossReason.INGRESS}
             readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
         return readings
 
@@ -214,7 +214,7 @@ def _keep_huge_pages() -> Step:
 
 
 def _remove_directory() -> Step:
-    """Remove it once no process with a directory in it is left: Snabb's own watcher tidies up, too."""
+    """Remove the directory once no process uses it; Snabb's watcher removes files, too."""
     used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
     why = "Snabb's directory of shared memory, which it leaves behind"

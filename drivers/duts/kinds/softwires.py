@@ -1,4 +1,4 @@
-"""Softwires of an intent (tunnels, binding tables, MAP rules), and what implementations refuse of them."""
+"""Softwires of an intent: tunnels, binding tables and MAP rules, and checks of implementation limits."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
 
 @dataclass(frozen=True)
 class Customer:
-    """A customer's tunnel between two ends, IPv6 on a side; ``edge``: address and ports, None: any (B4)."""
+    """A customer's tunnel with IPv6 on one ``side``; ``edge`` has address and ports, None for a B4."""
 
     local: IPv6Address
     remote: IPv6Address

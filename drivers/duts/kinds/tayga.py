@@ -199,7 +199,7 @@ def parse_version(version: str) -> tuple[int, ...]:
 
 
 def refuse_reserved(intent: Intent, version: str) -> None:
-    """Refuse a prefix, mappings and hosts that this version drops, or does not start with."""
+    """Refuse prefixes, mappings and hosts that this version drops or does not start with."""
     numbers = parse_version(version)
     prefix = addresses.get_prefix(intent)
     if prefix is not None and _is_refused6(prefix, numbers):

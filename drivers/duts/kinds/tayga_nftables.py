@@ -10,15 +10,15 @@ from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
-from v6t.drivers.duts.kinds.netfilter import nat
-from v6t.drivers.duts.kinds.netfilter.nat import ConntrackDevice
+from v6t.drivers.duts.kinds.netfilter import conntrack, nat
+from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDevice
 from v6t.drivers.duts.kinds.netfilter.nftables import translate_sources
 from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.intent.families import Nat64Config
 
 
-class TaygaNftablesOptions(TaygaOptions, nat.ConntrackOptions):
+class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     """Options of both parts."""
 
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
@@ -123,16 +123,16 @@ class TaygaNftables(ConntrackDevice, Tayga):
         return (
             *super().finish_start(intent, facts),
             *translate_sources(self.options.state_dir, [pool], self.port(intent, "right")),
-            *nat.configure_conntrack(self.options, intent, facts),
-            *nat.log_connections(self.options),
+            *conntrack.configure_conntrack(self.options, intent, facts),
+            *conntrack.log_connections(self.options),
         )
 
     def flush(self, intent: Intent) -> Sequence[Step]:
-        """Forget the clients and what waits in TAYGA's queue, then the kernel's connections."""
+        """Empty TAYGA's clients and queue, then the kernel's connections."""
         command = f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}"
         why = "no client of an earlier trial is left"
         restart = Step(command, why, proof=self.run_translator().check)
-        return (restart, *nat.delete_connections([str(self.pool)]))
+        return (restart, *conntrack.delete_connections([str(self.pool)]))
 
     def plan_notes(self, facts: Facts) -> Sequence[str]:
         return self.notes

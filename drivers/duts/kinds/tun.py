@@ -87,7 +87,7 @@ class TunTranslator(LinuxDriver):
         return addresses.get_ipv6_side(intent)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Filter before the translator what comes in on either side."""
+        """Filter frames of either side before they reach the translator."""
         six = self.ipv6_side(intent)
         networks = self.find_translated_networks(intent)
         translated = {
@@ -147,7 +147,7 @@ class TunTranslator(LinuxDriver):
         ]
 
     def stop(self) -> str:
-        """Return the shell line that stops our translator, and no other."""
+        """Return the shell line that stops only the translator that v6t started."""
         command = stop_process(self.shell("{pid}"), self.process)
         return f"rm -f {self.shell('{log}')}; {command}" if self.writes_log else command
 

@@ -109,7 +109,7 @@ class Tundra(TunTranslator):
         return addresses.get_single_mapping(intent, self.display_name, instead)
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
-        """Return the whole file: no setting has a default."""
+        """Return the configuration file with every setting; none has a default."""
         four, six = self.choose_own_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
         side6 = self.ipv6_side(intent)

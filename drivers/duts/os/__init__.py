@@ -1,1 +1,1 @@
-"""What the operating systems of devices have in common across drivers: links, addresses, routes."""
+"""Steps that all drivers of an operating system share: links, addresses, routes."""

@@ -1,4 +1,4 @@
-"""Links, addresses, neighbors, routes and forwarding of a Linux device, for every driver of one."""
+"""Links, addresses, neighbors, routes and forwarding of a Linux device."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def enlarge_neighbor_table(neighbors: int) -> Step:
 
 
 def is_gone(name: str) -> str:
-    """Return the shell line that succeeds if there is no such interface any more."""
+    """Return the shell line that succeeds if the interface no longer exists."""
     return f"! ip link show dev {name} >/dev/null 2>&1"
 
 
@@ -164,7 +164,7 @@ def set_up(name: str, why: str = "") -> Step:
 
 
 def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
-    """Add an interface of the plan's own for a VLAN."""
+    """Create a VLAN interface, set its MTU and bring it up."""
     return [
         create_object(
             f"ip link add link {name} name {port} type vlan id {vlan}",

@@ -141,7 +141,7 @@ def enable_ipv6(port: str) -> Step:
 
 
 def add_address(interface: InterfaceAddress, port: str) -> Step:
-    """Add one address."""
+    """Add one address, or keep it if it exists."""
     family = "inet" if interface.version == 4 else "inet6"
     length = "/" if interface.version == 4 else " prefixlen "
     words = format_address(interface)
@@ -182,7 +182,7 @@ def add_neighbor(address: Address, mac: str, port: str) -> Step:
 
 
 def add_route(net: Network, via: Address, port: str) -> Step:
-    """Add a route to this network itself, not one that leads there with others."""
+    """Add a route to exactly this network."""
     family = "-inet" if net.version == 4 else "-inet6"
     first = format_listed_network(str(net))
 

@@ -108,7 +108,7 @@ class Heartbeat:
 
 
 class Lock(Heartbeat):
-    """The lock while it is held; DutError: another v6t has it, or the directory is not the user's alone."""
+    """A held lock; DutError if another v6t holds it or other users can write the directory."""
 
     def __init__(
         self, transport: Transport, directory: str, owner: str, beat_period_s: float = BEAT_PERIOD_S
@@ -210,7 +210,7 @@ class Connection:
         return self._lock is None or self._lock.silence_s == float("inf")
 
     def find_interruption(self) -> str:
-        """Return why the device may have undone everything; empty if it answers and was never silent."""
+        """Return why the rollback timer may have acted; empty if the device was never silent."""
         if self._lock is not None:
             answers = self._lock.await_answer(self.limit_s or SILENCE_S)
             silence_s = self._lock.silence_s

@@ -1,4 +1,4 @@
-"""What a session does with the steps of a plan: the only module that reads the fields of a step."""
+"""Functions of a session that read the fields of steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session with one device: plan and commit, and what is done to it while it is measured."""
+"""A session with one device, and its actions during a measurement."""
 
 from __future__ import annotations
 
@@ -182,7 +182,9 @@ class Session(Transaction, DeviceSession):
         if done.status:
             problem = f"{self.name}: {action} {change.what} failed: {done.words}"
             raise DutError(problem, code="command-failed")
-        problem = change.wrong(action, self.transport.run(change.look, "", change.deadline_s).out)
+        problem = change.find_problem(
+            action, self.transport.run(change.look, "", change.deadline_s).out
+        )
         if problem is not None:
             raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")
         return change.command(action)

@@ -1,4 +1,4 @@
-"""Shell lines of a session: programs in files of POSIX sh, and batches of commands in one round trip."""
+"""Shell lines of a session: functions from files of POSIX sh, and batches of commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECTION = re.compile(
 
 @cache
 def read_program(name: str) -> str:
-    """Return the text of one of the files, without remarks for shellcheck."""
+    """Return the text of a shell file without shellcheck directives."""
     return _DIRECTIVE.sub("", (_FOLDER / f"{name}.sh").read_text(encoding="utf-8"))
 
 
@@ -32,7 +32,7 @@ def assign(**values: str | int) -> str:
 
 
 def call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
-    """Return shell lines that define a function of a file with all that it needs, and call it."""
+    """Return shell lines that define a function with its dependencies, and call it."""
     functions = {match[1]: match[0] for match in _FUNCTION.finditer(read_program(program))}
     needed = [function]
     for name in needed:
@@ -52,14 +52,14 @@ def track_command(directory: str, command: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """The output of one command; ``status`` is None if its end did not arrive."""
+    """Output of one command; ``status`` is None if the output is incomplete."""
 
     text: str
     status: int | None
 
 
 def build_batch_script(commands: Mapping[str, str]) -> str:
-    """Return shell lines that run all commands, by names of one word, without their standard error."""
+    """Return shell lines that run named commands and mark the output of each."""
     return "\n".join(
         f"echo; echo '{HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
         f'echo; echo "{HEADING}= $s"'

@@ -1,4 +1,4 @@
-"""The readings of a device while it works: one round a second (BN-01)."""
+"""Samples of a device's readings, one each second."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_sample(text: str, readings: Mapping[str, Reading]) -> Sample:
 
 
 def build_watch_script(readings: Mapping[str, Reading], interval_s: float) -> str:
-    """Return a shell loop that ends with its standard input."""
+    """Return a shell loop that samples until its standard input closes."""
     return (
         # the standard input of the loop is not the one whose end is awaited
         "exec 3<&0; me=$$; ( cat <&3 >/dev/null; kill $me ) & "

@@ -24,8 +24,8 @@ from v6t.drivers.duts.session.shell import Section
 from v6t.drivers.duts.session.undo_store import (
     SCRIPT,
     DamagedRecord,
+    DeviceNotRestored,
     Record,
-    StillChanged,
     Undo,
     UndoStore,
     describe_undo,
@@ -55,7 +55,7 @@ def build_rollback_command(record_dir: Path | None) -> str:
 
 
 class Transaction(Connection):
-    """A connection that makes a device what an intent describes, and undoes that.
+    """A connection that commits a plan to a device and rolls it back.
 
     Args:
         record_dir: local directory for a copy of the undo record.
@@ -220,7 +220,7 @@ class Transaction(Connection):
 
     @contextmanager
     def advise_rollback(self) -> Iterator[None]:
-        """Add to errors that the device is still configured, and how to undo that."""
+        """Add a hint to errors: the device is still configured, with the rollback commands."""
         try:
             yield
         except DutError as exc:
@@ -237,7 +237,7 @@ class Transaction(Connection):
         self._store.remove()
 
     def _rollback(self, *, forget: bool, by_script: bool) -> list[str]:
-        """Roll back over this connection, or over new ones until the rollback timer must have acted."""
+        """Roll back over this connection, or reconnect until the rollback timer must have acted."""
         attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
         if not self.lost:
             with contextlib.suppress(ConnectionLost, DeadlinePassed):
@@ -262,7 +262,7 @@ class Transaction(Connection):
                     )
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
-            except StillChanged:
+            except DeviceNotRestored:
                 raise
             except DutError as exc:
                 raise self._make_unknown_state_error(exc, limit_s) from exc
@@ -285,7 +285,7 @@ class Transaction(Connection):
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         if self._record is not None and record != self._record:
-            raise StillChanged(
+            raise DeviceNotRestored(
                 f"{self.name}: {record.owner} has configured it since: the changes of this v6t are "
                 "gone, and those of the other stay",
                 f"`{self.rollback_command}` would undo them",
@@ -297,11 +297,11 @@ class Transaction(Connection):
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
         self._start_timer()  # the connection may break during the rollback, too
         done = self.undo_steps(record)
-        left = record.find_left(done.out)
+        left = record.find_failed_undos(done.out)
         if (done.status or left) and not forget:
             self.confirm()
             script_failed = f"{SCRIPT} ended with status {done.status}: {shorten(done.err)}"
-            raise StillChanged(
+            raise DeviceNotRestored(
                 f"{self.name}: some changes could not be undone: "
                 + (describe_undo(left) or script_failed),
                 f"{record.undo_command} {self.state_transport.where}, or `{self.rollback_command}`, tries "
@@ -318,7 +318,7 @@ class Transaction(Connection):
         if different and not forget:
             self.confirm()
             self._store.repeat_steps(u.number for u in different)
-            raise StillChanged(
+            raise DeviceNotRestored(
                 f"{self.name}: rolled back, but with differences: "
                 + "; ".join(f"{u.why}: {text}" for u, text in different.items()),
                 f"the undo record stays: `{self.rollback_command}` tries these steps again; if "
@@ -338,7 +338,7 @@ class Transaction(Connection):
             output = shorten("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
-            raise StillChanged(problem, hint, code="device-not-restored")
+            raise DeviceNotRestored(problem, hint, code="device-not-restored")
         self._remove_record()
         return [f"{SCRIPT} has undone what it could; without a record nothing could be compared"]
 

@@ -1,4 +1,4 @@
-"""What v6t keeps on a device: the undo record, with a copy in the run directory, and the rollback timer.
+"""The undo record and the rollback timer on a device, with a copy of the record in the run directory.
 
 On the device the record is a directory: ``record.json`` describes the changes, ``undo.sh`` undoes them
 (and can be run by hand), ``progress`` and ``undone`` hold the numbers of steps begun and undone
@@ -35,8 +35,8 @@ UNDO_DEADLINE_S = 180.0
 """Time to undo all steps that have no longer deadline than the default [s]."""
 
 
-class StillChanged(DutError):
-    """A change is left on the device; message and hint name it and how to undo it."""
+class DeviceNotRestored(DutError):
+    """Changes remain on the device; message and hint name them and the commands that undo them."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Undo:
         )
 
     def differs(self, state: str) -> bool:
-        """Return whether the state is not that before the step, but for lines of others."""
+        """Return whether the state differs from that before the step, ignoring lines of others."""
         if not self.old.strip():
             return bool(state.strip())
         lines = set(state.splitlines())
@@ -124,7 +124,7 @@ class Record:
         """Command that undoes everything, for a person at the device."""
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
 
-    def find_left(self, output: str) -> list[Undo]:
+    def find_failed_undos(self, output: str) -> list[Undo]:
         return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
 
 
@@ -201,7 +201,7 @@ PART_PREFIX = "part-"
 LOCAL_RECORD, LOCAL_SCRIPT = "dut-undo.json", "dut-undo.sh"
 
 
-class DamagedRecord(StillChanged):
+class DamagedRecord(DeviceNotRestored):
     """The device was changed, and its undo record is empty, damaged or lost."""
 
 
@@ -229,7 +229,7 @@ class UndoStore:
         self._rollback_command = rollback_command
 
     def read(self) -> Record | None:
-        """Return the record; None: there is none, and no other file tells of changes."""
+        """Return the record; None if no file on the device records changes."""
         done = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = done.out.partition("\n")
         if kind == "record":
@@ -258,7 +258,7 @@ class UndoStore:
         parts = [line.rpartition("/")[0] for line in self._call("list_parts").out.split()]
         if parts:
             by_hand = " && ".join(f"sh {self._directory}/{part}/{SCRIPT}" for part in parts)
-            raise StillChanged(
+            raise DeviceNotRestored(
                 f"{self._transport.name}: parts of a chain are configured on it: "
                 + ", ".join(part.removeprefix(PART_PREFIX) for part in parts),
                 "nothing was changed; `v6t dut rollback` with the directory or the testbed file of "
@@ -289,7 +289,7 @@ class UndoStore:
         return self._transport.run(f"sh {path}", deadline_s=deadline_s)
 
     def repeat_steps(self, numbers: Iterable[int]) -> None:
-        """Have the next rollback undo these steps once more."""
+        """Mark steps that the next rollback must undo again."""
         self._call("repeat_steps", *sorted(numbers))
 
     def remove(self) -> None:

@@ -1,1 +1,1 @@
-"""Devices that stand in the lab: namespaces of their own, configured like any other device."""
+"""Devices in namespaces of the lab."""

@@ -1,4 +1,4 @@
-"""A real implementation as the lab's device: namespaces of its own, configured like any other."""
+"""A real implementation as the lab's device."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
 from v6t.drivers.transport.here import NamespaceTransport
 
+FREE_DEADLINE_S = 30.0
+"""Time for the interfaces of an earlier lab to go: a busy kernel removes namespaces late [s]."""
+
 
 class LabDut(LabDevice):
-    """A real implementation in namespaces of the lab, reached with ``ssh.lab`` by an sshd of its own."""
+    """A real implementation in namespaces of the lab, reached directly or, with ``ssh.lab``, over SSH."""
 
     def __init__(
         self, driver: Driver, intent: Intent, keep: Path | None = None, part: str = ""
@@ -133,7 +136,8 @@ class LabDut(LabDevice):
 
     def _await_free(self) -> None:
         transport = NamespaceTransport(self._pid)
-        for _ in range(50):
+        end = time.monotonic() + FREE_DEADLINE_S
+        while time.monotonic() < end:
             if transport.run(f"ip link show {LEFT} || ip link show {RIGHT}").status:
                 return
             time.sleep(0.1)

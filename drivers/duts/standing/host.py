@@ -1,4 +1,4 @@
-"""A device of its own kind for the lab: network, process and mount namespaces, and their init.
+"""Network, process and mount namespaces of a lab device, and their init.
 
 ``python -m v6t.drivers.duts.standing.host bound|persistent`` prints the process id that names the
 namespaces. Whatever is started in them ends with that process, however it ends.

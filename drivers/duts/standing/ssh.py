@@ -1,4 +1,4 @@
-"""An sshd within the lab's device, with keys and configuration of its own.
+"""An sshd in the lab's device with its own keys and configuration.
 
 The device and its sshd outlive a v6t that is killed, as a device elsewhere would: the next run with
 the same name finds it, restores it, and removes it at its end.
@@ -132,7 +132,7 @@ class LabSsh:
         shutil.rmtree(self.place, ignore_errors=True)
 
     def running(self) -> int:
-        """Return the id of its process, 0 if it does not stand."""
+        """Return the process id of the running sshd; 0 if it does not run."""
         return _is_alive(self.place / "pid")
 
     def _keys(self) -> None:
@@ -185,7 +185,7 @@ class LabTransport(SshTransport):
 
 
 def find_transport(ssh: SshOptions) -> SshTransport | None:
-    """Return the transport to a device elsewhere, or to one of the lab; None: it does not stand."""
+    """Return the transport to a device; None if it is one of the lab that does not run."""
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSsh(ssh.lab)
@@ -196,7 +196,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
 
 
 def connect_in_namespace(pid: int, host: str, port: int) -> socket.socket:
-    """Open a TCP connection within another process's network namespace, which only a thread enters."""
+    """Open a TCP connection from a thread in another process's network namespace."""
     results: list[socket.socket | OSError] = []
 
     def work() -> None:
@@ -216,7 +216,7 @@ def connect_in_namespace(pid: int, host: str, port: int) -> socket.socket:
 
 
 def read_start_time(pid: int) -> str:
-    """Return when a process read_start_time [clock ticks since boot], which tells it from a later one."""
+    """Return the start time of a process [clock ticks since boot], which distinguishes reused process ids."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -233,7 +233,7 @@ def _is_alive(kept: Path) -> int:
 
 
 def _find_child(parent: int, name: str) -> int:
-    """Return a process's child of a name, once it bears that name."""
+    """Wait for a child process of this name and return its id."""
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until:
         for place in Path("/proc").glob("[0-9]*"):

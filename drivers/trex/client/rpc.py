@@ -143,7 +143,7 @@ def _transmit(client: Any, method: str, port: int, **parameters: Any) -> Any:
 
 
 def push_frames(client: Any, ports: list[int], frames: list[bytes]) -> None:
-    """Send single frames from ports, whatever traffic runs."""
+    """Send single frames from ports, also while traffic runs."""
     from trex.common.trex_client import PacketBuffer
 
     buffers = [PacketBuffer(frame, port_src=False, port_dst=False) for frame in frames]

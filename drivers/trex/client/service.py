@@ -62,7 +62,7 @@ def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
 
 
 def main(worker: Any) -> None:
-    """Serve requests on stdin; whatever TRex's client prints goes to stderr."""
+    """Serve requests on stdin; all output of TRex's client goes to stderr."""
     with contextlib.suppress(Exception):  # only Linux can end this process with its parent
         ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -116,8 +116,10 @@ def test_whole_lines_are_compared_whatever_their_spacing():
 
 def test_a_change_is_seen_as_whole_words_only():
     change = Change("a route", "a", "c", "r", "l", added="dev right", changed="dev left")
-    assert change.wrong("add", "203.0.113.0/24 via 198.19.0.2 dev right proto 86") is None
-    assert change.wrong("add", "203.0.113.0/24 via 198.19.0.2 dev right2 proto 86") is not None
+    assert change.find_problem("add", "203.0.113.0/24 via 198.19.0.2 dev right proto 86") is None
+    assert (
+        change.find_problem("add", "203.0.113.0/24 via 198.19.0.2 dev right2 proto 86") is not None
+    )
 
 
 # ------------------------------------------------------------------ Linux

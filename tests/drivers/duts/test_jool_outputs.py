@@ -10,7 +10,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import summarize_samples
+from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.plugins.map_ce import MapTCe
 from v6t.tests.expect import expect_error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.kinds import nat46, snabb_lwaftr
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 
@@ -68,7 +68,7 @@ def test_a_reading_says_which_of_its_figures_are_losses(case):
         other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
         assert figures or other_words, (name, "is not read")
         own = {nat46.NOT_SENT} if case.driver == "nat46" and kind == "device" else set()
-        assert {f for f in figures if reading.lost(f)} == losses | own, name
+        assert {f for f in figures if reading.find_loss_reason(f)} == losses | own, name
 
 
 def readings_of(name, intent, **options):
@@ -85,14 +85,14 @@ def judged(readings, name, *texts, lost):
 def test_every_reason_of_jools_is_of_a_kind():
     reading = readings_of("jool", intents.nat64())["jool"]
     kinds = {
-        "JSTAT_BIB6_NOT_FOUND": Lost.ROOM, "JSTAT_BIB4_NOT_FOUND": Lost.UNKNOWN,
-        "JSTAT_ENOMEM": Lost.QUEUE, "JSTAT_UNKNOWN": Lost.QUEUE, "JSTAT_DST_OUTPUT": Lost.QUEUE,
-        "JSTAT_OF_A_LATER_ONE": Lost.QUEUE, "JSTAT_FAILED_ROUTES": Lost.RULE, "JSTAT64_TTL": Lost.RULE,
+        "JSTAT_BIB6_NOT_FOUND": LossReason.ROOM, "JSTAT_BIB4_NOT_FOUND": LossReason.UNKNOWN,
+        "JSTAT_ENOMEM": LossReason.QUEUE, "JSTAT_UNKNOWN": LossReason.QUEUE, "JSTAT_DST_OUTPUT": LossReason.QUEUE,
+        "JSTAT_OF_A_LATER_ONE": LossReason.QUEUE, "JSTAT_FAILED_ROUTES": LossReason.RULE, "JSTAT64_TTL": LossReason.RULE,
         "JSTAT46_DST": None, "JSTAT_SESSIONS": None, "JSTAT_RECEIVED6": None,
     }  # fmt: skip
     for name, kind in kinds.items():
         (figure,) = reading.parse(f"{name},1\n")
-        assert reading.lost(figure) == kind, figure
+        assert reading.find_loss_reason(figure) == kind, figure
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_a_users_own_names_say_what_they_count():
     readings = readings_of("command", intents.ROUTER4, watch=watch)
     ring, one = readings["ring"], readings["dropped"]
     figures = ring.parse("drops=7 refused_ports=2 missed=3")
-    assert [ring.lost(f) for f in figures] == [Lost.QUEUE, Lost.ROOM, None]
-    assert [one.lost(f) for f in one.parse("5")] == [Lost.QUEUE]
+    assert [ring.find_loss_reason(f) for f in figures] == [LossReason.QUEUE, LossReason.ROOM, None]
+    assert [one.find_loss_reason(f) for f in one.parse("5")] == [LossReason.QUEUE]

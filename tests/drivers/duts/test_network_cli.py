@@ -14,25 +14,25 @@ import pytest
 from v6t.drivers.duts.kinds.command import CheckText
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
-    Manners,
+    CliOptions,
     find_reading,
     is_same_mode,
     parse_figures,
 )
-from v6t.drivers.duts.kinds.network_cli.places import Places, find_places
-from v6t.drivers.duts.kinds.network_cli.platform import get_manners
+from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
+from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
 from v6t.drivers.duts.kinds.network_cli.session import (
     NO_ANSWER,
     CliSession,
-    digest,
+    compute_digest,
     main,
     undo_record,
 )
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.session.undo_store import Record, Undo, build_undo_script
-from v6t.drivers.duts.shape import summarize_samples
+from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.redaction import HIDDEN
@@ -72,15 +72,15 @@ def test_line_shows_what_a_terminal_would_show(sent, shown):
      "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ", "*A:R1>config>router# "],
 )  # fmt: skip
 def test_prompt_of_a_common_command_line_is_one(last):
-    assert Manners().is_prompt(last, "")
-    assert not Manners().is_prompt(last, "another")
+    assert CliOptions().is_prompt(last, "")
+    assert not CliOptions().is_prompt(last, "another")
 
 
 @pytest.mark.parametrize(
     "last", ["", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->"]
 )
 def test_other_line_is_not_a_prompt(last):
-    assert not Manners().is_prompt(last, "")
+    assert not CliOptions().is_prompt(last, "")
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_other_line_is_not_a_prompt(last):
     ],
 )
 def test_prompt_of_a_deeper_mode_holds_the_name(first, later):
-    dialogue = Dialogue(EchoLogin(), Manners())
+    dialogue = Dialogue(EchoLogin(), CliOptions())
     dialogue._text = first
-    dialogue._settle()
-    assert Manners().is_prompt(later, dialogue._stem)
+    dialogue._store_home_prompt()
+    assert CliOptions().is_prompt(later, dialogue._stem)
     assert not is_same_mode(first, later)
 
 
@@ -123,11 +123,11 @@ def test_marks_of_unsaved_changes_are_not_another_mode():
     ],
 )  # fmt: skip
 def test_refusal_is_the_line_that_refuses(reply, line):
-    assert Manners().refusal(reply) == line
+    assert CliOptions().refusal(reply) == line
 
 
 def test_own_patterns_replace_the_common_ones():
-    own = Manners.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
+    own = CliOptions.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
     assert own.refusal("% Invalid input") == ""
     assert own.refusal("nak 5") == "nak 5"
     assert own.is_prompt("ready> ", "")
@@ -147,7 +147,7 @@ def test_echo_is_not_a_part_of_the_answer():
 
 
 def fill_in(*texts, intent=intents.ROUTER6):
-    return find_places(intent, {"left": "Gi0/1", "right": "Gi0/2"}).lines(texts)
+    return collect_placeholders(intent, {"left": "Gi0/1", "right": "Gi0/2"}).lines(texts)
 
 
 def test_line_is_repeated_for_the_values_of_its_names():
@@ -174,7 +174,7 @@ def test_line_is_repeated_for_the_values_of_its_names():
     ],
 )
 def test_value_takes_the_form_behind_the_colon(text, line):
-    places = Places()
+    places = Placeholders()
     places.add("", {"x": ["198.18.0.1/24"], "mac": ["02:AB:00:00:01:02"], "n": [5]})
     assert places.lines([text]) == [line]
 
@@ -263,8 +263,8 @@ def test_refused_connections_are_lost_for_want_of_room():
         "pattern": r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)",
     }
     reading = make(telemetry=[watched]).telemetry(intents.ROUTER6)["drops"]
-    lost = {name: reading.lost(name) for name in reading.parse("no port 5\nlost 2\n")}
-    assert lost == {"refused port": Lost.ROOM, "all": Lost.QUEUE}
+    lost = {name: reading.find_loss_reason(name) for name in reading.parse("no port 5\nlost 2\n")}
+    assert lost == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
 
 
 def test_reading_takes_its_figures_from_all_of_its_lines():
@@ -302,7 +302,7 @@ def test_groups_of_no_single_reading_are_rejected(pattern):
 
 
 def test_absence_is_not_proved_by_silence():
-    check = CheckText(command="x", absent="10.0.0.0/8").of("x")
+    check = CheckText(command="x", absent="10.0.0.0/8").make_check("x")
     assert check.checker("192.0.2.0/24") is None
     assert "'10.0.0.0/8'" in check.checker("  10.0.0.0/8  via")
     assert check.checker("") is not None
@@ -454,27 +454,27 @@ on_open_instructions:
 def test_options_take_precedence_over_the_platform(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(DEFINITION)
-    manners = make({**IOS, "cli": {"abort": ["end"]}}, platform=str(path)).manners
+    manners = make({**IOS, "cli": {"abort": ["end"]}}, platform=str(path)).cli_options
     assert (manners.enable, manners.open, manners.abort) == ("enable", ("term len 0",), ("end",))
     assert manners.is_prompt("R1#", "R1")
     assert manners.refusal("% invalid input (sic) here")
-    assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).manners.open == ("x",)
+    assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
 
 
 def test_platform_is_an_installed_one(tmp_path, monkeypatch):
     with monkeypatch.context() as without:
         without.setattr("importlib.util.find_spec", lambda name: None)
         with expect_error("unknown-platform") as info:
-            get_manners("no_such")
+            get_platform_options("no_such")
     assert "network-cli" in info.value.hint
     place = tmp_path / "scrapli" / "definitions"
     place.mkdir(parents=True)
     (tmp_path / "scrapli" / "__init__.py").write_text("raise RuntimeError('not imported')\n")
     (place / "fake_os.yaml").write_text(DEFINITION)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert get_manners("fake_os")["open"] == ["term len 0"]
+    assert get_platform_options("fake_os")["open"] == ["term len 0"]
     with expect_error("unknown-platform", mentions="no_such") as unknown:
-        get_manners("no_such")
+        get_platform_options("no_such")
     assert "fake_os" in unknown.value.hint
 
 
@@ -485,8 +485,8 @@ def test_every_installed_platform_is_understood():
     (place,) = scrapli.submodule_search_locations
     platforms = [path.stem for path in (Path(place) / "definitions").glob("*.yaml")]
     assert len(platforms) > 40
-    assert all(make({**IOS, "cli": {}}, platform=p).manners.prompt for p in platforms)
-    ios = make({**IOS, "cli": {}}, platform="cisco_iosxe").manners
+    assert all(make({**IOS, "cli": {}}, platform=p).cli_options.prompt for p in platforms)
+    ios = make({**IOS, "cli": {}}, platform="cisco_iosxe").cli_options
     assert (ios.enable, "term len 0" in ios.open) == ("enable", True)
     assert ios.is_prompt("R1(config-if)#", "R1")
     assert ios.refusal("% Invalid input detected at '^' marker.")
@@ -505,7 +505,7 @@ def test_invalid_definition_is_rejected(text, code, tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with expect_error(code):
-        make({**IOS, "cli": {}}, platform=str(path)).manners  # noqa: B018
+        make({**IOS, "cli": {}}, platform=str(path)).cli_options  # noqa: B018
 
 
 # ---------------------------------------------------------------- a dialogue with a program
@@ -547,7 +547,7 @@ def log_in(monkeypatch):
     dialogues = []
 
     def start(**manners):
-        dialogue = Dialogue(EchoLogin(), Manners.model_validate({"enable": "enable", **manners}))
+        dialogue = Dialogue(EchoLogin(), CliOptions.model_validate({"enable": "enable", **manners}))
         dialogues.append(dialogue)
         dialogue.open()
         return dialogue
@@ -657,7 +657,7 @@ def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
 STEPS = (
     Undo(1, "save", "delete saved"),
     Undo(2, "start the timer", "revert now", gone="4"),
-    Undo(3, "configure", "replace", before="show run", old=digest("old", ())),
+    Undo(3, "configure", "replace", before="show run", old=compute_digest("old", ())),
     Undo(4, "stop the timer", ""),
 )
 

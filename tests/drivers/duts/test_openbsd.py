@@ -13,7 +13,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from v6t.drivers.duts.kinds import openbsd_pf
+from v6t.drivers.duts.kinds import openbsd_pf, pf_rules
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
@@ -81,7 +81,7 @@ def test_pfctl_accepts_every_rule_set(name, options):
     text = ruleset(RULE_SETS[name], **options)
     assert parsed(text, "-nf").returncode == 0
     said = parsed(text, "-nvf").stdout
-    (*_, rule) = openbsd_pf.parse_rules(said, said)
+    (*_, rule) = pf_rules.parse_rules(said, said)
     words = text.splitlines()[-1].split()
     kind = "af-to" if "nat64" in name else "nat-to"
     assert kind in rule
@@ -115,19 +115,19 @@ def test_ports_are_those_of_the_intent():
 
 
 def test_what_pfctl_prints_of_its_state():
-    told = openbsd_pf.parse_info(PFCTL_SI)
+    told = pf_rules.parse_info(PFCTL_SI)
     # behind ten ports, all of which were in use when two more clients came
     assert (told["sessions"], told["translate"]) == (49, 2)
     for name in ("memory", "state-limit"):
         lost, number = re.subn(rf"(?m)^(  {name} .* )0( .*)$", r"\g<1>7\g<2>", PFCTL_SI)
         assert number == 1
-        assert openbsd_pf.parse_info(lost) == {**told, name.replace("-", "_"): 7}
+        assert pf_rules.parse_info(lost) == {**told, name.replace("-", "_"): 7}
     # all that PF drops for; what matched, and what waits for a handshake (synproxy), it does not drop
-    assert told.keys() == {"sessions", *openbsd_pf.LOSSES}
+    assert told.keys() == {"sessions", *pf_rules.LOSSES}
     shown = read_captured("openbsd-pfctl-sm.txt")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
-    assert openbsd_pf.parse_limits(shown) == {"states": 100_000.0}
+    assert pf_rules.parse_limits(shown) == {"states": 100_000.0}
     none = shown.replace("hard limit   100000", "unlimited")
-    assert openbsd_pf.parse_limits(none) == {}
+    assert pf_rules.parse_limits(none) == {}
 
 
 def test_interfaces_are_read_in_every_routing_domain():
@@ -350,7 +350,7 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusa
         ["sh", "-c", shell], capture_output=True, text=True, check=False, timeout=30
     )
     assert tried.returncode == status
-    assert tried.stdout.count("try") == min(refusals + 1, openbsd_pf.UNDO_TRIES)
+    assert tried.stdout.count("try") == min(refusals + 1, pf_rules.UNDO_TRIES)
 
 
 def test_what_a_running_system_printed_is_read():

@@ -13,7 +13,7 @@ from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import format_plan, plan_to_json
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.jool import PROGRAMS, choose_program
+from v6t.drivers.duts.kinds.jool_instances import PROGRAMS, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.registry import driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names

@@ -8,7 +8,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from v6t.core.config.settings import Flags
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.shape import summarize_samples
+from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 

@@ -232,11 +232,11 @@ def test_what_was_not_run_is_told_beside_whatever_else_is_said():
     """sudo, too, writes to standard error; a command may say the same line and end well."""
     said = b"sudo: unable to resolve host device\nv6t: this was not run\n"
     with expect_error("device-busy", kind=DeviceTakenOver):
-        Output.of("device", 1, b"", said)
-    assert Output.of("device", 0, b"", said).status == 0
+        Output.decode("device", 1, b"", said)
+    assert Output.decode("device", 0, b"", said).status == 0
     done = subprocess.run(
         ["sh", "-c", for_shell("echo ran", condition="false")], capture_output=True, check=False
     )
     with pytest.raises(DeviceTakenOver):
-        Output.of("device", done.returncode, done.stdout, done.stderr)
+        Output.decode("device", done.returncode, done.stdout, done.stderr)
     assert done.stdout == b""

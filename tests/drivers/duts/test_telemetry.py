@@ -12,9 +12,9 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.facts import parse_linux_facts
-from v6t.drivers.duts.kinds import jool_statistics, openbsd_pf, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool_statistics, pf_rules, snabb_lwaftr
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.netfilter import nat
+from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import add_neighbors
 from v6t.drivers.duts.readings import Reading
@@ -52,7 +52,7 @@ def test_drops_of_an_interface():
 def test_conntrack_statistics_are_summed_over_cores():
     text = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
     counted = {"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}
-    assert nat.conntrack_statistics(text) == counted
+    assert conntrack.conntrack_statistics(text) == counted
 
 
 def test_interfaces_of_a_linux():
@@ -121,7 +121,7 @@ Counters
 
 
 def test_pfs_counters():
-    found = openbsd_pf.parse_info(PFCTL)
+    found = pf_rules.parse_info(PFCTL)
     assert found == {"sessions": 4200.0, "memory": 3.0, "state_limit": 5.0, "congestion": 0.0}
 
 

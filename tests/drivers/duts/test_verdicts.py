@@ -16,10 +16,10 @@ from v6t.core.runs.bottleneck import (
 from v6t.drivers.duts.bottleneck import Verdict, combine_verdicts, judge_device
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import compute_core_shares, summarize_samples
+from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 from v6t.trials.connections import PhaseOneResult
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.trial import Trial
@@ -388,7 +388,12 @@ def test_cores_that_a_tester_at_its_limit_shares_are_not_the_devices():
 
 def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
     """PSID drops are no queue's; the interface's own count of them is not counted again."""
-    expected = {Lost.ROOM: "table", Lost.UNKNOWN: "rules", Lost.RULE: "rules", Lost.QUEUE: "queue"}
+    expected = {
+        LossReason.ROOM: "table",
+        LossReason.UNKNOWN: "rules",
+        LossReason.RULE: "rules",
+        LossReason.QUEUE: "queue",
+    }
     for words, kind in vpp_outputs.ERRORS.items():
         line = f"        80         ip4-map                 {words} of some kind        error\n"
         head = "   Count                  Node              Reason               Severity\n"
@@ -397,8 +402,8 @@ def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
             vpp_outputs.parse_errors(head + line.replace("80", "2", 1)),
         )
         ((reason, grew),) = [item for item in told[0].items() if item[0] != "reasons"]
-        assert grew == 80 and VPP["errors"].lost(reason) == kind
-        assert VPP["errors"].lost("reasons") is None
+        assert grew == 80 and VPP["errors"].find_loss_reason(reason) == kind
+        assert VPP["errors"].find_loss_reason("reasons") is None
         samples = [
             Sample({**s.figures, "errors": errors,
                     "interfaces": {"host-left.drops": errors[reason]}}, s.seen_s, VPP)

@@ -20,8 +20,8 @@ from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.shape import summarize_samples
 from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4

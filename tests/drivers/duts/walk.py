@@ -242,7 +242,7 @@ FIXED: Mapping[str, set[str]] = {
 
 
 DERIVING = {"subscribers", "connections_per_subscriber"}
-"""Parameters from which others follow (tests/plugins/test_subscribers.py)."""
+"""Parameters from which others follow (tests/plugins/test_tuples.py)."""
 
 
 def parameters(base: Base) -> list[str]:

@@ -24,7 +24,7 @@ class KnotOptions(ServerOptions):
 
 
 class KnotResolver(Dns64Server):
-    """CZ.NIC's kresd; each of its threads is a process of its own, and all share the cache."""
+    """CZ.NIC's kresd, whose workers are processes that share one cache."""
 
     name = "knot-resolver"
     title = "Knot Resolver"
@@ -47,7 +47,7 @@ class KnotResolver(Dns64Server):
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
-        wanted, room = self.options.cache_mib, facts.number("room")
+        wanted, room = self.options.cache_mib, facts.parse_number("room")
         if room is not None and room < wanted << 10:
             raise DutError(
                 f"Knot Resolver takes {wanted} MiB for its cache in {self.options.state_dir}, where the "

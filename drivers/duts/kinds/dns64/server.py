@@ -1,4 +1,4 @@
-"""The base of DNS64 servers: a process of its own on Linux, with a configuration of its own."""
+"""Base of DNS64 servers that run as a separate process on Linux."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, shorten
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 from v6t.intent.families import Dns64Config
@@ -26,7 +26,7 @@ class ServerOptions(LinuxOptions):
 
 
 class Dns64Server(LinuxDriver):
-    """A DNS64 server of v6t's own; the device's name service is not changed."""
+    """A DNS64 server that v6t starts beside the device's own name service."""
 
     accepts = (Dns64Config,)
     options_model = ServerOptions
@@ -69,9 +69,9 @@ class Dns64Server(LinuxDriver):
             **super().telemetry(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
-                add_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
+                sum_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
                 "queries that came, and those that found no room in a socket (`/proc/net/snmp6`)",
-                {"Udp6?RcvbufErrors": Lost.QUEUE, "Udp6?InErrors": Lost.ALL},
+                {"Udp6?RcvbufErrors": LossReason.QUEUE, "Udp6?InErrors": LossReason.ALL},
             ),
             "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }

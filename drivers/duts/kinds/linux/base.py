@@ -107,7 +107,7 @@ class LinuxDriver(Driver):
         return {side: self.port(intent, side) for side in SIDES}
 
     def background_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the interfaces of a background with VLANs of its own, by side."""
+        """Return the VLAN interfaces of the background, by side."""
         return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def all_ports(self, intent: Intent) -> dict[str, str]:
@@ -180,7 +180,7 @@ class LinuxDriver(Driver):
             steps += linux.add_vlan(name, port, link.background.vlan, link.mtu, why)
         steps.append(linux.enable_forwarding([*ports.values(), *background.values()]))
         most = max(len(getattr(intent, side).neighbors) for side in SIDES)
-        if mode != "gateway" and most >= (facts.number("gc_thresh3") or 1024) // 2:
+        if mode != "gateway" and most >= (facts.parse_number("gc_thresh3") or 1024) // 2:
             steps.append(linux.enlarge_neighbor_table(most))
         for side in SIDES:
             steps += linux.configure_side(getattr(intent, side), ports[side], mode)

@@ -1,4 +1,4 @@
-"""Filters of what is forwarded, in a table of nftables' own (RFC 2544 section 11.4, RFC 5180 section 6.2)."""
+"""Filters of forwarded frames in a separate nftables table (RFC 2544, section 11.4)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_filters(
     count: int,
     translated: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Step]:
-    """Filter what comes in on either side by ``count`` rules; nothing else from there is forwarded.
+    """Filter frames from either side by ``count`` rules and drop all others.
 
     Args:
         ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.

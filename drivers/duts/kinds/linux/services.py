@@ -1,4 +1,4 @@
-"""An SNMP agent and a BGP speaker that v6t runs beside a Linux device (RFC 2544, sections 11.2 and 11.3)."""
+"""An SNMP agent and a BGP speaker on a Linux device (RFC 2544, sections 11.2 and 11.3)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
 def run_bgp_speaker(
     facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """Run BIRD as the device's router and BIRD as its neighbor, which moves a route between two ways."""
+    """Run BIRD as the device's router and as its neighbor, which moves a route between two next hops."""
     if not {DAEMON, ASKED} <= facts.programs:
         raise make_missing_program_error(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"

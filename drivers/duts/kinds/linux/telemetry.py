@@ -1,4 +1,4 @@
-"""What a Linux device shows of itself under load, each in one cheap read."""
+"""Telemetry of a Linux device, each reading from one cheap command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 
-from v6t.drivers.duts.readings import Lost, Reading
+from v6t.drivers.duts.readings import LossReason, Reading
 
 _HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
 _EVENT = re.compile(r"(?:\w+/)?(cycles|instructions)(?:[:/]|$)")
@@ -20,16 +20,19 @@ SOFTNET = (
     "frames that a core's backlog dropped before the stack, and times its budget was used up "
     "(`/proc/net/softnet_stat`, all cores)"
 )
-LINK_LOSSES = {"[rt]x[.](errors|dropped|overrun|missed)": Lost.QUEUE}
+LINK_LOSSES = {"[rt]x[.](errors|dropped|overrun|missed)": LossReason.QUEUE}
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 def make_readings(*ports: str) -> dict[str, Reading]:
-    """Return readings of cores, softnet, drops of these interfaces, and the counters of the processor."""
+    """Return readings of cores, softnet, interface drops and processor counters."""
     found = {
         "cpu": make_core_reading(),
         "softnet": Reading(
-            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET, losses={"dropped": Lost.QUEUE}
+            "cat /proc/net/softnet_stat",
+            parse_softnet,
+            SOFTNET,
+            losses={"dropped": LossReason.QUEUE},
         ),
         "perf": Reading(
             PERF,

@@ -18,7 +18,7 @@ SAVED = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
-    """NAT44 by SNAT rules of iptables with a comment of v6t's."""
+    """NAT44 by iptables SNAT rules that carry a comment of v6t."""
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
@@ -74,7 +74,7 @@ def _add_rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
 
 
 class Ip6tablesNpt(LinuxDriver):
-    """NPTv6 by a rule for each direction with a comment of v6t's."""
+    """NPTv6 by one ip6tables rule for each direction."""
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"

@@ -1,86 +1,32 @@
-"""What stateful NAT in the Linux kernel needs, whoever writes its rules."""
+"""Pools and the base driver of stateful NAT in the Linux kernel."""
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import ClassVar
 
-from pydantic import model_validator
-from v6t.base.errors import DutError, InvalidValue, UsageError
-from v6t.drivers.device import NEARLY_EMPTY
+from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
-from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import set_sysctls
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, find_line, passes, shorten
-from v6t.drivers.duts.readings import Lost, Reading, add_matches
+from v6t.drivers.duts.kinds.netfilter.conntrack import (
+    ConntrackDevice,
+    configure_conntrack,
+    delete_connections,
+    log_connections,
+)
+from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
 from v6t.drivers.duts.refusals import make_unsupported_error
-from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
-COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
-MARGIN = 1.05
-PER_BUCKET = 8
-"""Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
-50 to 79 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that.
-Some kernels without commit c77737b736ce (Linux 6.3) have 8 to 31 instead, which one per bucket can reach:
-what they refuse is counted."""
-_SYSCTL = "net.netfilter.nf_conntrack_"
 PORTED = ("udp", "tcp")
 PROTOCOLS = (*PORTED, "icmp")
 
 
-UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
-"""A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
-(300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
-_OPENING = ("syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close")
-_OPEN = ("established", "unacknowledged", "max_retrans")
-RFC_TIMERS: Mapping[str, int] = {
-    "udp_timeout": UDP_S,
-    "udp_timeout_stream": UDP_S,
-    "icmp_timeout": QUERY_S,
-    "icmpv6_timeout": QUERY_S,
-    **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING},
-    **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN},
-}
-"""The kernel's timers of connections, by the ends of their names."""
-
-
-class ConntrackOptions(LinuxOptions):
-    """Options of devices whose connections the kernel's conntrack keeps."""
-
-    rfc_timers: bool = False
-    """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
-    else those of all but UDP are the kernel's own, some of which are shorter."""
-
-    log_connections: bool = False
-    """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The device's tables in the results count its records."""
-
-    @model_validator(mode="after")
-    def _check_timeouts(self) -> ConntrackOptions:
-        if self.rfc_timers and "timeout_s" in self.model_fields_set:
-            problem = "rfc_timers stands in place of timeout_s: give one of them"
-            raise InvalidValue(problem, code="conflict")
-        return self
-
-    @property
-    def log(self) -> str:
-        return f"{self.state_dir}/connections.log" if self.log_connections else ""
-
-    def udp_s(self, intent: Intent) -> int:
-        """Return the timeout of UDP connections to configure [s]; 0: none."""
-        wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
-        return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
-
-
 @dataclass(frozen=True)
 class Pool:
-    """Networks of clients, and the public addresses and ports that their connections leave from."""
+    """Client networks with the public addresses and ports of their connections."""
 
     inside: tuple[str, ...]
     addresses: tuple[str, ...]
@@ -100,7 +46,7 @@ class Pool:
 
 
 def get_pool(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
-    """Return clients, public addresses and ports of an intent."""
+    """Return the clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
@@ -136,186 +82,8 @@ def divide_pool(pool: Pool, intent: Intent) -> list[Pool]:
     return pools
 
 
-def count_required_sessions(given: int, intent: Intent) -> int:
-    """Return the connections that the device must hold; 0 if there is no number."""
-    needed = intent.requirements.sessions
-    if 0 < given < needed:
-        raise UsageError(
-            f"room for {given:,} sessions (dut.options.sessions), but the test opens {needed:,} connections",
-            f"set sessions to {needed} or more, or leave it out",
-            dut_params={"sessions": needed},
-            code="out-of-range",
-        )
-    return given or needed
-
-
-def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Set timeouts longer than any test, and make room for all connections."""
-    timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
-    values = dict(RFC_TIMERS) if options.rfc_timers else {}
-    if lives_s:
-        values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
-    if timeout_s:
-        why = f"idle connections live for {timeout_s} s"
-    elif options.rfc_timers:
-        why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
-    else:
-        why = "connections live longer than any test: expiry would look like loss"
-    steps = [set_sysctls({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    return steps + _enlarge_table(facts, count_required_sessions(options.sessions, intent))
-
-
-def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
-    if not wanted:
-        return []
-    room, buckets = facts.number("conntrack_max"), facts.number("conntrack_buckets")
-    size = 1 << (int(wanted * MARGIN) - 1).bit_length()
-    grows = room is None or room < wanted * MARGIN
-    crowded = buckets is not None and buckets * PER_BUCKET < wanted
-    if not (grows or crowded):
-        return []
-    if facts.sections.get("conntrack_fixed", "").strip():
-        names = ["max"] * grows + ["buckets"] * crowded
-        settings = " ".join(f"{_SYSCTL}{name}={size}" for name in names)
-        lacks = f"{buckets or 0:,} buckets of its table, {PER_BUCKET} in each"
-        lacks = f"table of {room or 0:,}" if grows else lacks
-        raise DutError(
-            f"{wanted:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
-            "enlarge",
-            f"on the host: sysctl -w {settings}; or fewer connections: --set-procedure connections.count=...",
-            code="resource-missing",
-        )
-    file = "/sys/module/nf_conntrack/parameters/hashsize"
-    more_buckets = Step(
-        f"echo {size} >{file}",
-        "as many buckets as connections",
-        read=f"cat {file}",
-        want=passes(
-            lambda output: output.strip().isdigit() and int(output) >= size, f"{size} or more"
-        ),
-        undo=f"echo {{old}} >{file}",
-    )
-    maximum = set_sysctls({f"{_SYSCTL}max": size}, f"room for {wanted} connections")
-    return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
-
-
-_NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
-"""The last words of ``conntrack -L``, on its standard error: without them it has listed nothing."""
-
-
-def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
-    """Delete the clients' connections, and nobody else's."""
-    which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
-    commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
-    left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
-
-    def checker(output: str) -> str | None:
-        lines = output.splitlines()
-        others = [line for line in lines if not _NO_ENTRY.fullmatch(line.strip())]
-        if others or len(lines) != len(which):
-            return (
-                f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
-            )
-        return None
-
-    proof = Check(left, Want("no connection", checker))
-    why = "no connection of an earlier trial is left"
-    return (Step(f"{commands}; true", why, proof=proof, deadline_s=300.0),)
-
-
-def log_connections(options: ConntrackOptions) -> list[Step]:
-    """Log each connection that begins, if the options ask for it."""
-    if not options.log_connections:
-        return []
-    place, file = options.state_dir, options.log
-    pid = f"{place}/connections.pid"
-    start = (
-        f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
-        f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3"
-    )
-    stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err"
-    return [
-        start_daemon(
-            start, pid, "conntrack", "every connection that begins has its record", stop=stop
-        )
-    ]
-
-
-def count_connections() -> Reading:
-    """Read the number of connections from a counter."""
-    parse = add_matches(r"\A\s*(\d+)\s*\Z", "sessions")
-    return Reading(f"cat {COUNT}", parse, "connections that the device counts")
-
-
-TCP_TIMERS = ("syn_sent", "syn_recv", "established", "time_wait", "close")
-LIMITS = (
-    *("max", "buckets", "udp_timeout", "udp_timeout_stream"),
-    *(f"tcp_timeout_{state}" for state in TCP_TIMERS),
-)
-
-
-def read_limits(log: str = "") -> Reading:
-    """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
-    names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
-    counted = f"; echo log_records = $(wc -l <{log})" if log else ""
-    parse = add_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
-    return Reading(f"sysctl {names}{counted}", parse)
-
-
-def read_statistics() -> Reading:
-    """Read the connections that the kernel could not create, by reason."""
-    return Reading(
-        "conntrack -S",
-        conntrack_statistics,
-        "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
-        "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
-        "was full (`chaintoolong`)",
-        {"insert_failed": Lost.ENTRY, "drop|early_drop|chaintoolong": Lost.ROOM},
-    )
-
-
-def read_occupancy() -> Reading:
-    """Read how full the kernel's table is: ``used``, ``limit``."""
-    return Reading(
-        f"cat {COUNT} {COUNT.replace('_count', '_max')}",
-        lambda text: dict(
-            zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
-        ),
-        "connections in the kernel's table, and how many it takes (`nf_conntrack_count`, `_max`)",
-    )
-
-
-conntrack_statistics = add_matches(
-    r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
-)
-"""Sums the counters of ``conntrack -S`` over all cores."""
-
-
-class ConntrackDevice(LinuxDriver):
-    """A device whose connections the kernel's conntrack keeps."""
-
-    options_model = ConntrackOptions
-
-    def timeout_s(self, intent: Intent) -> float | None:
-        return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
-
-    def sessions(self, intent: Intent) -> Reading | None:
-        return count_connections()
-
-    def table(self, intent: Intent) -> Reading | None:
-        return read_limits(self.options.log)
-
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        return {
-            **super().telemetry(intent),
-            "sessions": count_connections(),
-            "table": read_occupancy(),
-            "conntrack": read_statistics(),
-        }
-
-
 class NetfilterNat(ConntrackDevice):
-    """NAT by rules for the connections of the clients' networks."""
+    """Base of drivers that translate the clients' networks by netfilter rules."""
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"

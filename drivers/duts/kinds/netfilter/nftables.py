@@ -20,7 +20,7 @@ _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
 class Nftables(NetfilterNat):
-    """NAT44 in a table of nftables of v6t's own."""
+    """NAT44 in a separate nftables table."""
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
@@ -57,7 +57,7 @@ class Nftables(NetfilterNat):
 
 
 class Nftables66(Nftables):
-    """IPv6 clients behind public IPv6 addresses and ports."""
+    """NAT66: IPv6 clients behind public IPv6 addresses and ports."""
 
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
@@ -68,7 +68,7 @@ class Nftables66(Nftables):
 
 
 def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-    """Translate the sources of what leaves through an interface: of IPv4 also those of TCP and ICMP."""
+    """Translate the sources of packets that leave through an interface."""
     family = _get_family(pools[0].addresses[0])
     rules = [
         _format_rule(net, port, protocol, pool.target if protocol in nat.PORTED else pool.span)
@@ -100,7 +100,7 @@ def load_table(
     *,
     list_options: str = "",
 ) -> list[Step]:
-    """Load a table with one chain: checked first, then in one transaction, as is its removal."""
+    """Load a table with one chain in one transaction, after a syntax check."""
     lines = [
         f"add table {table}",
         f"delete table {table}",
@@ -121,7 +121,7 @@ def load_table(
 
 
 def has_rules(hook: str, *rules: str) -> Want:
-    """Require a table whose only chain holds exactly these rules, beside one that changes under traffic."""
+    """Require a table whose chain holds exactly these rules, except one that changes under traffic."""
     wanted = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def checker(output: str) -> str | None:
@@ -141,7 +141,7 @@ def has_rules(hook: str, *rules: str) -> Want:
 
 
 def _normalize(line: str) -> str:
-    """Return a line without the numbers of its counter; a small system has no names of protocols."""
+    """Return a rule without counter values and with protocols as numbers."""
     text = re.sub(r"counter packets \d+ bytes \d+", "counter", " ".join(line.split()))
     return re.sub(
         r"\b(meta l4proto|ip protocol) (\d+)\b",

@@ -1,1 +1,1 @@
-"""Any device that is configured by lines typed at its own command line."""
+"""Devices that are configured by lines typed at their own command line."""

@@ -14,7 +14,7 @@ import time
 import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
-from v6t.drivers.duts.kinds.network_cli.options import Manners, check_one_line, is_same_mode
+from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
 from v6t.drivers.duts.plan import shorten
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
@@ -45,16 +45,16 @@ _TERMINAL = re.compile(
 _LOG = logging.getLogger(__name__)
 
 
-class Refused(DutError):
-    """The device did not take a line."""
+class LineRejected(DutError):
+    """The device rejected a line."""
 
 
 class Dialogue:
-    """The transport to a command line: one login, at its first prompt except while lines are typed."""
+    """Transport to a command line: one login that returns to its first prompt after each call."""
 
     where = ON_DEVICE
 
-    def __init__(self, login: SshTransport, manners: Manners) -> None:
+    def __init__(self, login: SshTransport, manners: CliOptions) -> None:
         self.name = login.name
         self.condition = ""
         self._login = login
@@ -149,14 +149,14 @@ class Dialogue:
             self._await(what)
             while self._read(what, SECOND_PROMPT_S):
                 pass
-        self._settle()
+        self._store_home_prompt()
         enable = [self._manners.enable] if self._manners.enable and self._home[-1:] == ">" else []
         for line in (*enable, *self._manners.open):
             self._type(line, opening=True)
-        self._settle()
+        self._store_home_prompt()
 
-    def _settle(self) -> None:
-        """Take what stands there for the prompt that all lines lead back to."""
+    def _store_home_prompt(self) -> None:
+        """Store the present prompt as the one that all lines must return to."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:STEM] if name else ""
@@ -208,7 +208,7 @@ class Dialogue:
         refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
             problem = f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}"
-            raise Refused(problem, code="command-rejected")
+            raise LineRejected(problem, code="command-rejected")
         return self._hide("\n".join(remove_echo(lines, typed)))
 
     def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
@@ -304,13 +304,15 @@ class Dialogue:
         return shorten(self._hide("\n".join(map(render_line, text))))
 
     def _fill_in(self, text: str) -> str:
-        """Fill in secrets from the environment, which answers then hide."""
+        """Replace placeholders by secrets from the environment, and hide these in answers."""
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
             return check_one_line(typed)
         except ValueError as exc:
-            raise Refused(f"{self.name}: {self._hide(str(exc))}", code="command-rejected") from None
+            raise LineRejected(
+                f"{self.name}: {self._hide(str(exc))}", code="command-rejected"
+            ) from None
 
     def _hide(self, text: str) -> str:
         for secret in self._secrets:
@@ -320,7 +322,7 @@ class Dialogue:
     def _abort(self) -> None:
         try:
             for line in self._manners.abort:
-                with contextlib.suppress(Refused):
+                with contextlib.suppress(LineRejected):
                     self._type(line)
         except DutError:
             self.close()
@@ -329,7 +331,7 @@ class Dialogue:
 
 
 def remove_echo(lines: list[str], typed: str) -> list[str]:
-    """Return an answer without the line that was typed, which most devices repeat first."""
+    """Return an answer without the echo of the typed line."""
     wanted, first = typed.strip(), lines[0].strip() if lines else ""
     # a line that is wider than the terminal is scrolled: its end is visible
     repeats = first == wanted or first.lstrip("$").endswith(wanted[-20:])
@@ -337,7 +339,7 @@ def remove_echo(lines: list[str], typed: str) -> list[str]:
 
 
 def render_line(text: str) -> str:
-    """Return what a terminal shows of a line: other escape sequences than erasures do nothing."""
+    """Render a line as a terminal would; of escape sequences only erasures have an effect."""
     line: list[str] = []
     column = 0
     for token in _TERMINAL.finditer(text):

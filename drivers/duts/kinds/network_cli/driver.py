@@ -1,4 +1,4 @@
-"""Any device with a command line of its own: the user's lines, typed over SSH, and read back."""
+"""Driver of devices with their own command line, configured by the user's lines."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from v6t.drivers.duts.kinds.command import CRITERIA
 from v6t.drivers.duts.kinds.network_cli.options import (
     DROPS,
     LOSSES,
+    CliOptions,
     LineCheck,
-    Manners,
     NetworkCliOptions,
     WatchText,
     find_reading,
     parse_figures,
 )
-from v6t.drivers.duts.kinds.network_cli.places import Places, find_places
-from v6t.drivers.duts.kinds.network_cli.platform import get_manners
-from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabBox
+from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
+from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
+from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabCliDevice
 from v6t.drivers.duts.management_path import ManagementPath, Peer
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
 from v6t.drivers.duts.readings import Reading
@@ -67,20 +67,20 @@ class NetworkCli(Driver):
             self.options = self.options.model_copy(update={"state_dir": str(base / name)})
 
     @cached_property
-    def manners(self) -> Manners:
+    def cli_options(self) -> CliOptions:
         """Behavior of the command line: by the options, then the platform, then the defaults."""
-        own: Manners = self.options.cli
+        own: CliOptions = self.options.cli
         platform = self.options.platform
         if not platform:
             return own
-        given = {**get_manners(platform), **own.model_dump(exclude_unset=True)}
-        return options_of(Manners, platform, "platform", given)
+        given = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
+        return options_of(CliOptions, platform, "platform", given)
 
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice:
         self._require_ssh()
-        return LabBox(self, intent, record_dir)
+        return LabCliDevice(self, intent, record_dir)
 
     def timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None
@@ -131,7 +131,7 @@ class NetworkCli(Driver):
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
         sides = {side: str(getattr(own, side)) for side in ("left", "right")}
-        places = find_places(intent, sides)
+        places = collect_placeholders(intent, sides)
         first, *checks = _make_checks(places, own.verify, "verify")
         steps: list[Step] = []
 
@@ -194,7 +194,7 @@ class NetworkCli(Driver):
         return ssh
 
 
-def _make_checks(places: Places, checks: Iterable[LineCheck], option: str) -> list[Check]:
+def _make_checks(places: Placeholders, checks: Iterable[LineCheck], option: str) -> list[Check]:
     made = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)
@@ -203,7 +203,7 @@ def _make_checks(places: Places, checks: Iterable[LineCheck], option: str) -> li
         for (command, _), (_, wanted) in zip(
             places.rows(texts), places.rows(texts, quote), strict=True
         ):
-            made.append(check.model_copy(update={criterion: wanted}).of(command))
+            made.append(check.model_copy(update={criterion: wanted}).make_check(command))
     if not made:
         raise UsageError(
             f"no read-back of dut.options.{option} is left: all are about what the technology does not have",

@@ -1,4 +1,4 @@
-"""What a testbed file says about a device that is configured by lines typed at its command line."""
+"""Options of a device that is configured at its own command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.kinds.command import CheckText, ProfileText, check_pattern
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 from v6t.drivers.transport.ssh_options import SshOptions
 
@@ -37,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_one_line(text: str) -> str:
-    """Return a line that may be typed."""
+    """Return a line, or raise InvalidValue if it is not one line of plain text."""
     if _CONTROL.search(text):
         raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
     return text
@@ -57,7 +57,7 @@ Lines = Annotated[tuple[Line, ...], BeforeValidator(split_lines)]
 Pattern = Annotated[str, BeforeValidator(check_pattern)]
 
 
-class Manners(StrictModel):
+class CliOptions(StrictModel):
     """Behavior of the device's command line."""
 
     prompt: Pattern = ""
@@ -94,7 +94,7 @@ class Manners(StrictModel):
         return answers
 
     def is_prompt(self, last: str, stem: str) -> bool:
-        """Return whether a line is a prompt, each of which holds a stem of the device's name."""
+        """Return whether a line is a prompt that contains the stem of the device's name."""
         return stem in last and re.search(self.prompt or PROMPT, last) is not None
 
     def is_pager(self, last: str) -> bool:
@@ -105,7 +105,7 @@ class Manners(StrictModel):
         return next(known, None)
 
     def refusal(self, reply: str) -> str:
-        """Return the line that refuses what was typed; empty: no line does."""
+        """Return the line of a reply that rejects the typed line; empty: none."""
         for pattern in self.errors or ERRORS:
             match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
             if match:
@@ -120,7 +120,7 @@ def is_same_mode(one: str, other: str) -> bool:
 
 
 DROPS = "drops"
-LOSSES = {"refused.*": Lost.ROOM, ".*": Lost.QUEUE}
+LOSSES = {"refused.*": LossReason.ROOM, ".*": LossReason.QUEUE}
 """What the figures of the reading of drops count."""
 _READINGS = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
@@ -130,7 +130,7 @@ _DROPS = re.compile(r"(drops?|refused)(?:_(\w+))?")
 
 
 def find_reading(pattern: str) -> str:
-    """Return the reading of :mod:`v6t.drivers.duts.shape` that the groups of a pattern make."""
+    """Return the name of the reading that the groups of a pattern belong to."""
     groups = re.compile(pattern).groupindex
     names = {_READINGS.get(g, DROPS if _DROPS.fullmatch(g) else "") for g in groups}
     unknown = [g for g in groups if g not in _READINGS and not _DROPS.fullmatch(g)]
@@ -145,7 +145,7 @@ def find_reading(pattern: str) -> str:
 
 
 def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
-    """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.shape`.
+    """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.telemetry_summary`.
 
     Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
     of the first group of the first match; else groups have names.
@@ -188,7 +188,7 @@ def _parse_number(text: str) -> float | None:
 
 
 class LineCheck(CheckText):
-    """A read-back: a line that changes nothing, and exactly one of the four."""
+    """A read-back: a line that changes nothing, with exactly one criterion."""
 
     command: Line = Field(min_length=1)
     """The line."""
@@ -219,7 +219,7 @@ class WatchText(PatternText):
 
 
 class BusyText(StrictModel):
-    """A line that prints whether somebody else is at work on the device."""
+    """A line that prints whether another user is configuring the device."""
 
     command: Line = Field(min_length=1)
     """A line that says so."""
@@ -237,7 +237,7 @@ class CompareText(StrictModel):
 
 
 class ConfirmText(StrictModel):
-    """The device's own timer, which takes a configuration back that nobody confirms."""
+    """The device's own timer, which rolls back a configuration that is not confirmed."""
 
     before: Lines = ()
     """Start it; where the last of the `configure` lines does, there are none."""
@@ -265,7 +265,7 @@ class NetworkCliOptions(DutOptions):
     platform: str = Field(default="", pattern=r"^[A-Za-z0-9_./~-]*$")
     """A platform of scrapli, or a file like its definitions (`.yaml`): where `cli` says nothing else, its
     prompts, refusals and first lines hold."""
-    cli: Manners = Manners()
+    cli: CliOptions = CliOptions()
     busy: BusyText | None = None
     prepare: Lines = ()
     """Typed first: what saves the configuration as it is, for example."""

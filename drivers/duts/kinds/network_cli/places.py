@@ -40,8 +40,8 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-class Places:
-    """Values by name; a line is repeated for each value of a name, and those of a group go together."""
+class Placeholders:
+    """Placeholder values by name; a line is repeated for each value, in step within a group."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, Sequence[str]]] = {}
@@ -61,7 +61,7 @@ class Places:
     def rows(
         self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
-        """Repeat texts together for the values that they name; none if there are no values."""
+        """Yield the texts once for each row of the values that they name."""
         try:
             yield from self._rows(texts, quote)
         except UsageError as exc:
@@ -98,9 +98,9 @@ class Places:
             raise UsageError(problem, code="invalid-placeholder") from exc
 
 
-def find_places(intent: Intent, interfaces: Mapping[str, str]) -> Places:
+def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Placeholders:
     """Return the values that a test puts into lines."""
-    places = Places()
+    places = Placeholders()
     places.add("", {"technology": [intent.technology]})
     for side in ("left", "right"):
         link, ends = getattr(intent.links, side), getattr(intent, side)
@@ -125,7 +125,7 @@ def find_places(intent: Intent, interfaces: Mapping[str, str]) -> Places:
     return places
 
 
-def _add_settings(places: Places, name: str, value: Any) -> None:
+def _add_settings(places: Placeholders, name: str, value: Any) -> None:
 
     def is_plain(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)

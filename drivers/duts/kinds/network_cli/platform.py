@@ -1,4 +1,4 @@
-"""Definitions of platforms from scrapli: prompts, refusals, and the lines after a login.
+"""Platform definitions from scrapli: prompts, rejections, and the lines after a login.
 
 The way to the device is v6t's own. See https://github.com/scrapli/scrapli_definitions.
 """
@@ -14,8 +14,8 @@ from ruamel.yaml import YAML, YAMLError
 from v6t.base.errors import EnvironmentLacking, UsageError
 
 
-def get_manners(platform: str) -> dict[str, Any]:
-    """Return the settings of a platform for :class:`Manners`."""
+def get_platform_options(platform: str) -> dict[str, Any]:
+    """Return the settings of a platform for :class:`CliOptions`."""
     path = Path(platform).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         folder = _find_definitions()

@@ -1,4 +1,4 @@
-"""A session with a command line: lines are typed at the device, v6t's state is on this machine.
+"""A session with a command line, whose state is kept on this machine.
 
 As a program, it undoes the record on its standard input: a person or the rollback timer runs ``undo.sh``,
 which runs it.
@@ -21,7 +21,7 @@ from typing import Any
 from v6t.base.errors import DutError, UsageError, V6tError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue
-from v6t.drivers.duts.kinds.network_cli.options import Manners
+from v6t.drivers.duts.kinds.network_cli.options import CliOptions
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -51,7 +51,7 @@ class CliSession(Session):
             raise make_unsupported_error(
                 "the lab does not contain a device with a vendor command line", hint
             )
-        self._manners: Manners = driver.manners
+        self._manners: CliOptions = driver.cli_options
         self._cli = Dialogue(transport, self._manners)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
@@ -83,7 +83,9 @@ class CliSession(Session):
 
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
         sections = self.read_batch(commands)
-        return {n: replace(s, text=digest(s.text, self._ignored)) for n, s in sections.items()}
+        return {
+            n: replace(s, text=compute_digest(s.text, self._ignored)) for n, s in sections.items()
+        }
 
     def run_tracked(self, command: str, text: str, deadline_s: float) -> Output:
         self.state_transport.run("true")  # raises if the lock has gone to another owner
@@ -135,8 +137,8 @@ class CliSession(Session):
         return Sample(figures, time.time(), readings)
 
 
-class LabBox(LabDut):
-    """A device with a command line that somebody has put into the lab, where it stays."""
+class LabCliDevice(LabDut):
+    """A device with a command line that already exists in the lab and stays there."""
 
     def look(self) -> list[str]:
         login = self.driver.options.ssh
@@ -156,7 +158,7 @@ class LabBox(LabDut):
 
 
 def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Type what undoes each step, the last one first; print ``left NUMBER`` of those that fail."""
+    """Type the undo lines of each step in reverse order; print ``left NUMBER`` for those that fail."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     begun, undone = (
         set(path.read_text().split()) if path.exists() else set() for path in (progress, notes)
@@ -187,7 +189,7 @@ def _undo(entry: Undo, run: Callable[[str], Output], ignored: Iterable[str]) -> 
     """Undo a step whose state has changed; return what prevents it, or nothing."""
 
     def is_restored() -> bool:
-        return digest(run(entry.before).out, ignored) == entry.old
+        return compute_digest(run(entry.before).out, ignored) == entry.old
 
     if entry.before and is_restored():
         return ""
@@ -197,7 +199,7 @@ def _undo(entry: Undo, run: Callable[[str], Output], ignored: Iterable[str]) -> 
     return "" if is_restored() else done.err or f"the answer to '{entry.before}' is not what it was"
 
 
-def digest(text: str, ignored: Iterable[str]) -> str:
+def compute_digest(text: str, ignored: Iterable[str]) -> str:
     """Return a digest of an answer without the lines that match a pattern of ``ignored``."""
     patterns = tuple(ignored)
     lines = [t for t in text.strip("\n").split("\n") if not any(re.search(p, t) for p in patterns)]
@@ -211,7 +213,7 @@ def main(text: str, record: Record) -> int:
         login = find_transport(SshOptions.model_validate(device["ssh"]))
         if login is None:
             raise DutError("the lab's device does not stand", code="missing-device")
-        transport = Dialogue(login, Manners.model_validate(device["cli"]))
+        transport = Dialogue(login, CliOptions.model_validate(device["cli"]))
         try:
             transport.open()
             done = undo_record(record, transport.run, device["ignored"])

@@ -16,7 +16,8 @@ from v6t.drivers.duts.kinds.softwires import get_customer
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
-from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
+from v6t.drivers.duts.kinds.vpp.lw4o6 import Lw4o6
+from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
 from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndependent, Nat44
 from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
 from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
@@ -24,7 +25,7 @@ from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
 from v6t.drivers.duts.plan import Change, Intent, Plan, shorten
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
-from v6t.drivers.duts.shape import INTERFACES
+from v6t.drivers.duts.telemetry_summary import INTERFACES
 from v6t.intent import families
 
 SIDES = ("left", "right")
@@ -190,7 +191,7 @@ class Vpp(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Move a route to a network without hosts; VPP adds paths to a route, so the other one goes first."""
+        """Return a route that updates move; VPP adds paths, so the former path is removed first."""
         ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None

@@ -1,4 +1,4 @@
-"""DS-Lite AFTR of VPP, which only a new VPP can forget."""
+"""DS-Lite AFTR of VPP, which cannot be removed from a running VPP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POOLS = ("198.19.0.1", "192.0.2.1")
 
 
 class DsLite(VppFunction):
-    """An AFTR."""
+    """An AFTR of DS-Lite (RFC 6333)."""
 
     plugin = "dslite"
     counter = "/dslite/total-sessions"
@@ -75,7 +75,7 @@ class DsLite(VppFunction):
             )
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return the left side without the AFTR's address, which VPP would take for its own."""
+        """Return the left side without the AFTR's address, which VPP must not own."""
         given, more = super().side(side)
         if side != "left":
             return given, more
@@ -84,7 +84,7 @@ class DsLite(VppFunction):
         return replace(given, addresses=kept), self._attach(nets) if nets else ()
 
     def _attach(self, nets: Sequence[str]) -> list[Step]:
-        """Put networks on the left interface without an address of them."""
+        """Attach networks to the left interface without an address."""
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
         return [
@@ -132,7 +132,7 @@ class DsLite(VppFunction):
 
         return Check(f"{self.cli('show dslite sessions')} 2>&1", Want("no session", checker))
 
-    def room(self) -> int:  # each B4 has its own
+    def get_capacity(self) -> int:  # each B4 has its own
         return PER_B4 * self.aftr.b4_count
 
     def timeout_s(self) -> float | None:

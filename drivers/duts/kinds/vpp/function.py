@@ -1,4 +1,4 @@
-"""The base of what VPP can be, one class for each function of it, and the steps of its commands."""
+"""Base of VPP's functions, and the steps of its commands."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ OWN_TIMEOUT_S = 300.0
 
 
 class Vppctl:
-    """Makes shell lines of VPP commands, whose exit status is always 0: output of a change is an error."""
+    """Builds shell lines of VPP commands; their exit status is always 0, so any output is an error."""
 
     def __init__(self, options: VppOptions) -> None:
         own = f"{options.state_dir}/vpp-cli.sock" if options.started else ""
@@ -98,7 +98,7 @@ class Vppctl:
 
 
 class VppFunction:
-    """Routing alone; subclasses add a function."""
+    """VPP as a plain router; subclasses add a function."""
 
     plugin: ClassVar[str] = ""
     """The plugin that it needs; empty: none."""
@@ -117,7 +117,7 @@ class VppFunction:
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
     def refuse(self, version: str) -> None:
-        """Refuse what VPP does not do, or does silently wrong, and name the nearest thing that works."""
+        """Refuse settings that VPP does not support or handles wrongly, and suggest values that work."""
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return addresses, neighbors and routes of a side, and steps between addresses and neighbors."""
@@ -131,18 +131,18 @@ class VppFunction:
         return ()
 
     def sessions(self) -> Reading | None:
-        """Return the reading of VPP's own count; NAT64's and DS-Lite's statistics may be missing."""
+        """Return the reading that counts sessions; statistics of NAT64 and DS-Lite may be missing."""
         return None
 
-    def room(self) -> int:
-        """Return the sessions that its table takes."""
+    def get_capacity(self) -> int:
+        """Return the capacity of the session table."""
         return 0
 
     def occupancy(self) -> Reading | None:
-        """Return how full its table is: VPP's statistics, which walk through no table."""
+        """Return the reading of the table's use, from VPP's statistics segment."""
         if not self.counter:
             return None
-        room = float(self.room())
+        room = float(self.get_capacity())
 
         def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
             line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.counter)}$"
@@ -157,7 +157,7 @@ class VppFunction:
         return outputs.parse_errors(text)
 
     def timeout_s(self) -> float | None:
-        """Return how long idle UDP sessions live [s]; None: for ever."""
+        """Return the lifetime of idle UDP sessions [s]; None: unlimited."""
         return float(self.get_timeout_s() or OWN_TIMEOUT_S)
 
     def get_timeout_s(self) -> int:
@@ -165,5 +165,5 @@ class VppFunction:
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
     def live_change(self) -> Change | None:
-        """Return what is added, changed and removed under traffic; None: nothing."""
+        """Return the change that is made under traffic; None: not supported."""
         return None

@@ -1,22 +1,27 @@
-"""MAP-E, MAP-T and lw4o6 relays of VPP."""
+"""MAP-E and MAP-T relays of VPP."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv6Address, IPv6Network, ip_network
 from typing import Any, ClassVar
 
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.kinds import softwires
 from v6t.drivers.duts.kinds.addresses import find_spare_network
-from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
+from v6t.drivers.duts.kinds.softwires import Softwire
 from v6t.drivers.duts.kinds.vpp import outputs
-from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
+from v6t.drivers.duts.kinds.vpp.domains import (
+    LIVE,
+    TUNNEL_PROFILE,
+    MapRelay,
+    delete_domain,
+    has_domains,
+    list_domains,
+)
+from v6t.drivers.duts.kinds.vpp.lw4o6 import _add_softwires, _refuse_mixed
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Existing, Step, Want, has_lines
+from v6t.drivers.duts.plan import Change, Step
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
@@ -25,51 +30,6 @@ from v6t.packets.address_layouts import map_address
 
 BITWISE_SINCE = (24, 6)
 """Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
-LIVE = "v6tbeside"
-"""The tag of the domain that is added and removed under traffic."""
-
-
-class MapRelay(VppFunction):
-    """The base of relays, whose tunnel or translation is a table of domains."""
-
-    plugin = "map"
-    notes = ("packets whose ports are not of the CE's PSID are dropped",)
-    feature = "ip4-map"
-    """VPP's name of MAP on an interface."""
-    mode = ""
-    """Follows the command that enables it."""
-
-    @abstractmethod
-    def domains(self) -> list[Step]: ...
-
-    def steps(self, version: str) -> list[Step]:
-        return [*self.domains(), *map(self._enable, self.ports.values())]
-
-    def _enable(self, port: str) -> Step:
-        features = self.cli(f"show interface features {port}")
-        create = self.cli(f"map interface {port}{self.mode}")
-        delete = self.cli(f"map interface {port} del{self.mode}")
-        why = f"MAP on {port}"
-        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
-        return create_object(
-            create, delete, why, read=read, want=has_lines(self.feature), silent=True
-        )
-
-    def change_domain(
-        self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
-    ) -> Change:
-        add, change = (self.cli(f"map add domain {each.words}") for each in (first, other))
-        remove = delete_domain(self.cli, LIVE)
-        return Change(
-            what,
-            add=f"{add} && {rule}",
-            change=f"{remove}; {change} && {rule}",
-            remove=remove,
-            look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
-            added=shown[0],
-            changed=shown[1],
-            how="changed: removed and added anew, VPP has no other way",
-        )
 
 
 class MapRules(MapRelay):
@@ -201,43 +161,8 @@ class MapT(MapRules):
         self.refuse_rules(relay.rules, version)
 
 
-def list_domains(cli: Vppctl) -> str:
-    """Return the read of all domains; anybody's is in the way."""
-    return f"{cli('show map domain')} | grep -F ']' || true"
-
-
-def has_domains(wanted: list[Domain], says: str) -> Want:
-    """Require these domains; others are allowed."""
-
-    def checker(output: str) -> str | None:
-        found = {domain.tag: domain for domain in outputs.parse_domains(output)}
-        for domain in wanted:
-            if domain.tag not in found:
-                return f"VPP has made no domain {domain.tag} (it does not say why)"
-            if found[domain.tag] != domain:
-                return f"the domain {domain.tag} is {found[domain.tag]}, not {domain}"
-        return None
-
-    return Want(says, checker)
-
-
-def list_indices(cli: Vppctl, tag: str) -> str:
-    """Return the shell line that prints the indices of domains, which are VPP's; others' must stay."""
-    return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
-
-
-def delete_domain(cli: Vppctl, tag: str) -> str:
-    """Return the shell line that deletes the domains with a tag."""
-    return f"{list_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
-
-
-TUNNEL_PROFILE = ExpectProfile(
-    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
-)
-
-
 class MapE(MapRules):
-    """A border relay of MAP-E; in VPP, a CE without EA bits is a softwire with an address of its own."""
+    """A border relay of MAP-E; VPP represents a CE without EA bits as a softwire."""
 
     profile = TUNNEL_PROFILE
     notes = (
@@ -272,95 +197,3 @@ class MapE(MapRules):
             for ipv4 in [rule.ipv4_prefix[0]]
             for b4 in [map_address(rule, ipv4, rule.psid)]
         ]
-
-
-class Lw4o6(MapRelay):
-    """An lwAFTR (RFC 7596)."""
-
-    profile = TUNNEL_PROFILE
-
-    def refuse(self, version: str) -> None:
-        _refuse_mixed(list(generate_softwires(self.intent)))
-
-    def domains(self) -> list[Step]:
-        rows = list(generate_softwires(self.intent))
-        return _add_softwires(rows, self.cli, self.options.state_dir)
-
-    def live_change(self) -> Change:
-        row, b4 = (
-            next(generate_softwires(self.intent)),
-            find_spare_network(self.intent, 6).network_address + 1,
-        )
-        host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
-        first, other = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
-        add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
-        rule = f"i=$({list_indices(self.cli, LIVE)}); {add}"
-        shown = (first.ipv4, other.ipv4)
-        return self.change_domain("a lwB4 with its address", first, other, shown, rule)
-
-
-def _refuse_mixed(rows: list[Softwire]) -> None:
-    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
-    first: dict[IPv4Address, Softwire] = {}
-    for row in rows:
-        known = first.setdefault(row.ipv4, row)
-        names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
-        for name, value in names.items():
-            if getattr(known, name) != getattr(row, name):
-                raise make_unsupported_error(
-                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
-                    f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
-                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
-                )
-
-
-def _make_shared_domain(tag: str, row: Softwire) -> Domain:
-    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br}/128")
-    return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
-
-
-def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int = 0) -> list[Step]:
-    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
-    first: dict[IPv4Address, Softwire] = {}
-    for row in rows:
-        first.setdefault(row.ipv4, row)
-    tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
-    wanted = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
-    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
-    show = cli("show map domain")
-    number = (
-        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
-        "awk 'NR == FNR {index_of[$2] = $1; next} "
-        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
-        f"{place}/indices - >{files[1]} && rm {place}/indices"
-    )
-
-    def check_rules(output: str) -> str | None:
-        found = outputs.parse_domain_rules(output)
-        for row in rows:
-            b4 = found.get((tags[row.ipv4], row.psid))
-            if b4 != row.b4:
-                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
-        return None
-
-    return [
-        create_object(
-            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
-            f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
-            f"{len(tags)} addresses shared by lwB4s",
-            text="".join(f"map add domain {domain.words}\n" for domain in wanted),
-            read=list_domains(cli),
-            want=has_domains(wanted, f"{len(tags)} domains with these values"),
-            silent=True,
-        ),
-        Step(
-            f"umask 077; {number} && {cli('exec ' + files[1])}",
-            f"{len(rows)} softwires",
-            text=rules,
-            read=show,
-            want=Want(f"{len(rows)} rules with these addresses", check_rules),
-            undo=f"rm -f {files[1]}",
-            existing=Existing.NONE,
-            silent=True,
-        ),
-    ]

@@ -1,4 +1,4 @@
-"""NAT44 of VPP: three plugins that are told, emptied and asked in different ways."""
+"""NAT44 of VPP, by one of its plugins."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Nat44(VppFunction):
 
     def steps(self, version: str) -> list[Step]:
         return [
-            self.enable(self.room()),
+            self.enable(self.get_capacity()),
             add_pool(self.cli, self.noun, format_pool(self.intent, self.can)),
             set_sides(self.cli, self.ports, self.noun),
             *self._set_timeout(),
         ]
 
-    def room(self) -> int:
+    def get_capacity(self) -> int:
         limit = self.intent.configuration_as(NatConfig).session_limit
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
@@ -91,7 +91,7 @@ class Nat44(VppFunction):
         return [set_timeout]
 
     def live_change(self) -> Change:
-        """Change a public address that no connection gets: that of another tenant, with a VRF of its own."""
+        """Change a public address that no connection uses, in a separate VRF."""
         first, add = (
             find_spare_network(self.intent, 4).network_address + 77,
             f"{self.noun} add address",
@@ -114,7 +114,7 @@ class Nat44(VppFunction):
 
 
 class EndpointDependent(Nat44):
-    """The plugin ``nat``: a session for each connection, ports given out by chance."""
+    """The endpoint-dependent plugin ``nat``: one session for each connection, random ports."""
 
     plugin = "nat"
     noun = "nat44"
@@ -136,12 +136,12 @@ class EndpointDependent(Nat44):
         )
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Clear the sessions; before 25.02 there is no such command: take NAT away and make it again."""
+        """Clear the sessions; before 25.02, which added a command, remove and recreate the NAT."""
         has_command = outputs.parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
         lines = clear if has_command else recreate_commands(self.steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (flush_until_empty(lines, seen, self.is_empty()),)
+        return (make_flush_loop(lines, seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
@@ -168,14 +168,14 @@ class EndpointIndependent(Nat44):
         return self.cli.step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Remove the public addresses and add them again, and with them all ports.
+        """Remove and re-add the public addresses, which frees all ports.
 
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
         add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.can)}")
         seen = f"! {self.sessions().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (flush_until_empty([f"{add} del", add], seen, self.is_empty()),)
+        return (make_flush_loop([f"{add} del", add], seen, self.is_empty()),)
 
     def sessions(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
@@ -186,20 +186,20 @@ class EndpointIndependent(Nat44):
 
 
 def find_overlap(cli: Vppctl, what: str, shown: Sequence[str] = TABLES) -> str:
-    """Return the read that prints something if somebody uses a plugin: disabling it would remove that."""
+    """Return the command that prints configuration of others, which disabling the plugin would remove."""
     asked = "; ".join(cli(f"show {what} {table}") for table in shown)
     # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {asked}; }} | grep -e '^[ 0-9]' || true"
 
 
 def recreate_commands(steps: Sequence[Step]) -> list[str]:
-    """Return the lines that undo steps and take them again."""
+    """Return the shell lines that undo steps and repeat them."""
     taken = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
     return taken + [s.set for s in steps]
 
 
-def flush_until_empty(lines: Sequence[str], seen: str, check: Check) -> Step:
-    """Empty a table until it is."""
+def make_flush_loop(lines: Sequence[str], seen: str, check: Check) -> Step:
+    """Return a shell loop that flushes a table until it is empty."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)

@@ -74,7 +74,7 @@ class Nat64(VppFunction):
         ]
 
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Empty the table: no command does, so it is taken away and made again."""
+        """Empty the table by removing and recreating it; VPP has no command for it."""
 
         def checker(output: str) -> str | None:
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
@@ -85,9 +85,9 @@ class Nat64(VppFunction):
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
         empty = Check(bindings, Want("no binding", checker))
-        return (nat44.flush_until_empty(nat44.recreate_commands(self.steps(version)), seen, empty),)
+        return (nat44.make_flush_loop(nat44.recreate_commands(self.steps(version)), seen, empty),)
 
-    def room(self) -> int:
+    def get_capacity(self) -> int:
         return PER_BUCKET * self.buckets()
 
     def timeout_s(self) -> float | None:

@@ -14,7 +14,7 @@ SHOWN_SINCE = (24, 2)
 
 
 class Npt66(VppFunction):
-    """A binding of the interface on the right, which VPP has one of at most."""
+    """The single NPTv6 binding of the right interface."""
 
     plugin = "npt66"
 

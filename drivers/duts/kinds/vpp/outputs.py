@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from v6t.drivers.duts.readings import Lost, add_matches
+from v6t.drivers.duts.readings import LossReason, sum_matches
 
 OLDEST = (22, 6)
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
@@ -121,7 +121,7 @@ def has_mac(text: str, name: str, mac: str) -> bool:
 
 
 def has_path(text: str, net: str, way: str) -> bool:
-    """Return whether ``show ip fib`` of a network lists its own entry in the default table with this path."""
+    """Return whether ``show ip fib`` lists a network's entry with this path in the default table."""
     within = False
     for words in (line.split() for line in text.splitlines()):
         if len(words) > 1 and words[1].startswith("fib:"):
@@ -147,10 +147,10 @@ def parse_pool_addresses(text: str) -> list[str]:
 
 COUNTED = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
 INTERFACE_LOSSES = {
-    r".*\.drops": Lost.ALL,
-    r".*\.rx-miss": Lost.INGRESS,
-    r".*\.[rt]x-error": Lost.QUEUE,
-    r".*\.punt": Lost.RULE,
+    r".*\.drops": LossReason.ALL,
+    r".*\.rx-miss": LossReason.INGRESS,
+    r".*\.[rt]x-error": LossReason.QUEUE,
+    r".*\.punt": LossReason.RULE,
 }
 
 
@@ -169,20 +169,20 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
 
 
 ERRORS = {
-    "out of ports": Lost.ROOM,
-    "maximum sessions": Lost.ROOM,
-    "no translation": Lost.UNKNOWN,
-    "security check failed": Lost.RULE,
-    "bad protocol": Lost.RULE,
-    "no domain": Lost.RULE,
-    "no binding": Lost.RULE,
-    "no matching": Lost.RULE,
-    "unreachable response": Lost.RULE,
-    "ring overrun": Lost.QUEUE,
-    "no free tx slots": Lost.QUEUE,
-    "tx failure": Lost.QUEUE,
-    "congestion drop": Lost.QUEUE,
-    "drop": Lost.RULE,
+    "out of ports": LossReason.ROOM,
+    "maximum sessions": LossReason.ROOM,
+    "no translation": LossReason.UNKNOWN,
+    "security check failed": LossReason.RULE,
+    "bad protocol": LossReason.RULE,
+    "no domain": LossReason.RULE,
+    "no binding": LossReason.RULE,
+    "no matching": LossReason.RULE,
+    "unreachable response": LossReason.RULE,
+    "ring overrun": LossReason.QUEUE,
+    "no free tx slots": LossReason.QUEUE,
+    "tx failure": LossReason.QUEUE,
+    "congestion drop": LossReason.QUEUE,
+    "drop": LossReason.RULE,
 }
 """Reasons worth telling, cut as ``show errors`` cuts them, which calls many harmless lines errors, too."""
 ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
@@ -207,10 +207,10 @@ def parse_errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
-    kinds = add_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
+    kinds = sum_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
 
-nat44_ei_sessions = add_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
+nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
 """Parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""

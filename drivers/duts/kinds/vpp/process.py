@@ -1,4 +1,4 @@
-"""A VPP that v6t starts, on interfaces of the kernel."""
+"""A VPP process that v6t starts on interfaces of the kernel."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step
 
 
 def restart(plan: Sequence[Step], check: Check) -> Step:
-    """Empty all state: start another VPP, configured like this one."""
+    """Empty all state by starting another VPP with the same configuration."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.set]
     for step in others:

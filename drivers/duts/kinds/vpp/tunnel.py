@@ -1,4 +1,4 @@
-"""VPP's own IPv4-in-IPv6 tunnel (RFC 2473): B4, lwB4, MAP-E CE, and an AFTR's end of one B4's.
+"""VPP's IPv4-in-IPv6 tunnel (RFC 2473): B4, lwB4, MAP-E CE, or the AFTR's end for one B4.
 
 It is hub and spoke: all IPv4 of the customer's goes to the relay.
 """
@@ -32,7 +32,7 @@ PROFILE = ExpectProfile(
 
 
 class CustomerTunnel(VppFunction):
-    """A tunnel with one other end."""
+    """A point-to-point tunnel."""
 
     notes = ("hub and spoke: everything goes to the relay; no inner address or port is checked",)
     profile = PROFILE

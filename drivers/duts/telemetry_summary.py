@@ -1,4 +1,4 @@
-"""What devices say of themselves in one shape, whatever they are: made of the samples of a watch.
+"""Telemetry of any device in one form, summarized from samples.
 
 Figures of readings have names; these are what the shape is made of, all of them optional:
 
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from v6t.drivers.duts.readings import Lost
+from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
 _Figures = Mapping[str, float]
@@ -35,7 +35,7 @@ CLOSE = 0.1
 
 @dataclass(frozen=True)
 class Telemetry:
-    """Figures of one device over some seconds, in per cent where they are shares; empty: not known.
+    """Summary of one device's telemetry; shares are percentages, empty fields are unknown.
 
     Attributes:
         seconds: between the first and the last sample [s].
@@ -47,7 +47,7 @@ class Telemetry:
         per_packet: ``cycles``, ``instructions`` of all cores, where the processor counts them, and of a VPP
             ``clocks`` of all nodes but those that poll, over what came in from the tester.
         drops: frames by the reason that the device gives.
-        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.readings.Lost`.
+        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.readings.LossReason`.
         table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
     """
 
@@ -58,7 +58,7 @@ class Telemetry:
     vectors_per_call: Mapping[str, float] = field(default_factory=dict)
     per_packet: Mapping[str, float] = field(default_factory=dict)
     drops: Mapping[str, float] = field(default_factory=dict)
-    lost_for: Mapping[str, Lost] = field(default_factory=dict)
+    lost_for: Mapping[str, LossReason] = field(default_factory=dict)
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -66,17 +66,17 @@ class Telemetry:
 
     @property
     def reasons(self) -> Mapping[str, float]:
-        """Drops without sums of them, unless their reasons explain less than half of these."""
-        single = {n: count for n, count in self.drops.items() if self.lost_for[n] != Lost.ALL}
+        """Drops by reason, without counters of sums unless the reasons explain less than half of these."""
+        single = {n: count for n, count in self.drops.items() if self.lost_for[n] != LossReason.ALL}
         sums = sum(self.drops.values()) - sum(single.values())
         return single if 2 * sum(single.values()) >= sums else self.drops
 
-    def lost(self, *kinds: Lost) -> dict[str, float]:
+    def select_drops(self, *kinds: LossReason) -> dict[str, float]:
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
 def summarize_samples(samples: Sequence[Sample]) -> Telemetry:
-    """Return the samples of a watch in one shape; a single sample has no differences."""
+    """Summarize samples; a single sample has no rates."""
     more = {kind: compute_core_shares(samples, kind) for kind in ("softirq", "steal")}
     cores = {}
     for core, shares in compute_core_shares(samples, "idle").items():
@@ -102,7 +102,7 @@ def is_polling(samples: Sequence[Sample]) -> bool:
 
 
 def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
-    """Return the share of a kind of time [%] of every core in every second (BN-01)."""
+    """Return the share of a kind of CPU time [%] of every core in every second."""
     found: dict[str, list[float]] = {}
     for sample in samples:
         for name, share in sample.figures.get("cpu", {}).items():
@@ -126,13 +126,13 @@ def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Fi
     return pairwise(figures)
 
 
-def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, Lost]]:
-    """Return the counters of lost frames that grew, which may not be shown while 0, and why."""
+def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason]]:
+    """Return the loss counters that grew, with their reasons."""
     found = {}
     for name, reading in samples[-1].readings.items() if len(samples) > 1 else ():
         before = samples[0].figures.get(name, {})
         for figure, last in samples[-1].figures.get(name, {}).items() if before else ():
-            why, first = reading.lost(figure), before.get(figure, 0.0)
+            why, first = reading.find_loss_reason(figure), before.get(figure, 0.0)
             if why is not None and last > first:
                 found[f"{name} {figure}"] = (last - first, why)
     return found
@@ -162,7 +162,7 @@ def _summarize_process(
 
 
 def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return vectors per call between seconds: averages since the start tell little."""
+    """Return the vectors per call of each node between samples."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for first, last in _pair_figures(samples, "runtime"):
         for name, vectors in last.items():

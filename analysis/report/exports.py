@@ -1,0 +1,188 @@
+"""A run for other programs: JSON, JUnit XML and OpenMetrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeAlias
+from xml.etree import ElementTree
+
+from v6t.analysis.presentation import Presentations
+from v6t.analysis.published.library import facts_of, references
+from v6t.analysis.record import Record
+from v6t.analysis.report.campaign import figures_of
+from v6t.analysis.report.compliance import clauses
+from v6t.analysis.report.render import printable
+from v6t.analysis.rundata import RunData
+from v6t.analysis.warnings import list_run_warnings, list_warnings
+
+SCHEMA = "v6t-report/1"
+
+
+@cache
+def schema(name: str) -> Mapping[str, Any]:
+    """Read a published JSON schema (draft 2020-12)."""
+    text = files("v6t.analysis").joinpath(f"schema/{name}.json").read_text(encoding="utf-8")
+    document: Mapping[str, Any] = json.loads(text)
+    return document
+
+
+def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
+    """Write ``schema/report-1.json``: the results and what the report says about them."""
+    facts = facts_of(data.config, data.params, simulated=data.simulated)
+    content = {
+        "schema": SCHEMA,
+        "run": data.name,
+        "heading": data.heading,
+        "status": data.status,
+        "config": data.config,
+        "manifest": data.manifest,
+        "params": data.params,
+        "results": data.results,
+        "remarks": [str(w) for w in list_warnings(data.records, presentations)],
+        "warnings": [asdict(w) for w in list_run_warnings(data, presentations)],
+        "validity": {
+            "trials": sum(len(r.trials) for r in data.records),
+            "invalid_trials": sum(len(r.invalid_trials) for r in data.records),
+            "checked": sum(c.checked for t in data.trials for c in t.result.directions.values()),
+            "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
+            "behaviour": data.behaviour,
+        },
+        "compliance": [asdict(clause) for clause in clauses(data, presentations)],
+        "published": [
+            {
+                "source": ref.source,
+                "metric": ref.entry["metric"],
+                "frame_sizes": record.frame_sizes.to_json(),
+                "direction": ref.direction,
+                "unit": ref.unit,
+                "published": ref.published,
+                "measured": ref.measured,
+                "same_conditions": ref.alike,
+                "differing": [asdict(c) for c in ref.differing],
+            }
+            for record in data.records
+            for ref in references(record, facts, presentations, paper=paper)
+        ],
+        "points": [
+            {"benchmark": r.benchmark, "octets": r.sizes, "direction": r.direction}
+            for r in data.records
+        ],
+    }
+    return json.dumps(content, indent=1, sort_keys=True) + "\n"
+
+
+JunitCase: TypeAlias = tuple[str, str, str, str, str]
+"""Class name, name, kind (``failure``, ``error``, ``skipped``, ``system-out`` or nothing), message, text."""
+
+
+def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
+    """Return JUnit XML with one suite of test cases."""
+    suite = ElementTree.Element("testsuite")
+    for classname, case_name, kind, message, text in cases:
+        names = {"classname": printable(classname), "name": printable(case_name)}
+        case = ElementTree.SubElement(suite, "testcase", names)
+        if kind:
+            attributes = {"message": printable(message)} if message else {}
+            ElementTree.SubElement(case, kind, attributes).text = printable(text) or None
+    counts = {"tests": str(len(suite))}
+    for kind, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        counts[plural] = str(len(suite.findall(f"testcase/{kind}")))
+    suite.attrib |= {"name": printable(name), **counts, "timestamp": printable(timestamp)}
+    suites = ElementTree.Element("testsuites", counts)
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def to_junit(data: RunData, presentations: Presentations) -> str:
+    """Write the file of a run.
+
+    A wrong translation is a failure, an interrupted run an error, a benchmark that could not be
+    measured is skipped. Slow devices do not fail: what is too slow is not for a report to say.
+    """
+    created = str(data.manifest.get("created", ""))
+    return write_suite(data.heading, created, _list_cases(data, presentations))
+
+
+def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCase]:
+    plugin = str(data.config["plugin"])
+    for record in data.records:
+        name = f"{record.benchmark} {record.sizes} {record.direction}"
+        if record.not_measured:
+            yield plugin, name, "skipped", record.not_measured, ""
+        else:
+            yield plugin, name, "system-out", "", "\n".join(_numbers(record, presentations))
+    if data.status == "translation incorrect":
+        why = data.results.get("finding", {}).get("why", "a frame differs")
+        yield plugin, "preflight", "failure", f"translation incorrect: {why}", ""
+    elif data.status != "complete":
+        yield plugin, "run", "error", f"the run is not complete: {data.status}", ""
+
+
+def _numbers(record: Record, presentations: Presentations) -> list[str]:
+    values = record.to_json()
+    keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
+    lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
+    for result in presentations.of(record).results(record):
+        if result.headline not in ("", record.benchmark) and result.summary:
+            lines.append(f"{result.headline}: {result.summary.median}")
+    return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
+
+
+STATISTICS = ("median", "p1", "p99")
+
+
+def to_openmetrics(data: RunData, presentations: Presentations) -> str:
+    """Write OpenMetrics 1.0.0: a gauge for each defined figure, and the counts of trials."""
+    run = {
+        "run": data.name,
+        "plugin": str(data.config["plugin"]),
+        "device": str(data.config["dut"]["driver"]),
+        "tester": str(data.config["tester"]["kind"]),
+        "label": str(data.results.get("label") or ""),
+    }
+    values, trials, invalid = [], [], []
+    for record in data.records:
+        point = {
+            **run,
+            "benchmark": record.benchmark,
+            "direction": record.direction,
+            "ipv6_octets": str(record.frame_sizes.ipv6),
+            "ipv4_octets": str(record.frame_sizes.ipv4),
+        }
+        trials.append(_sample("v6t_trials", point, len(record.trials)))
+        invalid.append(_sample("v6t_invalid_trials", point, len(record.invalid_trials)))
+        for figure in figures_of(record, presentations) if record.measured else ():
+            labels = {
+                **point,
+                "figure": figure["figure"],
+                "unit": figure["unit"] or "",
+                "convention": figure["convention"] or "",
+                "limited": "tester or medium" if figure["limited"] else "",
+            }
+            values += [
+                _sample("v6t_result", {**labels, "statistic": s}, figure[s])
+                for s in STATISTICS
+                if figure[s] is not None
+            ]
+    lines = [
+        *_family("v6t_result", "What a run found, in the unit of the label unit.", values),
+        *_family("v6t_trials", "Trials behind a point, invalid ones included.", trials),
+        *_family("v6t_invalid_trials", "Trials in which the tester faltered.", invalid),
+        "# EOF",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _family(name: str, text: str, samples: Iterable[str]) -> list[str]:
+    return [f"# TYPE {name} gauge", f"# HELP {name} {text}", *dict.fromkeys(samples)]
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    label_text = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
+    return f"{name}{{{label_text}}} {value:.17g}"

@@ -1,0 +1,93 @@
+"""VPP's MAP domains: the base of its relays, and the steps and read-backs of domains."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
+from v6t.drivers.duts.kinds.vpp.outputs import Domain
+from v6t.drivers.duts.plan import Change, Step, Want, has_lines
+from v6t.drivers.duts.steps import create_object
+
+LIVE = "v6tbeside"
+"""The tag of the domain that is added and removed under traffic."""
+
+
+class MapRelay(VppFunction):
+    """The base of relays, whose tunnel or translation is a table of domains."""
+
+    plugin = "map"
+    notes = ("packets whose ports are not of the CE's PSID are dropped",)
+    feature = "ip4-map"
+    """VPP's name of MAP on an interface."""
+    mode = ""
+    """Follows the command that enables it."""
+
+    @abstractmethod
+    def domains(self) -> list[Step]: ...
+
+    def steps(self, version: str) -> list[Step]:
+        return [*self.domains(), *map(self._enable, self.ports.values())]
+
+    def _enable(self, port: str) -> Step:
+        features = self.cli(f"show interface features {port}")
+        create = self.cli(f"map interface {port}{self.mode}")
+        delete = self.cli(f"map interface {port} del{self.mode}")
+        why = f"MAP on {port}"
+        read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
+        return create_object(
+            create, delete, why, read=read, want=has_lines(self.feature), silent=True
+        )
+
+    def change_domain(
+        self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
+    ) -> Change:
+        add, change = (self.cli(f"map add domain {each.words}") for each in (first, other))
+        remove = delete_domain(self.cli, LIVE)
+        return Change(
+            what,
+            add=f"{add} && {rule}",
+            change=f"{remove}; {change} && {rule}",
+            remove=remove,
+            look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
+            added=shown[0],
+            changed=shown[1],
+            how="changed: removed and added anew, VPP has no other way",
+        )
+
+
+def list_domains(cli: Vppctl) -> str:
+    """Return the command that lists all domains, including those of others."""
+    return f"{cli('show map domain')} | grep -F ']' || true"
+
+
+def has_domains(wanted: list[Domain], says: str) -> Want:
+    """Require these domains; others are allowed."""
+
+    def checker(output: str) -> str | None:
+        found = {domain.tag: domain for domain in outputs.parse_domains(output)}
+        for domain in wanted:
+            if domain.tag not in found:
+                return f"VPP has made no domain {domain.tag} (it does not say why)"
+            if found[domain.tag] != domain:
+                return f"the domain {domain.tag} is {found[domain.tag]}, not {domain}"
+        return None
+
+    return Want(says, checker)
+
+
+def list_indices(cli: Vppctl, tag: str) -> str:
+    """Return the shell line that prints the indices of the domains with a tag."""
+    return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
+
+
+def delete_domain(cli: Vppctl, tag: str) -> str:
+    """Return the shell line that deletes the domains with a tag."""
+    return f"{list_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+
+
+TUNNEL_PROFILE = ExpectProfile(
+    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
+)

@@ -1,0 +1,116 @@
+"""The lwAFTR of VPP (RFC 7596), and softwires as domains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+
+from v6t.drivers.duts.kinds.addresses import find_spare_network
+from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
+from v6t.drivers.duts.kinds.vpp import outputs
+from v6t.drivers.duts.kinds.vpp.domains import (
+    LIVE,
+    TUNNEL_PROFILE,
+    MapRelay,
+    delete_domain,
+    has_domains,
+    list_domains,
+    list_indices,
+)
+from v6t.drivers.duts.kinds.vpp.function import Vppctl
+from v6t.drivers.duts.kinds.vpp.outputs import Domain
+from v6t.drivers.duts.plan import Change, Existing, Step, Want
+from v6t.drivers.duts.refusals import make_unsupported_error
+from v6t.drivers.duts.steps import create_object
+
+
+class Lw4o6(MapRelay):
+    """An lwAFTR (RFC 7596)."""
+
+    profile = TUNNEL_PROFILE
+
+    def refuse(self, version: str) -> None:
+        _refuse_mixed(list(generate_softwires(self.intent)))
+
+    def domains(self) -> list[Step]:
+        rows = list(generate_softwires(self.intent))
+        return _add_softwires(rows, self.cli, self.options.state_dir)
+
+    def live_change(self) -> Change:
+        row, b4 = (
+            next(generate_softwires(self.intent)),
+            find_spare_network(self.intent, 6).network_address + 1,
+        )
+        host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
+        first, other = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
+        add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
+        rule = f"i=$({list_indices(self.cli, LIVE)}); {add}"
+        shown = (first.ipv4, other.ipv4)
+        return self.change_domain("a lwB4 with its address", first, other, shown, rule)
+
+
+def _refuse_mixed(rows: list[Softwire]) -> None:
+    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        known = first.setdefault(row.ipv4, row)
+        names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
+        for name, value in names.items():
+            if getattr(known, name) != getattr(row, name):
+                raise make_unsupported_error(
+                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
+                    f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
+                    "the driver snabb-lwaftr has one for each softwire of lw4o6",
+                )
+
+
+def _make_shared_domain(tag: str, row: Softwire) -> Domain:
+    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br}/128")
+    return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+
+
+def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int = 0) -> list[Step]:
+    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
+    first: dict[IPv4Address, Softwire] = {}
+    for row in rows:
+        first.setdefault(row.ipv4, row)
+    tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
+    wanted = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
+    show = cli("show map domain")
+    number = (
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
+        "awk 'NR == FNR {index_of[$2] = $1; next} "
+        '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
+        f"{place}/indices - >{files[1]} && rm {place}/indices"
+    )
+
+    def check_rules(output: str) -> str | None:
+        found = outputs.parse_domain_rules(output)
+        for row in rows:
+            b4 = found.get((tags[row.ipv4], row.psid))
+            if b4 != row.b4:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+        return None
+
+    return [
+        create_object(
+            f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
+            f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
+            f"{len(tags)} addresses shared by lwB4s",
+            text="".join(f"map add domain {domain.words}\n" for domain in wanted),
+            read=list_domains(cli),
+            want=has_domains(wanted, f"{len(tags)} domains with these values"),
+            silent=True,
+        ),
+        Step(
+            f"umask 077; {number} && {cli('exec ' + files[1])}",
+            f"{len(rows)} softwires",
+            text=rules,
+            read=show,
+            want=Want(f"{len(rows)} rules with these addresses", check_rules),
+            undo=f"rm -f {files[1]}",
+            existing=Existing.NONE,
+            silent=True,
+        ),
+    ]
