@@ -20,7 +20,7 @@ from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import UsageError, V6tError, hides_interrupt
 from v6t.base.files import read_json, write_atomically
 from v6t.core.campaigns.file import PlannedRun, read_campaign
-from v6t.core.campaigns.packaged import packaged
+from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags, ResolvedRun
@@ -69,7 +69,7 @@ class CampaignRun:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What identifies the run in its campaign, whatever its number."""
+        """Identity of the run in its campaign, without its number."""
         return self.experiment, self.testbed, json.dumps(self.axes, sort_keys=True)
 
 
@@ -130,7 +130,7 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
     content, planned = read_campaign(file, changes.beds, changes.only)
-    own = path in packaged().values() and not changes.beds and changes.tester is None
+    own = path in list_packaged().values() and not changes.beds and changes.tester is None
     if own and not all(_is_lab(p.bed.data) for p in planned):
         raise UsageError(
             f"the campaign {path.stem} comes without a testbed",
@@ -164,11 +164,8 @@ def _resolve_run(
 ) -> CampaignRun:
     tester = planned.bed.data.get("tester") or {}
     # a tester that is not a section is an error of the resolution
-    if (
-        overrides.tester is not None
-        and isinstance(tester, dict)
-        and tester.get("kind") != overrides.tester
-    ):
+    is_other = isinstance(tester, dict) and tester.get("kind") != overrides.tester
+    if overrides.tester is not None and is_other:
         planned.bed.data["tester"] = {"kind": overrides.tester}
     flags = Flags(
         preset=overrides.preset,
@@ -301,20 +298,21 @@ def read_status(directory: Path, run: CampaignRun) -> str:
     """Return ``waiting``, ``running`` (interrupted), ``complete``, ``translation incorrect``, ``failed``."""
     if read_failure(directory, run):
         return FAILED
-    try:
-        content = read_json(directory / run.directory / rundir.RESULTS)
-    except (OSError, UsageError):
-        return WAITING
-    return str(content.get("status", RUNNING))
+    content = _read_object(directory / run.directory / rundir.RESULTS)
+    return WAITING if content is None else str(content.get("status", RUNNING))
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
     """Return why a run failed, or None if it did not fail or was not tried."""
+    return _read_object(directory / FAILURES / f"{run.directory}.json")
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
     try:
-        found = read_json(directory / FAILURES / f"{run.directory}.json")
+        content = read_json(path)
     except (OSError, UsageError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:
@@ -327,15 +325,15 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
         V6tError: a run's error that hides a Ctrl-C.
     """
     errors: list[V6tError] = []
-    clock = _Clock(runs)
-    for number, run in enumerate(runs, 1):
-        if read_status(directory, run) == COMPLETE:
-            clock.skip(run)
-            continue
+    pending = [r for r in enumerate(runs, 1) if read_status(directory, r[1]) != COMPLETE]
+    left_s = sum(run.duration_s for _, run in pending)
+    planned_s = spent_s = 0.0  # of the runs so far
+    for number, run in pending:
         events.on_run_start(run.directory)
-        events.on_message(
-            f"run {number} of {len(runs)}, {run.directory}, {clock.describe_time_left()}"
-        )
+        pace = spent_s / planned_s if planned_s else 1.0
+        left = f"about {duration(max(0.0, left_s * pace))} left"
+        text = f"run {number} of {len(runs)}, {run.directory}, {left}"
+        events.on_message(text)
         began = time.monotonic()
         try:
             with attribute_errors():
@@ -346,7 +344,9 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
             if hides_interrupt(exc):
                 raise
             events.on_message(f"{run.directory} failed: {exc.message}")
-        clock.add(run, time.monotonic() - began)
+        left_s -= run.duration_s
+        planned_s += run.duration_s
+        spent_s += time.monotonic() - began
     events.on_run_start("")
     return errors
 
@@ -360,10 +360,11 @@ def _carry_out(directory: Path, run: CampaignRun, events: Listener) -> None:
         shutil.rmtree(path, ignore_errors=True)
     bound = bind(run.resolved)
     bound.tester.prepare()
+    planned = plan(bound)
     if (path / rundir.CONFIG).exists():
-        resume(path, events, plan(bound))
+        resume(path, events, planned)
     else:
-        execute(bound, path, events)
+        execute(bound, path, events, planned)
 
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
@@ -373,23 +374,3 @@ def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     content = {"message": exc.message, "hint": exc.hint, "exit_code": exc.exit_code}
     write_atomically(folder / f"{run.directory}.json", json.dumps(content, indent=1) + "\n")
-
-
-class _Clock:
-    """Time left: the plan, corrected by the duration of the runs so far."""
-
-    def __init__(self, runs: Sequence[CampaignRun]) -> None:
-        self._left_s = sum(r.duration_s for r in runs)
-        self._planned_s = self._spent_s = 0.0
-
-    def skip(self, run: CampaignRun) -> None:
-        self._left_s -= run.duration_s
-
-    def add(self, run: CampaignRun, seconds: float) -> None:
-        self.skip(run)
-        self._planned_s += run.duration_s
-        self._spent_s += seconds
-
-    def describe_time_left(self) -> str:
-        share = self._spent_s / self._planned_s if self._planned_s else 1.0
-        return f"about {duration(max(0.0, self._left_s * share))} left"

@@ -13,7 +13,7 @@ from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.core.config.validation import check_name, locate_errors, validate
-from v6t.core.config.yaml_file import YamlFile, deep_merge
+from v6t.core.config.yaml_file import YamlFile, deep_merge, set_value
 
 MOST_RUNS = 10_000
 TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")
@@ -100,13 +100,7 @@ class ExperimentSettings(YamlFile):
 def read_campaign(
     file: Path | YamlFile, beds: Mapping[str, Path] | None = None, only: Sequence[str] = ()
 ) -> tuple[CampaignFile, list[PlannedRun]]:
-    """Read a campaign file and list its runs.
-
-    Args:
-        file: to read, or read already.
-        beds: testbed files in place of the file's testbeds, by name; of the only one, by ``""``.
-        only: experiments that are wanted; all if empty.
-    """
+    """Read a campaign file and list its runs."""
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
@@ -151,7 +145,7 @@ def _plan_runs(
                 for name, value in settings.items():
                     if name != "testbed":
                         section = name.partition(".")[0]
-                        _put(bed if section in TESTBED_SECTIONS else run, name, value)
+                        _set_axis(bed if section in TESTBED_SECTIONS else run, name, value)
             yield PlannedRun(
                 experiment.name,
                 bed_name,
@@ -221,19 +215,18 @@ def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str,
     return deepcopy(given)
 
 
-def _put(values: dict[str, Any], name: str, value: Any) -> None:
+def _set_axis(values: dict[str, Any], name: str, value: Any) -> None:
     """Set ``a.b.c``; sections are merged; a single frame size is a list of one."""
     *path, last = name.split(".")
-    section = values
+    section: Any = values
     for part in path:
-        section = section.setdefault(part, {})
-        if not isinstance(section, dict):
-            raise UsageError(
-                f"the axis {name} leads into '{part}', which is one value", code="not-a-section"
-            )
-    if isinstance(value, dict) and isinstance(section.get(last), dict):
-        section[last] = deep_merge(section[last], value)
+        section = section.get(part, {}) if isinstance(section, dict) else {}
+    under = section.get(last) if isinstance(section, dict) else None
+    if isinstance(value, dict) and isinstance(under, dict):
+        value = deep_merge(under, value)
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
-        section[last] = [value]
-    else:
-        section[last] = deepcopy(value)
+        value = [value]
+    if (part := set_value(values, name, deepcopy(value))) is not None:
+        raise UsageError(
+            f"the axis {name} leads into '{part}', which is one value", code="not-a-section"
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 from v6t.base.errors import UsageError
 
 
-def packaged() -> dict[str, Path]:
+def list_packaged() -> dict[str, Path]:
     """Campaigns that come with v6t, by name."""
     return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
@@ -17,7 +17,7 @@ def locate(name: str) -> Path:
     path = Path(name)
     if path.exists():
         return path
-    known = packaged()
+    known = list_packaged()
     if name in known:
         return known[name]
     raise UsageError(

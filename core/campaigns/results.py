@@ -47,15 +47,7 @@ def write_summary(
     figures: bool = True,
     runs: Sequence[RunResult] | None = None,
 ) -> list[Path]:
-    """Write the report of a campaign, finished or not, and return its files.
-
-    Args:
-        directory: of the campaign.
-        formats: some of :data:`FILES`.
-        output: another directory for the files.
-        figures: whether to draw.
-        runs: of :func:`load_runs`, where they are loaded already.
-    """
+    """Write the report of a campaign, finished or not, and return its files."""
     from v6t.analysis.report.render import to_html, to_markdown
 
     campaign = load_campaign(directory)

@@ -23,12 +23,6 @@ def run_in_parallel(
 ) -> int:
     """Carry out each group of runs in its own process.
 
-    Args:
-        directory: of the campaign, planned already.
-        groups: names, as in :meth:`v6t.core.campaigns.campaign.Campaign.groups`.
-        report: whether each run is reported on.
-        attend: called with a function that returns whether a process still works.
-
     Returns:
         The first exit status that is not 0, or 0.
     """

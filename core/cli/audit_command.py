@@ -141,11 +141,11 @@ def command(
     from v6t.core.audit_output import reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import of_device, signals
     from v6t.core.runs.log import log_to
-    from v6t.core.runs.rundir import unused
+    from v6t.core.runs.rundir import find_unused_path
 
     if interfaces is None:
         bound.tester.prepare()
-    out = output or unused(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
+    out = output or find_unused_path(Path(f"audit-{bound.settings.plugin}-{bound.driver.name}"))
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait)
     names: list[str] = []
     device = BoundDevice(bound, interfaces, names.append)
@@ -203,13 +203,13 @@ def make_record(
 ) -> AuditRecord:
     """Return the record of what was tested so far."""
     from v6t.audit.record import SCHEMA, AuditRecord
-    from v6t.core.runs.manifest import commit, now
+    from v6t.core.runs.manifest import commit, utc_now
 
     return AuditRecord(
         schema=SCHEMA,
         version=version("v6t"),
         source_commit=commit(),
-        made=now(),
+        made=utc_now(),
         plugin=bound.settings.plugin,
         params=json.loads(bound.technology.params.model_dump_json()),
         driver=bound.driver.name,

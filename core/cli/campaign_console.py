@@ -41,10 +41,10 @@ _LOG = logging.getLogger(__name__)
 
 def show_packaged() -> None:
     """Names and titles of the campaigns that come with v6t."""
-    from v6t.core.campaigns.packaged import packaged
+    from v6t.core.campaigns.packaged import list_packaged
     from v6t.core.config.yaml_file import YamlFile
 
-    for name, path in packaged().items():
+    for name, path in list_packaged().items():
         print(f"{name:<16} {YamlFile(path).data.get('title', '')}")
 
 

@@ -76,7 +76,7 @@ class BoundRun:
         name = self.settings.modifier
         return None if name is None else MODIFIERS.load(name)()
 
-    def modified(self, traffic: Traffic) -> Traffic:
+    def add_modifier(self, traffic: Traffic) -> Traffic:
         """Add the modifier's frames to the traffic of a direction."""
         if self.modifier is None:
             return traffic
@@ -123,7 +123,7 @@ class BoundRun:
 
     @property
     def describe_flush(self) -> str:
-        """How the device's table is emptied between trials, in words or commands."""
+        """Describe how the device's table is emptied between trials."""
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 

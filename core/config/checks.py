@@ -41,12 +41,7 @@ def check_ttl(bound: BoundRun) -> None:
 
 
 def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
-    """Refuse settings of benchmarks that cannot work.
-
-    Args:
-        bound: the run.
-        single_frames: no benchmark is measured, so all settings work.
-    """
+    """Refuse settings of benchmarks that cannot work."""
     if single_frames:
         return
     p = bound.settings.procedure
@@ -83,7 +78,7 @@ def _sends_negative(bound: BoundRun) -> bool:
     return any(
         each.role is Role.NEGATIVE
         for direction in DIRECTIONS
-        for each in bound.modified(technology.sized_traffic(direction, sizes)).classes
+        for each in bound.add_modifier(technology.sized_traffic(direction, sizes)).classes
     )
 
 
@@ -116,10 +111,6 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
 
 def check_capabilities(bound: BoundRun, tester: Tester) -> None:
     """Refuse benchmarks this tester or installation cannot measure.
-
-    Args:
-        bound: the run.
-        tester: made for it; open or not: some know only then what they can.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.

@@ -153,10 +153,6 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     """Find settings, benchmarks, terms and error codes that have a name, or begin or end with it.
 
     Fields of data files are looked up where nothing else has the name.
-
-    Args:
-        name: with dots.
-        plugin: technology whose parameters are included.
     """
     known = [*every_setting(plugin), *_list_benchmarks(), *_list_words()]
     wanted = [part for part in name.lower().split(".") if part]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
@@ -49,6 +50,7 @@ DEMONSTRATION = "mape-br"
 DEFAULT_LINE_RATE = "10G"
 
 File = Path | YamlFile | None
+F = TypeVar("F", RunFile, TestbedFile)
 
 
 def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = None) -> ResolvedRun:
@@ -153,7 +155,6 @@ def find_driver_name(testbed: File) -> str:
 
 
 def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
-    document = YamlFile(file) if isinstance(file, Path) else file
     flagged = {
         "plugin": flags.plugin,
         "params": parse_assignments(flags.params),
@@ -162,30 +163,33 @@ def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
         "frame_sizes": flags.frame_sizes,
         "modifier": flags.modifier,
     }
-    source = Source(document, {name: value for name, value in flagged.items() if value})
-    if document is None:
-        return RunFile(), source
-    if document.data and document.data.keys() <= TestbedFile.model_fields.keys():
-        raise UsageError(
-            f"{document.path} is a testbed file",
-            "give it as --testbed FILE",
-            code="wrong-kind-of-file",
-        )
-    return validate(RunFile, document.data, document), source
+    refusal = TestbedFile, "a testbed file", "give it as --testbed FILE"
+    return _read_file(RunFile, file, flagged, *refusal)
 
 
 def _read_testbed(file: File, flags: Flags) -> tuple[TestbedFile, Source]:
-    document = YamlFile(file) if isinstance(file, Path) else file
     tester = {"kind": flags.tester, "options": parse_assignments(flags.tester_options)}
-    flagged = {name: value for name, value in tester.items() if value}
-    source = Source(document, {"tester": flagged} if flagged else {})
+    flagged = {"tester": {name: value for name, value in tester.items() if value}}
+    refusal = RunFile, "a run file", "give it without --testbed"
+    return _read_file(TestbedFile, file, flagged, *refusal)
+
+
+def _read_file(
+    model: type[F],
+    file: File,
+    flagged: dict[str, Any],
+    other: type[BaseModel],
+    noun: str,
+    hint: str,
+) -> tuple[F, Source]:
+    """Read a file with the flags that win over it, unless all its settings are those of another kind."""
+    document = YamlFile(file) if isinstance(file, Path) else file
+    source = Source(document, {name: value for name, value in flagged.items() if value})
     if document is None:
-        return TestbedFile(), source
-    if document.data and document.data.keys() <= RunFile.model_fields.keys():
-        raise UsageError(
-            f"{document.path} is a run file", "give it without --testbed", code="wrong-kind-of-file"
-        )
-    return validate(TestbedFile, document.data, document), source
+        return model(), source
+    if document.data and document.data.keys() <= other.model_fields.keys():
+        raise UsageError(f"{document.path} is {noun}", hint, code="wrong-kind-of-file")
+    return validate(model, document.data, document), source
 
 
 def _choose_tester(

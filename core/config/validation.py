@@ -33,21 +33,17 @@ class Source:
         values: Any = self.flagged
         for key in keys:
             if not isinstance(values, Mapping):
-                break
+                return ""
             if key not in values:
-                return self._place_in_file(keys)
+                break
             values = values[key]
-        return "" if keys else self._place_in_file(keys)
-
-    def _place_in_file(self, keys: Keys) -> str:
+        else:
+            if keys:
+                return ""
         return "" if self.document is None else self.document.place(keys)
 
 
 Origin = YamlFile | Source | None
-
-
-def _place(origin: Origin, keys: Keys) -> str:
-    return "" if origin is None else origin.place(keys)
 
 
 def check_names(
@@ -73,14 +69,7 @@ def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> s
 def validate(
     model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
 ) -> Any:
-    """Validate settings.
-
-    Args:
-        model: of the settings.
-        data: from files and flags.
-        origin: names the place of an error.
-        above: keys of the data in their file.
-    """
+    """Validate settings."""
     with locate_errors(origin, *above):
         try:
             return model.model_validate(data)
@@ -105,16 +94,9 @@ def locate_errors(origin: Origin, *keys: str | int) -> Iterator[None]:
     except UsageError as exc:
         if exc.located:
             raise
-        path = (*keys, *exc.path)
-        place = _place(origin, path)
-        raise UsageError(
-            place + exc.message,
-            exc.hint,
-            params=exc.params,
-            dut_params=exc.dut_params,
-            path=path,
-            related=[(*keys, *other) for other in exc.related],
-            located=bool(place),
-            technology=exc.technology,
-            code=exc.code,
-        ) from exc
+        exc.path = (*keys, *exc.path)
+        exc.related = tuple((*keys, *other) for other in exc.related)
+        place = origin.place(exc.path) if origin is not None else ""
+        exc.message, exc.located = place + exc.message, bool(place)
+        exc.args = (exc.message,)
+        raise

@@ -141,13 +141,7 @@ def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
 def list_tester_warnings(
     run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
 ) -> list[str]:
-    """List what the opened tester reports against its own figures and the testbed.
-
-    Args:
-        run: the run.
-        tester: the tester's description of itself: ports, clock, displaced owners, open server.
-        in_lab: its cables are v6t's own, whose interfaces take frames to any address.
-    """
+    """List what the opened tester reports against its own figures and the testbed."""
     return list(_warn_of_tester(run, tester or {}, in_lab=in_lab))
 
 

@@ -16,25 +16,6 @@ MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
 
 
-class _Refused(ValueError):
-    """YAML that cannot be settings, with the path to the rejected value, or with its line [from 1]."""
-
-    def __init__(
-        self,
-        text: str,
-        keys: tuple[str | int, ...] = (),
-        line: int | None = None,
-        *,
-        hint: str = "",
-        code: str = "invalid-yaml",
-    ) -> None:
-        super().__init__(text)
-        self.keys = keys
-        self.hint = hint
-        self.code = code
-        self.line = line
-
-
 class YamlFile:
     """A mapping read from a YAML 1.2 file.
 
@@ -44,37 +25,12 @@ class YamlFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Read the file."""
-        from ruamel.yaml.error import MarkedYAMLError
-        from ruamel.yaml.reader import ReaderError
-
         self.path = path
         try:
             text = read_text(path, SETTINGS_OCTETS)
         except OSError as exc:
             raise explain_read_error(path, exc) from exc
-        try:
-            self._tree = _parser("rt").load(text)
-        except _Refused as exc:
-            raise UsageError(f"{path}:{exc.line}: {exc}", exc.hint, code=exc.code) from exc
-        except MarkedYAMLError as exc:
-            mark = exc.problem_mark or exc.context_mark
-            where = f":{mark.line + 1}" if mark else ""
-            raise UsageError(
-                f"{path}{where}: invalid YAML: {(exc.problem or 'unknown problem').strip()}",
-                "write NAME: VALUE, and indent sections with spaces",
-                code="invalid-yaml",
-            ) from exc
-        except ReaderError as exc:
-            line = text.count("\n", 0, exc.position) + 1
-            raise UsageError(
-                f"{path}:{line}: the character U+{exc.character:04X} is not allowed",
-                "delete the character",
-                code="not-text",
-            ) from exc
-        except Exception as exc:  # the parser fails in many ways on odd scalars
-            reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
-            raise UsageError(f"{path}: {reason}", code="invalid-yaml") from exc
+        self._tree = _load_tree(path, text)
         if self._tree is None:
             raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
         if not isinstance(self._tree, Mapping):
@@ -84,33 +40,59 @@ class YamlFile:
                 code="not-a-section",
             )
         try:
-            self.data: dict[str, Any] = _plain(self._tree, ())
-        except _Refused as exc:
-            place = self.place(exc.keys)
-            raise UsageError(f"{place}{exc}", exc.hint, path=exc.keys, code=exc.code) from exc
+            self.data: dict[str, Any] = _to_plain(self._tree)
+        except UsageError as exc:
+            place = self.place(exc.path)
+            raise UsageError(place + exc.message, path=exc.path, code=exc.code) from exc
         except RecursionError as exc:
-            raise UsageError(
-                f"{path}: an alias refers to its own anchor", code="invalid-yaml"
-            ) from exc
+            problem = f"{path}: an alias refers to its own anchor"
+            raise UsageError(problem, code="invalid-yaml") from exc
 
     def place(self, keys: Sequence[Any]) -> str:
         """Return ``file:line: `` of the value the keys lead to, or of the nearest one above it."""
         node: Any = self._tree
-        line: int | None = None
+        line = ""
         for key in keys:
             try:
                 mark = node.lc
-                line = (mark.key(key) if isinstance(node, Mapping) else mark.item(key))[0]
+                position = mark.key(key) if isinstance(node, Mapping) else mark.item(key)
+                line = f":{position[0] + 1}"
                 node = node[key]
             except (KeyError, IndexError, TypeError, AttributeError):
                 break
-        return f"{self.path}: " if line is None else f"{self.path}:{line + 1}: "
+        return f"{self.path}{line}: "
 
 
-def _parser(kind: str) -> Any:
-    """Return a YAML parser that rejects deep nesting, duplicate names and names that are not scalars.
+def _load_tree(path: Path, text: str) -> Any:
+    from ruamel.yaml.error import MarkedYAMLError
+    from ruamel.yaml.reader import ReaderError
 
-    The time of ruamel.yaml's constructor doubles with each level of a mapping used as a name.
+    try:
+        return _make_parser("rt").load(text)
+    except UsageError as exc:
+        raise UsageError(f"{path}:{exc.path[0]}: {exc.message}", exc.hint, code=exc.code) from exc
+    except MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        where = f":{mark.line + 1}" if mark else ""
+        raise UsageError(
+            f"{path}{where}: invalid YAML: {(exc.problem or 'unknown problem').strip()}",
+            "write NAME: VALUE, and indent sections with spaces",
+            code="invalid-yaml",
+        ) from exc
+    except ReaderError as exc:
+        line = text.count("\n", 0, exc.position) + 1
+        problem = f"{path}:{line}: the character U+{exc.character:04X} is not allowed"
+        raise UsageError(problem, "delete the character", code="not-text") from exc
+    except Exception as exc:  # the parser fails in many ways on odd scalars
+        reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
+        raise UsageError(f"{path}: {reason}", code="invalid-yaml") from exc
+
+
+def _make_parser(kind: str) -> Any:
+    """Make a YAML parser that rejects deep nesting, duplicate names and names that are not scalars.
+
+    The path of its errors is the line. The time of ruamel.yaml's constructor doubles with each level of a
+    mapping used as a name.
     """
     from ruamel.yaml import YAML
     from ruamel.yaml.composer import Composer
@@ -122,27 +104,23 @@ def _parser(kind: str) -> Any:
         depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            """Compose one node with everything below it."""
             line = self.parser.peek_event().start_mark.line + 1
             if self.depth > MAX_DEPTH:
-                raise _Refused(f"more than {MAX_DEPTH} levels of nesting", line=line)
+                problem = f"more than {MAX_DEPTH} levels of nesting"
+                raise UsageError(problem, path=(line,), code="invalid-yaml")
             self.depth += 1
             node = super().compose_node(parent, index)
             self.depth -= 1
-            if isinstance(node, MappingNode):
-                names = set[str]()
-                for name, _ in node.value:
-                    line = name.start_mark.line + 1
-                    if not isinstance(name, ScalarNode):
-                        raise _Refused("a list or section cannot be a name", line=line)
-                    if name.value in names:
-                        raise _Refused(
-                            f"'{name.value:.80}' is set twice",
-                            line=line,
-                            hint="delete one of them",
-                            code="duplicate",
-                        )
-                    names.add(name.value)
+            names = set[str]()
+            for name, _ in node.value if isinstance(node, MappingNode) else ():
+                line = name.start_mark.line + 1
+                if not isinstance(name, ScalarNode):
+                    problem = "a list or section cannot be a name"
+                    raise UsageError(problem, path=(line,), code="invalid-yaml")
+                if name.value in names:
+                    problem, hint = f"'{name.value:.80}' is set twice", "delete one of them"
+                    raise UsageError(problem, hint, path=(line,), code="duplicate")
+                names.add(name.value)
             return node
 
     parser = YAML(typ=kind, pure=True)
@@ -150,16 +128,16 @@ def _parser(kind: str) -> Any:
     return parser
 
 
-def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
+def _to_plain(node: Any, *keys: str | int) -> Any:
     """Return mappings, sequences and scalars without the parser's own types."""
     if isinstance(node, Mapping):
-        return {_check_text(str(k), keys): _plain(v, (*keys, k)) for k, v in node.items()}
+        return {_check_text(str(k), keys): _to_plain(v, *keys, k) for k, v in node.items()}
     if isinstance(node, (list, tuple, set)):
-        return [_plain(v, (*keys, n)) for n, v in enumerate(node)]
+        return [_to_plain(v, *keys, n) for n, v in enumerate(node)]
     if isinstance(node, bool) or node is None:
         return node
     if isinstance(node, int) and node.bit_length() > MAX_BITS:
-        raise _Refused(f"a number has more than {MAX_BITS} bits", keys, code="out-of-range")
+        raise UsageError(f"a number has more than {MAX_BITS} bits", path=keys, code="out-of-range")
     for kind in (int, float):
         if isinstance(node, kind):
             return kind(node)
@@ -168,13 +146,13 @@ def _plain(node: Any, keys: tuple[str | int, ...]) -> Any:
 
 def _check_text(text: str, keys: tuple[str | int, ...]) -> str:
     if not is_encodable(text):
-        raise _Refused("the text contains an unpaired surrogate", keys, code="not-text")
+        raise UsageError("the text contains an unpaired surrogate", path=keys, code="not-text")
     return text
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
     """Write settings as a YAML file with one of them on each line."""
-    yaml = _parser("safe")
+    yaml = _make_parser("safe")
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False
     out = io.StringIO()
@@ -186,26 +164,33 @@ def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
     """Nest the values of ``--set``: ``fw_dport.min=1`` is a section; ``[`` and ``{`` begin YAML."""
     out: dict[str, Any] = {}
     for name, text in texts.items():
-        *path, last = name.split(".")
-        section = out
-        for part in path:
-            section = section.setdefault(part, {})
-            if not isinstance(section, dict):
-                raise UsageError(
-                    f"--set {name}: '{part}' is given as a whole already", code="duplicate"
-                )
-        section[last] = _parse_value(name, text) if text.startswith(("[", "{")) else text
+        value = _parse_value(name, text) if text.startswith(("[", "{")) else text
+        if (part := set_value(out, name, value)) is not None:
+            raise UsageError(
+                f"--set {name}: '{part}' is given as a whole already", code="duplicate"
+            )
     return out
 
 
+def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
+    """Set ``a.b.c`` in nested settings; return the first part that is a value and not a section."""
+    *path, last = name.split(".")
+    section = values
+    for part in path:
+        section = section.setdefault(part, {})
+        if not isinstance(section, dict):
+            return part
+    section[last] = value
+    return None
+
+
 def _parse_value(name: str, text: str) -> Any:
+    problem = "is not a valid YAML value"
     try:
-        return _plain(_parser("safe").load(text), ())
-    except _Refused as exc:
-        problem = f"cannot be used: {exc}"
-        raise UsageError(f"--set {name}: '{text:.80}' {problem}", code="invalid-yaml") from exc
+        return _to_plain(_make_parser("safe").load(text))
     except Exception as exc:  # the parser fails in many ways on odd scalars
-        problem = "is not a valid YAML value"
+        if isinstance(exc, UsageError):
+            problem = f"cannot be used: {exc.message}"
         raise UsageError(f"--set {name}: '{text:.80}' {problem}", code="invalid-yaml") from exc
 
 

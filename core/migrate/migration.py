@@ -109,7 +109,7 @@ class Migration:
         }
 
     def prefix(self, setting: str, name: str, default: str, length: int) -> str:
-        """Read a prefix, whose length is a parameter of its own."""
+        """Read a prefix, whose length is another parameter."""
         target = f"params.{setting}"
         first = self.text(f"{name}-Prefix", default, target)
         return f"{first}/{self.number(f'{name}-prefix-length', length, target)}"

@@ -83,7 +83,10 @@ def streams_of(
 ) -> dict[Direction, StreamSet]:
     """Compile what a run sends for one frame size, with the traffic of its modifier."""
     return compile_point(
-        bound.technology, sizes, bound.settings.seed, lambda traffic: bound.modified(vary(traffic))
+        bound.technology,
+        sizes,
+        bound.settings.seed,
+        lambda traffic: bound.add_modifier(vary(traffic)),
     )
 
 
@@ -98,14 +101,7 @@ class Bench:
         keep: Path | None = None,
         check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
-        """Prepare the first trial.
-
-        Args:
-            bound: the run.
-            loopback: leave the device out.
-            keep: local directory for the device's undo record.
-            check: receives the open tester, and may refuse it.
-        """
+        """Prepare the first trial."""
         self._bound = bound
         self._check = check
         self._loopback = loopback or bound.driver.absent

@@ -76,12 +76,6 @@ def watch_device(
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. The trials do not count:
     sampling costs the device time.
-
-    Args:
-        path: the run directory.
-        say: receives the verdicts with their evidence.
-        duration_s: of the load at each rate, at least 5 s.
-        bound: the run, if it is bound already.
     """
     with RunDir(path, new=False) as directory:
         bound = bound or bind(directory.config())
@@ -188,36 +182,27 @@ def choose_trial(
     samples: Samples,
     sending_time_tolerance: float,
 ) -> JudgedTrial:
-    """Return the trial above the found rate, if it is valid; else the one at the found rate.
-
-    Args:
-        trials: ``found`` and, if there is one, ``above``.
-        results: of each.
-        samples: of each.
-        sending_time_tolerance: see :func:`~v6t.trials.verdict.assess_trial`.
-    """
+    """Return the trial above the found rate, if it is valid; else the one at the found rate."""
     notes: list[str] = []
-    for when in ("above", "found"):
-        trial = trials.get(when)
-        if trial is None:
-            notes.append(
-                "nothing above the found rate was offered: medium or tester carries no more"
-            )
-            continue
-        refused = _find_refusal(results[when])
-        if refused is not None and samples[when]:
-            notes.append(
-                f"of {refused.required:,} connections {refused.learned:,} went through it: nothing "
-                "was sent in them"
-            )
-            lost = refused.required - refused.learned
-            return JudgedTrial(when, trial.rate_fps, lost, tuple(notes))
-        verdict = assess_trial(trial, results[when], sending_time_tolerance=sending_time_tolerance)
-        if verdict.valid and samples[when]:
-            directions = results[when].directions.values()
-            lost = sum(
-                max(0, d.count_frames("required") - d.count_frames("received")) for d in directions
-            )
+    if "above" not in trials:
+        notes.append("nothing above the found rate was offered: medium or tester carries no more")
+    for when in [name for name in ("above", "found") if name in trials]:
+        trial, result = trials[when], results[when]
+        refused = _find_refusal(result)
+        verdict = assess_trial(trial, result, sending_time_tolerance=sending_time_tolerance)
+        if samples[when] and (refused is not None or verdict.valid):
+            if refused is None:
+                required, received = (
+                    [d.count_frames(name) for d in result.directions.values()]
+                    for name in ("required", "received")
+                )
+                lost = sum(max(0, n - m) for n, m in zip(required, received, strict=True))
+            else:
+                lost = refused.required - refused.learned
+                notes.append(
+                    f"of {refused.required:,} connections {refused.learned:,} went through it: "
+                    "nothing was sent in them"
+                )
             return JudgedTrial(when, trial.rate_fps, lost, tuple(notes))
         why = "nothing was read" if verdict.valid else f"the tester faltered: {verdict.reasons[0]}"
         notes.append(f"at {trial.rate_fps:,.0f} fps ({when}) {why}")

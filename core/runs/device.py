@@ -45,13 +45,7 @@ def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSes
 
 
 def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:
-    """Return the connection table of the device.
-
-    Args:
-        bound: the run.
-        tester: with the device between its ports.
-        session: with a remote device, if one is driven.
-    """
+    """Return the connection table of the device."""
     state = tester.device_state() if session is None else session.state()
     if state is not None:
         return state
@@ -70,11 +64,7 @@ def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -
 
 
 def run_hook(name: str, hook: Hook) -> str:
-    """Run the command of a hook, again after failures, and return its output.
-
-    Raises:
-        DutError: it failed or timed out every time.
-    """
+    """Run the command of a hook, again after failures, and return its output."""
     for remaining in reversed(range(hook.tries)):
         try:
             return _run_once(name, hook.command, hook.timeout_s)
@@ -90,14 +80,9 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
     began = time.monotonic()
     try:
         done = subprocess.run(
-            shlex.split(command),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-            env=build_clean_environment(),
-        )
+            shlex.split(command), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=timeout_s, check=False, env=build_clean_environment(),
+        )  # fmt: skip
     except (OSError, ValueError) as exc:
         raise DutError(f"the hook {name} cannot be run: {exc}", code="hook-failed") from exc
     except subprocess.TimeoutExpired as exc:
@@ -107,11 +92,10 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
         time.monotonic() - began, done.stdout, done.stderr,
     )  # fmt: skip
     if done.returncode:
-        output = (done.stderr or done.stdout).strip().splitlines()
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+        output = f": {last[0]:.200}" if last else ""
         raise DutError(
-            f"the hook {name} failed with status {done.returncode}"
-            + (f": {output[-1]:.200}" if output else ""),
-            code="hook-failed",
+            f"the hook {name} failed with status {done.returncode}{output}", code="hook-failed"
         )
     return done.stdout
 

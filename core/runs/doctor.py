@@ -75,11 +75,7 @@ def list_drivers() -> list[DriverSummary]:
 
 
 def examine(tester: TesterKind | None = None) -> list[Finding]:
-    """Examine this machine.
-
-    Args:
-        tester: that a testbed file names.
-    """
+    """Examine this machine."""
     return [
         _check_system(),
         _check_cores(),
@@ -161,12 +157,7 @@ def _read(path: Path) -> str:
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
-    """Find what keeps a run on this testbed from starting; the device is locked and not changed.
-
-    Args:
-        testbed: a valid testbed file.
-        plugin: the technology; None: one that the driver supports.
-    """
+    """Find what keeps a run on this testbed from starting; the device is locked and not changed."""
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.base.errors import DutError, TesterError, TranslationError, UsageError
+from v6t.base.errors import DutError, UsageError
 from v6t.base.log_levels import NOTICE
 from v6t.core.config.bound import BoundRun
 
@@ -51,11 +51,6 @@ def open_session(
 ) -> Iterator[DeviceSession]:
     """Open a session with a device elsewhere, or with a lab device that stands.
 
-    Args:
-        bound: whose device.
-        record_dir: local directory for a copy of the undo record.
-        lock: False: only read, even if another process holds the lock.
-
     Raises:
         UsageError: this device exists during a run only.
         DutError: it cannot be reached.
@@ -93,17 +88,14 @@ def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = Tru
                 device.verify()
                 if revert_in is None:
                     device.confirm()
+                    what = f"and stays so; `{bound.rollback_command}` undoes it"
                 else:
                     device.schedule_rollback(revert_in)
+                    what = f"and rolls back in {revert_in} s unless `v6t dut confirm` stops it"
             except BaseException:  # Ctrl-C, too
                 device.rollback()
                 raise
-            done = f"{device.name} is configured and stays so; `{bound.rollback_command}` undoes it"
-            if revert_in is not None:
-                done = (
-                    f"{device.name} is configured, and rolls back in {revert_in} s unless `v6t dut "
-                    "confirm` stops the timer"
-                )
+            done = f"{device.name} is configured, {what}"
     except KeyboardInterrupt:
         if done:  # it came too late
             _LOG.log(NOTICE, "%s", done)
@@ -172,7 +164,7 @@ def verify(bound: BoundRun) -> str:
         TranslationError: a frame came back wrong, or not.
     """
     from v6t.core.runs.bench import Bench, compile_point
-    from v6t.core.runs.preflight import check_point
+    from v6t.core.runs.preflight import check_point, make_error
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
@@ -187,17 +179,8 @@ def verify(bound: BoundRun) -> str:
             )
     finally:
         bench.close()
-    if finding is not None and finding.tester:
-        raise TesterError(
-            f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
-        )
     if finding is not None:
-        raise TranslationError(
-            f"the device is configured, but {finding.direction or 'a'} frames are wrong: "
-            f"{finding.why}",
-            "`v6t run` shows the expected and the received frame side by side",
-            code="translation-incorrect",
-        )
+        raise make_error(finding)
     if plugin.exchange == "queries":
         return "queries were answered rightly; the device is as it was"
     return "frames came back as the reference translation both ways; the device is as it was"
@@ -216,10 +199,10 @@ def flush(bound: BoundRun) -> str:
     with open_session(bound) as device:
         for part, session in device.devices():
             found = session.status()
-            expected = (session.driver.name, session.intent.technology)
-            if (found["driver"], found["technology"]) != expected:
+            driver, technology = session.driver.name, session.intent.technology
+            if (found["driver"], found["technology"]) != (driver, technology):
                 raise DutError(
-                    f"{part} is not configured by v6t for {expected[1]} ({expected[0]})",
+                    f"{part} is not configured by v6t for {technology} ({driver})",
                     "`v6t dut status` shows what it is; `v6t dut commit` configures it",
                     code="not-configured",
                 )
@@ -290,7 +273,7 @@ def _check(bound: BoundRun) -> None:
 
 
 def _labs(bound: BoundRun) -> list[LabSsh]:
-    """Return the lab's devices that have an sshd of their own."""
+    """Return the lab's devices that run an SSH server."""
     _check(bound)
     logins = bound.driver.logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,20 +9,16 @@ from typing import Any
 from v6t.core.config.examples import write_files
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
+from v6t.core.config.yaml_file import to_yaml
 from v6t.core.runs.rundir import read_config
 
 
 def restore(source: Path, directory: Path) -> list[Path]:
-    """Write the files with which a run can be repeated.
-
-    Args:
-        source: a run directory, or its config.json.
-        directory: where to write; nothing is overwritten.
-    """
+    """Write the files with which a run can be repeated."""
     run = read_config(source)
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"
-    return write_files({directory / name: head + _to_yaml(v) for name, v in files.items()})
+    return write_files({directory / name: head + to_yaml(v) for name, v in files.items()})
 
 
 def make_run_file(run: ResolvedRun) -> dict[str, Any]:
@@ -75,14 +70,3 @@ def _subtract(settings: Mapping[str, Any], preset: Mapping[str, Any]) -> dict[st
         elif value != known:
             differences[name] = value
     return differences
-
-
-def _to_yaml(values: Mapping[str, Any]) -> str:
-    from ruamel.yaml import YAML
-
-    yaml: Any = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False
-    out = io.StringIO()
-    yaml.dump(dict(values), out)
-    return out.getvalue()

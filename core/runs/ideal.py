@@ -193,12 +193,6 @@ def count_trials(
 ) -> tuple[int, float, Sequence[float]]:
     """Carry a benchmark out on an ideal device.
 
-    Args:
-        benchmark: that is planned.
-        point: where, with the known rates of the device; an unknown device carries half of what can
-            be offered, so that searches take all their steps.
-        carries_all: the device carries every rate instead.
-
     Returns:
         The number of trials, their time [s], and the rates that other benchmarks depend on.
     """

@@ -144,12 +144,7 @@ def open_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
 
 
 def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any], TrialResult]]:
-    """Read trials with their results, also of a run in progress: a torn last line is left out.
-
-    Args:
-        path: the file; absent: no trials.
-        run: mark of the run it must belong to, empty for one without; None: any.
-    """
+    """Read trials with their results, also of a run in progress: a torn last line is left out."""
     try:
         data = read_octets(path, JOURNAL_OCTETS)
     except FileNotFoundError:

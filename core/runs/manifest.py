@@ -26,17 +26,11 @@ PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
-    """Return versions, machine, seed, time and what the technology sends where, as JSON values.
-
-    Args:
-        run: the settings.
-        plugin: the technology.
-        simulated: no frame will be sent.
-    """
+    """Return versions, machine, seed, time and what the technology sends where, as JSON values."""
     return {
         "schema": "v6t-manifest/1",
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
-        "created": now(),
+        "created": utc_now(),
         "seed": run.seed,
         "order": ORDER,  # in which enumerated values come
         "packages": {name: _version(name) for name in PACKAGES},
@@ -57,13 +51,13 @@ def setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any
         "headers": [_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
         "devices": [asdict(role) for role in plugin.roles],
         "octets": {
-            sizes.label if sizes.mix else str(sizes.ipv6): _sent(plugin, sizes)
+            sizes.label if sizes.mix else str(sizes.ipv6): _mean_octets(plugin, sizes)
             for sizes in map(plugin.sizes_of, frame_sizes)
         },
     }
 
 
-def _sent(plugin: Technology, sizes: Sizes) -> list[float]:
+def _mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
     """Return octets of the tester's foreground frames left and right; of a mix their means."""
     sides = [(plugin.side_sizes(pair), count) for pair, count in sizes.pairs]
     frames = sum(count for _, count in sides)
@@ -99,7 +93,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def now() -> str:
+def utc_now() -> str:
     """Return the time in UTC, ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 

@@ -169,12 +169,7 @@ class RunPlan:
 
 
 def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
-    """Plan a run.
-
-    Args:
-        bound: the run.
-        compiled: stream sets of runs planned before, by the settings they depend on; added to.
-    """
+    """Plan a run."""
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
     if frames not in known:

@@ -46,15 +46,7 @@ class MeasuredPoint:
         spec: CapacitySpec,
         capacity_measure: Measure | None = None,
     ) -> None:
-        """Prepare a point; nothing is measured yet.
-
-        Args:
-            trials: of the run.
-            sizes: the frame sizes.
-            streams: that are loaded.
-            spec: how the tester's own capacity is looked for.
-            capacity_measure: measures a capacity in connections; None: in frames.
-        """
+        """Prepare a point; nothing is measured yet."""
         self._trials = trials
         self._bound = trials.bound
         self._sizes = sizes
@@ -202,15 +194,7 @@ def make_point(
     of_phase_one: bool = False,
     variant: str = "",
 ) -> Point:
-    """Make the point at which benchmarks are measured.
-
-    Args:
-        trials: of the run.
-        sizes, mode: the point.
-        streams: that are loaded.
-        of_phase_one: the tester's own capacity is that of establishing connections.
-        variant: begins the keys of trials whose streams are not the run's own.
-    """
+    """Make the point at which benchmarks are measured."""
     run = trials.bound.settings
     media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     spec = replace(capacity_spec(run, sizes, mode, media), variant=variant)

@@ -101,11 +101,7 @@ def make_error(finding: Finding) -> TesterError | TranslationError:
 
 
 def compare_frames(frames: Mapping[str, str]) -> str:
-    """Print two frames side by side in hexadecimal, octets that differ marked.
-
-    Args:
-        frames: ``expected`` and ``received`` in hexadecimal; either may be empty.
-    """
+    """Print two frames side by side in hexadecimal, octets that differ marked."""
     expected = bytes.fromhex(frames.get("expected", ""))
     received = bytes.fromhex(frames.get("received", ""))
     width = 3 * _ROW_OCTETS

@@ -41,12 +41,7 @@ class RemainingTime:
         self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage and end the one before.
-
-        Args:
-            stage: that begins, or goes on.
-            planned: its plan, if more is known by now.
-        """
+        """Begin a stage and end the one before."""
         self._taken_s[self.stage] = self._elapsed_s()
         if planned is not None:
             self._planned[stage] = planned
@@ -79,12 +74,12 @@ class RemainingTime:
         share, elapsed_s = self._share_done, self._elapsed_s()
         paces: dict[tuple[str, str], float] = {}
         current = self._planned.get(self.stage) if self.stage is not None else None
-        expected_s = self._at_pace(current, paces) if current else 0.0
+        expected_s = self._expect_s(current, paces) if current else 0.0
         current_s = max(0.0, expected_s - elapsed_s)
         if share:  # its own trials count more towards the end
             by_pace_s = elapsed_s / share * (1 - share)
             current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
-        return current_s + sum(self._at_pace(p, paces) for p in self._coming)
+        return current_s + sum(self._expect_s(p, paces) for p in self._coming)
 
     def _count_trials_left(self) -> int:
         current = self._planned.get(self.stage) if self.stage is not None else None
@@ -94,7 +89,7 @@ class RemainingTime:
     def _elapsed_s(self) -> float:
         return self._taken_s.get(self.stage, 0.0) + self._clock() - self._since
 
-    def _at_pace(self, planned: PlannedStage, paces: dict[tuple[str, str], float]) -> float:
+    def _expect_s(self, planned: PlannedStage, paces: dict[tuple[str, str], float]) -> float:
         """Return the expected time of a stage at the pace of finished stages like it."""
         kind = planned.stage.name, planned.stage.mode
         if kind not in paces:
@@ -156,13 +151,7 @@ def headline(record: Record) -> str:
 
 
 def describe_activity(activity: Activity, progress: Progress | None, passed_s: float) -> str:
-    """Describe the current trial in one line.
-
-    Args:
-        activity: the trial.
-        progress: last step of a benchmark; the trial may belong to a self-test instead.
-        passed_s: time since the trial began.
-    """
+    """Describe the current trial in one line."""
     trial, stage = activity.trial, activity.stage
     parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
     unit, bounds = FPS, ""

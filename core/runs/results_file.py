@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 from pydantic import ValidationError
@@ -27,7 +25,7 @@ Row = dict[str, Any]
 
 
 def read_results(directory: Path) -> dict[str, Any]:
-    """Read ``results.json`` of a run directory; empty if there is none."""
+    """Read ``results.json`` of a run directory, or return an empty mapping without one."""
     path = directory / RESULTS
     try:
         document = read_json(path)
@@ -66,20 +64,17 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
     """Move the conditions that all records of ``results.json`` have to its head."""
-    records = content["results"]
-    shared = dict(records[0]["conditions"]) if records else {}
-    for record in records:
-        shared = _intersect(shared, record["conditions"])
-    rest = [{**record, "conditions": _drop(record["conditions"], shared)} for record in records]
-    return {**content, "conditions": shared, "results": rest}
-
-
-def _intersect(shared: Mapping[str, Any], conditions: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in shared.items() if k in conditions and conditions[k] == v}
-
-
-def _drop(conditions: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in conditions.items() if k not in shared}
+    conditions = [record["conditions"] for record in content["results"]]
+    shared = {
+        name: value
+        for name, value in (conditions[0] if conditions else {}).items()
+        if all(name in each and each[name] == value for each in conditions)
+    }
+    records = [
+        {**record, "conditions": {k: v for k, v in record["conditions"].items() if k not in shared}}
+        for record in content["results"]
+    ]
+    return {**content, "conditions": shared, "results": records}
 
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
@@ -111,24 +106,14 @@ class ResultsFile:
     """
 
     def __init__(self, directory: RunDir) -> None:
-        """Read the file."""
         self._directory = directory
         self._records: list[dict[str, Any]] = []
-        self._texts: list[str] = []
-        self._shared: dict[str, Any] = {}
         self.held = read_results(directory.path)
         self.content: dict[str, Any] = {}
 
     def add(self, record: Record) -> None:
-        """Add a result; texts are made again only where fewer conditions are shared than before."""
+        """Add a result."""
         self._records.append(record.to_json())
-        conditions = self._records[-1]["conditions"]
-        shared = _intersect(self._shared if self._texts else conditions, conditions)
-        if shared != self._shared:
-            self._shared, self._texts = shared, []
-        for values in self._records[len(self._texts) :]:
-            rest = {**values, "conditions": _drop(values["conditions"], shared)}
-            self._texts.append(indent(json.dumps(rest, indent=1, sort_keys=True), "  "))
 
     def update(self, content: Mapping[str, Any], *, measured: bool) -> bool:
         """Replace the file, unless it holds more results; return whether it was replaced.
@@ -143,17 +128,8 @@ class ResultsFile:
             before = _amount(self.held["status"], len(self.held["results"]))
             if amount < before or (amount == before and not measured):
                 return False
-        self.write(content)
+        self._directory.write_json(RESULTS, share_conditions(self.content))
         return True
-
-    def write(self, content: Mapping[str, Any]) -> None:
-        """Replace the file by this content and the results so far."""
-        head = {**content, "conditions": self._shared, "results": []}
-        text = json.dumps(head, indent=1, sort_keys=True)
-        if self._texts:
-            place = '\n "results": ['
-            text = text.replace(place, place + "\n" + ",\n".join(self._texts) + "\n ", 1)
-        self._directory.write_text(RESULTS, text + "\n")
 
 
 def _amount(status: str, records: int) -> tuple[bool, int, bool]:

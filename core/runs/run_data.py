@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 
 def load_run(path: Path, technology: Technology | None = None) -> RunData:
-    """Read a run directory; nothing in it is changed, and the run may be in progress.
-
-    Args:
-        path: the directory.
-        technology: of the run, if it is known; else its parameters are validated again.
-    """
+    """Read a run directory; nothing in it is changed, and the run may be in progress."""
     with reading(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
@@ -67,18 +62,7 @@ def make_run_data(
     manifest: Mapping[str, Any] | None,
     trials: Sequence[RunTrial],
 ) -> RunData:
-    """Put the data of a run together.
-
-    Args:
-        path: the directory.
-        config: content of ``config.json``.
-        run: the same as settings.
-        technology: None if its plugin is no longer installed.
-        results: content of ``results.json``.
-        records: its entries.
-        manifest: content of ``manifest.json``; None if it is lost.
-        trials: the journal.
-    """
+    """Put the data of a run together."""
     about: dict[str, Any] = {"params": run.params}
     if technology is not None:
         about = {

@@ -188,7 +188,7 @@ def latest_run(path: Path | None) -> Path:
 def latest_runs(count: int) -> list[Path]:
     """Return the runs that were changed last, the latest at the end."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
-    runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_changed)
+    runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_change_time)
     if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
         raise UsageError(
@@ -199,7 +199,7 @@ def latest_runs(count: int) -> list[Path]:
     return runs[-count:]
 
 
-def _changed(path: Path) -> tuple[float, str]:
+def _find_change_time(path: Path) -> tuple[float, str]:
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
@@ -207,10 +207,12 @@ def default_path(run: ResolvedRun) -> Path:
     """Return ``runs/<UTC>-<plugin>[-<label>]``, not yet existing."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
-    return unused(Path("runs") / "-".join(part for part in (stamp, run.plugin, label) if part))
+    return find_unused_path(
+        Path("runs") / "-".join(part for part in (stamp, run.plugin, label) if part)
+    )
 
 
-def unused(path: Path) -> Path:
+def find_unused_path(path: Path) -> Path:
     """Return this path, or the first unused one with a number after its name."""
     candidate, number = path, 1
     while candidate.exists():

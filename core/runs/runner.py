@@ -24,7 +24,7 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
 from v6t.core.runs.log import log_run
-from v6t.core.runs.manifest import manifest, now
+from v6t.core.runs.manifest import manifest, utc_now
 from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
@@ -88,12 +88,6 @@ def execute(
 ) -> RunOutcome:
     """Start a run in a new directory and carry it out.
 
-    Args:
-        bound: the run.
-        path: its directory.
-        events: receives the events of the run.
-        planned: its plan, if it is made already.
-
     Raises:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
@@ -111,13 +105,7 @@ def execute(
 
 
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunOutcome:
-    """Continue an interrupted run; a complete one is only read.
-
-    Args:
-        path: its directory.
-        events: receives the events of the run.
-        planned: its plan, if it is made already.
-    """
+    """Continue an interrupted run; a complete one is only read."""
     with RunDir(path, new=False) as directory:
         run = directory.config()
         with reading(path):
@@ -357,5 +345,5 @@ class Runner:
         content["headline"] = headline(self._records[0]) if self._records else ""
         if tester:
             content["tester"] = tester
-            content.setdefault("finished", []).append(now())
+            content.setdefault("finished", []).append(utc_now())
         self._directory.write_json(MANIFEST, content)

@@ -107,12 +107,7 @@ class DeviceCounts:
             self._before = None
 
     def end(self, session: DeviceSession | None, point: Mapping[str, Any]) -> None:
-        """Read the devices again, if there was a trial.
-
-        Args:
-            session: with the devices.
-            point: benchmark, frame sizes and direction.
-        """
+        """Read the devices again, if there was a trial."""
         if not self._begun or self._before is None:
             return
         after = _read(session)

@@ -20,7 +20,7 @@ from v6t.base.files import locate_cache, read_json, write_atomically
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.core.runs.manifest import machine, now
+from v6t.core.runs.manifest import machine, utc_now
 from v6t.core.runs.preflight import prepare_loopback
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import ignore_message
@@ -148,18 +148,9 @@ def remeasure_capacity(
     number: int,
     say: Callable[[str], None],
 ) -> TesterCapacity | None:
-    """Look for a higher capacity after the device carried all of the tester's; None: there is none.
+    """Look for a higher capacity after the device carried all of the tester's; return None without one.
 
     The machine may have been busy during the self-test: if one short trial passes, it is repeated.
-
-    Args:
-        bound: the run.
-        streams: what is sent.
-        spec: how the capacity was looked for.
-        measure: the tester without a device.
-        before: what was found.
-        number: of this look, from 1.
-        say: receives a message if the self-test is repeated.
     """
     if bound.driver.absent or not bound.tester.loops_back:
         return None
@@ -225,7 +216,7 @@ def remember(
     if not capacity.rate_fps or bound.tester.simulates:
         return
     rules = None if spec.rules is None else asdict(spec.rules)
-    entry = {"fps": capacity.rate_fps, "when": now(), "rules": rules}
+    entry = {"fps": capacity.rate_fps, "when": utc_now(), "rules": rules}
     known = {**_read_cache(), _make_key(bound, spec, streams): entry}
     with contextlib.suppress(OSError):
         locate_cache().mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -240,7 +231,7 @@ def _read_cache() -> dict[str, dict[str, Any]]:
 
 
 def recall(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> tuple[TesterCapacity, str]:
-    """Return the remembered capacity and its source; the medium's rate if there is none.
+    """Return the remembered capacity, or the medium's rate without one, and its source.
 
     A capacity that was found under laxer rules than those of the results would be too high.
     """

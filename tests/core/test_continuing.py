@@ -134,13 +134,14 @@ def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatc
     from v6t.core.runs.results_file import ResultsFile
 
     known = [len(results(begun)["results"])]
-    write = ResultsFile.write
+    update = ResultsFile.update
 
-    def watched(self, content):
-        write(self, content)
+    def watched(self, content, *, measured):
+        replaced = update(self, content, measured=measured)
         known.append(len(results(begun)["results"]))
+        return replaced
 
-    monkeypatch.setattr(ResultsFile, "write", watched)
+    monkeypatch.setattr(ResultsFile, "update", watched)
     resume(begun, Listener())
     assert known == sorted(known)
     assert known[-1] == 3

@@ -21,7 +21,7 @@ from v6t.base.files import read_json
 from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.manifest import commit, machine, now
+from v6t.core.runs.manifest import commit, machine, utc_now
 from v6t.core.runs.tester_capacity import tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.setup import frame_octets
@@ -117,7 +117,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
     finally:
         bench.close()
     certificate = Certificate(
-        made=now(),
+        made=utc_now(),
         version=version("v6t"),
         source_commit=commit(),
         tester=steps.tester,

@@ -18,7 +18,7 @@ from v6t.analysis.report.campaign_run import run_name
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
-from v6t.core.campaigns.packaged import packaged
+from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.campaigns.results import load_runs, summarize, to_csv
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
@@ -189,7 +189,7 @@ def _again(campaign: Campaign, page: str) -> str:
     """How to repeat a campaign that comes with v6t; of another one nobody else has the file."""
     from v6t.core.config.yaml_file import YamlFile
 
-    file = packaged().get(campaign.name)
+    file = list_packaged().get(campaign.name)
     if file is None:
         return ""
     content = YamlFile(file).data
