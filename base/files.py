@@ -107,13 +107,15 @@ def explain_read_error(subject: Path | str, error: OSError) -> UsageError:
     return UsageError(f"cannot read {subject}: {error.strerror}", hint, code="file-unreadable")
 
 
-def write_atomically(path: Path, text: str, *, private: bool = True, durable: bool = False) -> None:
+def write_atomically(
+    path: Path, text: str, *, private: bool = False, durable: bool = False
+) -> None:
     """Replace a file by UTF-8 text; readers see the old or the new content, never a part.
 
     Args:
         path: the file.
         text: its new content.
-        private: only the owner may read the file.
+        private: only the owner may read the file; otherwise its mode follows the umask.
         durable: return after file and directory are on the disk.
 
     Raises:

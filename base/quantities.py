@@ -27,8 +27,8 @@ def convert_quantity(name: str, text: str) -> str:
 
     Args:
         name: of the setting; its ending is its unit: ``_s``, ``_us``, ``_fps``, ``_bps``,
-            ``_percent``; without one of these it is a count.
-        text: a number with its unit, for example ``1.5Mpps`` for ``rate_fps``.
+            ``_percent``; without one of these it is a count or a share of 1.
+        text: a number with its unit, for example ``1.5Mpps`` for ``rate_fps``, or ``0.1%`` for a share.
     """
     ending = name.rpartition("_")[2]
     scales, unit = _SCALES, Fraction(1)
@@ -38,12 +38,17 @@ def convert_quantity(name: str, text: str) -> str:
         pattern = f"({'|'.join(scales)})"
     match = re.fullmatch(_NUMBER + pattern, text)
     if match is None:
-        return text
+        share = _PERCENT.fullmatch(text)
+        return (
+            text
+            if share is None or ending in {*_RATES, *_UNITS}
+            else repr(float(Fraction(share[1]) / 100))
+        )
     value = Fraction(match[1]) * scales[match[2]] / unit
     return str(value.numerator) if value.denominator == 1 else repr(float(value))
 
 
-def describe_quantity(name: str, text: str, *, whole: bool) -> str:
+def describe_quantity(name: str, text: str) -> str:
     """Return a hint at valid values of a setting for which a text was written; may be empty."""
     ending = name.rpartition("_")[2]
     if ending in _UNITS:
@@ -51,8 +56,6 @@ def describe_quantity(name: str, text: str, *, whole: bool) -> str:
         return f"write {_UNITS[ending]}, or a number with one unit of {known}: 90s, 1.5min"
     if ending in _RATES:
         return f"write {_RATES[ending][1]}"
-    if not whole and (share := _PERCENT.fullmatch(text)):
-        return f"write a share of 1: {float(Fraction(share[1]) / 100):g} for {text.strip()}"
     return "k, M or G may stand after a number: 10k" if text.strip()[:1].isdigit() else ""
 
 

@@ -88,10 +88,9 @@ def describe_problem(model: type[BaseModel], exc: ValidationError) -> SettingPro
     code, reason, hint = _explain(problem)
     name = path[-1] if path else None
     # where a number is one of several types, the path ends with the type, and units are not allowed
-    if problem["type"] in ("int_parsing", "float_parsing") and name not in ("int", "float"):
-        whole = problem["type"] == "int_parsing"
-        if isinstance(name, str):
-            hint = describe_quantity(name, str(problem["input"]), whole=whole)
+    of_number = problem["type"] in ("int_parsing", "float_parsing")
+    if of_number and isinstance(name, str) and name not in ("int", "float"):
+        hint = describe_quantity(name, str(problem["input"]))
     first, *others = getattr(problem.get("ctx", {}).get("error"), "settings", ()) or ((),)
     related = tuple((*path, other) for other in others)
     path = (*path, first) if first else path

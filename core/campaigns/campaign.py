@@ -212,7 +212,7 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
             raise UsageError(
                 f"{directory} is not empty", "choose another directory with -o", code="file-exists"
             )
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         _write_plan(directory, campaign)
     except OSError as exc:
         raise UsageError(
@@ -253,7 +253,7 @@ def load_campaign(directory: Path) -> Campaign:
 
 def _write_plan(directory: Path, campaign: Campaign) -> None:
     content = {"schema": SCHEMA, **asdict(campaign)}
-    write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n")
+    write_atomically(directory / PLAN, json.dumps(content, indent=1) + "\n", private=True)
 
 
 def extend_campaign(directory: Path, campaign: Campaign) -> int:
@@ -371,6 +371,6 @@ def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
     if read_status(directory, run) == INCORRECT:
         return  # its results say so themselves
     folder = directory / FAILURES
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     content = {"message": exc.message, "hint": exc.hint, "exit_code": exc.exit_code}
     write_atomically(folder / f"{run.directory}.json", json.dumps(content, indent=1) + "\n")

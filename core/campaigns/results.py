@@ -62,7 +62,7 @@ def write_summary(
     place = output or directory
     written = []
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             if kind in FILES:
                 write_atomically(place / FILES[kind], texts[kind]())

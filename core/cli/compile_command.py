@@ -194,7 +194,7 @@ def _write(path: Path, text: str, force: bool) -> None:
             f"{path} exists already", "choose another name or use --force", code="file-exists"
         )
     try:
-        write_atomically(path, text, private=False)
+        write_atomically(path, text)
     except OSError as exc:
         raise UsageError(f"cannot write {path}: {exc.strerror}", code="file-unwritable") from exc
 

@@ -54,12 +54,22 @@ FrameSize = Annotated[
 """Octets of a frame, or a mix of several sizes (RFC 6985)."""
 
 
-def _check_mac(value: str) -> str:
-    if not re.fullmatch("[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}", value):
+def _parse_mac(value: str) -> str:
+    """Return a MAC address with colons; Cisco's dots and IEEE's hyphens are accepted."""
+    if not re.fullmatch(
+        r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}", value
+    ):
         raise InvalidValue(
             "must be a MAC address", "write it as 02:00:00:00:01:02", code="not-an-address"
         )
-    return value
+    digits = re.sub("[:.-]", "", value)
+    if not int(digits, 16):
+        raise InvalidValue(
+            "is the MAC address of no interface",
+            "TRex shows zeros until it has resolved an address; write that of the device's port",
+            code="not-an-address",
+        )
+    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
 
 
 def _refuse_stacked_tags(value: Any) -> Any:
@@ -71,7 +81,7 @@ def _refuse_stacked_tags(value: Any) -> Any:
     return value
 
 
-MacAddress = Annotated[str, AfterValidator(_check_mac)]
+MacAddress = Annotated[str, AfterValidator(_parse_mac)]
 VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_tags)]
 
 

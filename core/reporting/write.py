@@ -70,7 +70,7 @@ def write(
     directory = output or path
     written = []
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             written.append(directory / ALL_FILES[kind])
             if kind != "csv" or output is not None:

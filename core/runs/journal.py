@@ -57,7 +57,7 @@ class Journal:
         self.entries: dict[str, TrialResult] = {}
         self.trials: dict[str, dict[str, Any]] = {}
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o600)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666)
         except OSError as exc:
             raise UsageError(f"cannot open {path}: {exc.strerror}", code="file-unreadable") from exc
         try:

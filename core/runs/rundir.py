@@ -22,6 +22,8 @@ MEDIANS = "medians.csv"
 LOG, BOTTLENECK = "log.txt", "bottleneck.json"
 AUDIT = "audit.json"
 """In the directory of an audit."""
+PRIVATE = frozenset({CONFIG, MANIFEST})
+"""Only the owner may read these: settings hold host names and the user's commands for the device."""
 LATEST = "latest"
 """In place of a directory: the run here or below ``runs`` that was changed last."""
 _WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
@@ -86,7 +88,7 @@ class RunDir:
 
     def write_text(self, name: str, text: str) -> None:
         """Replace a file, atomically and durably."""
-        write_atomically(self.path / name, text, durable=True)
+        write_atomically(self.path / name, text, private=name in PRIVATE, durable=True)
 
     def read_json(self, name: str) -> Any:
         """Read a JSON file of the run; None if it does not exist."""
@@ -110,7 +112,7 @@ class RunDir:
         try:
             if self.path.exists():
                 self._check_free()
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise UsageError(
                 f"cannot create {self.path}: {exc.strerror or exc}", code="file-unwritable"

@@ -219,7 +219,7 @@ def remember(
     entry = {"fps": capacity.rate_fps, "when": utc_now(), "rules": rules}
     known = {**_read_cache(), _make_key(bound, spec, streams): entry}
     with contextlib.suppress(OSError):
-        locate_cache().mkdir(parents=True, exist_ok=True, mode=0o700)
+        locate_cache().mkdir(parents=True, exist_ok=True)
         write_atomically(locate_cache() / FILE, json.dumps(known, indent=1))
 
 

@@ -36,7 +36,6 @@ def test_write_replaces_content_and_leaves_no_part(durable, tmp_path):
     path.write_text("old")
     write_atomically(path, "new", durable=durable)
     assert path.read_text() == "new"
-    assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -58,12 +57,14 @@ def test_failed_write_keeps_the_old_content(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_public_file_has_the_mode_of_the_umask(tmp_path):
-    path = tmp_path / "file"
-    write_atomically(path, "text", private=False)
-    other = tmp_path / "other"
-    other.write_text("text")
-    assert path.stat().st_mode == other.stat().st_mode
+@pytest.mark.parametrize(("private", "mode"), [(True, 0o600), (False, 0o640)])
+def test_mode_of_a_file_follows_the_umask_unless_it_is_private(private, mode, tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "file", "text", private=private)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == mode
 
 
 def test_lock_is_exclusive_within_a_process_and_reusable(tmp_path):

@@ -255,17 +255,18 @@ def test_json_of_a_run_is_its_results_file(tmp_path):
     assert any("DEMONSTRATION" in c for c in content["caveats"])
 
 
-def test_the_run_directory_is_the_users_own(tmp_path):
+def test_modes_of_a_run_follow_the_umask_but_for_what_may_hold_secrets(tmp_path):
     out = tmp_path / "deep" / "out"
-    before = os.umask(0)
+    before = os.umask(0o022)
     try:
         assert v6t(*SIM, "--reps", 1, "--mode", "forward", "-o", out).status == 0
     finally:
         os.umask(before)
     assert sorted(p.name for p in out.iterdir()) == RUN_FILES
-    assert out.stat().st_mode & 0o077 == 0
-    for path in out.iterdir():
-        assert path.stat().st_mode & 0o177 == 0, path
+    assert out.stat().st_mode & 0o777 == 0o755
+    private = {path.name for path in out.iterdir() if path.stat().st_mode & 0o777 == 0o600}
+    assert private == {".lock", "config.json", "manifest.json", "log.txt"}
+    assert {p.stat().st_mode & 0o777 for p in out.iterdir() if p.name not in private} == {0o644}
 
 
 def test_the_table_names_directions_caveats_and_directory(tmp_path):

@@ -117,7 +117,7 @@ def test_values_of_flags_may_be_yaml():
 
 
 def test_links_of_the_testbed_reach_the_technology(tmp_path):
-    bed = "links: {left: {vlan: 7, mtu: 9000, dut_mac: '02:00:00:00:09:09'}}\nline_rate: 2.5G"
+    bed = "links: {left: {vlan: 7, mtu: 9000, dut_mac: 0200.0000.0909}}\nline_rate: 2.5G"
     run = resolved(tmp_path, None, bed, frame_sizes=[1500])
     links = bind(run).technology.links
     assert (links.left.vlan, links.left.mtu) == (7, 9000)
@@ -345,6 +345,12 @@ BED_COMPLAINTS = [
         "not-an-address",
         "bed.yaml:1",
         "dut.options.params.br_address",
+    ),
+    (
+        "links:\n  right:\n    tester_mac: '00:00:00:00:00:00'",
+        "not-an-address",
+        "bed.yaml:3",
+        "links.right.tester_mac",
     ),
     (
         "links:\n  right:\n    tester_mac: x",

@@ -34,10 +34,11 @@ NUMBERS = {
     ("rate_bps", "2.5Gbps"): "2500000000",
     ("rate_bps", "10 Gbit"): "10000000000",
     ("loss_percent", "0.5%"): "0.5",
+    ("loss_tolerance", "0.5%"): "0.005",
 }
 KEPT = [("duration_s", "10k"), ("rate_fps", "60s"), ("count", "10kfps"), ("rate_fps", "fast"),
         ("rate_bps", "1Gfps"), ("rate_bps", "1GB/s"), ("residual_wait_s", "2m"), ("deadline_ms", "2m"),
-        ("duration_s", ""), ("rate_fps", "1e4")]  # fmt: skip
+        ("duration_s", ""), ("duration_s", "5%"), ("rate_fps", "5%"), ("rate_fps", "1e4")]  # fmt: skip
 
 
 @pytest.mark.parametrize("written", NUMBERS, ids="=".join)
@@ -66,7 +67,6 @@ def test_flags_take_units():
     [
         ("--rate", "50%", "frames a second, for example 10k"),
         ("--duration", "1h30min", "one unit of ns, us, µs, ms, s, min, h, m"),
-        ("--loss-tolerance", "0.5%", "a share of 1: 0.005 for 0.5%"),
         ("--reps", "5x", "k, M or G"),
     ],
 )

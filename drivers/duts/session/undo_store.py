@@ -271,8 +271,12 @@ class UndoStore:
         files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
-            write_atomically(self._record_dir / LOCAL_SCRIPT, files[SCRIPT], durable=True)
-            write_atomically(self._record_dir / LOCAL_RECORD, files[RECORD], durable=True)
+            write_atomically(
+                self._record_dir / LOCAL_SCRIPT, files[SCRIPT], private=True, durable=True
+            )
+            write_atomically(
+                self._record_dir / LOCAL_RECORD, files[RECORD], private=True, durable=True
+            )
         self._call("clear_progress")
         for name, text in files.items():
             done = self._call("write_file", name, text=text)
