@@ -17,7 +17,6 @@ from v6t.audit.ip_packet import IPPacket, join_fragments
 from v6t.audit.packets import PROTOCOLS, SERVER_PORT, data, header, icmp6, inner_packet, transport
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.audit.translation import prefix_requirement
-from v6t.plugins.address_mappings import embed
 from v6t.plugins.audit_views import (
     NESTED_RULE,
     PREFIX_CUSTOMERS,
@@ -26,6 +25,7 @@ from v6t.plugins.audit_views import (
     SharedAddressRelay,
     SideName,
 )
+from v6t.plugins.translation import embed
 
 KINDS = ("MAP-E", "MAP-T", "lw4o6")
 SECTIONS = {

@@ -14,8 +14,8 @@ from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps
 from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, port
 from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6, transport
-from v6t.plugins.address_mappings import embed
 from v6t.plugins.audit_views import Address, Nat, SideName
+from v6t.plugins.translation import embed
 
 FIRST_PORT, SERVER_PORT = 20000, 7
 MAPPINGS_PER_AUDIT = 1024

@@ -16,7 +16,6 @@ from v6t.audit.customer_edge import port_rows
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row, row_clauses
-from v6t.plugins.address_mappings import WELL_KNOWN, embed, may_represent
 from v6t.plugins.audit_views import (
     MAPPED_HOST,
     OVERLAPPING_MAPPINGS,
@@ -29,6 +28,7 @@ from v6t.plugins.audit_views import (
     CustomerEdge,
     Translator,
 )
+from v6t.plugins.translation import WELL_KNOWN, embed, may_represent
 
 _MAPPED_TO = {
     OVERLAPPING_MAPPINGS: IPv6Address("2001:2:0:64::1"),

@@ -9,15 +9,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
-from ipaddress import IPv4Address, IPv6Network
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from ipaddress import IPv4Address, IPv4Interface, IPv6Network
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pydantic import field_validator
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.intent.device import DeviceIntent, Link, Links, PartIntent
+from v6t.intent.families import ChainConfig, DeviceConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import DropReason, Expected, ReferenceTranslation
 from v6t.plugins import frame_sizes
@@ -32,11 +33,23 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", "Technology"]
 
+_Params = TypeVar("_Params", bound="PluginParams")
+
 Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
 """Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
 
 TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
 """Frame sizes of RFC 8219, section 5.1.1 for links with a VLAN, and for links that carry them."""
+
+
+TAYGA = {"queue_length": 5000, "mend_checksums": True}
+"""Options of a TAYGA that is followed by a stateful part, which drops packets with a wrong checksum."""
+
+CHAIN = "chain"  # the driver that combines the drivers of the parts
+CONFIGURATION = ChainConfig()
+INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
+INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
+"""The cable between two parts of one device."""
 
 
 class PluginParams(StrictModel):
@@ -48,9 +61,15 @@ class PluginParams(StrictModel):
     @field_validator("*")
     @classmethod
     def _refuse_unforwarded(cls, value: Any) -> Any:
-        """Refuse addresses that no device forwards (RFC 1812, sections 5.2.2 and 5.3.7; RFC 4291)."""
         refuse_unforwarded(value)
         return value
+
+    def refuse_inside(self, network: Any, noun: str, *names: str) -> None:
+        """Raise an error if an address, given by its parameter's name, lies within a network."""
+        for name in names:
+            if getattr(self, name) in network:
+                problem = f"{name} {getattr(self, name)} lies within {noun} {network}"
+                raise UsageError(problem, "choose one outside", code="address-conflict")
 
     @classmethod
     def derive(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -108,7 +127,7 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """The part as device drivers see it, without its reference translation."""
+        """The part without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
@@ -161,7 +180,6 @@ class Technology(ReferenceTranslation):
         self.links = links or Links()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the parameters only."""
         return type(self), (self.params, self.links)
 
     @property
@@ -274,10 +292,8 @@ class StatelessTechnology(Technology):
         from v6t.plugins.reference_device import ReferenceDevice, route_all
 
         left, right = self.ip_versions
-        forward, reverse = (
-            {6: route_all(6), left: self.forward},
-            {6: route_all(6), right: self.reverse},
-        )
+        routed = {6: route_all(6)}
+        forward, reverse = {**routed, left: self.forward}, {**routed, right: self.reverse}
         return ReferenceDevice(self.links, forward, reverse)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
@@ -286,3 +302,34 @@ class StatelessTechnology(Technology):
     @cached_property
     def _device(self) -> ReferenceDevice:
         return self.reference_device()
+
+
+def chain_intent(
+    technology: str,
+    parts: Sequence[Part],
+    links: Links,
+    alternatives: Sequence[Part] = (),
+    configuration: DeviceConfig = CONFIGURATION,
+) -> DeviceIntent:
+    """Build the intent of a chain, or of a single device in its place that has a ``configuration``."""
+    return DeviceIntent(
+        technology,
+        configuration,
+        links,
+        parts[0].intent.left,
+        parts[-1].intent.right,
+        tuple(part.part_intent for part in parts),
+        tuple(part.part_intent for part in alternatives),
+    )
+
+
+def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
+    """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
+    shared = type(whole).model_fields.keys() & model.model_fields.keys()
+    return model(**{**{name: getattr(whole, name) for name in shared}, **own})
+
+
+def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
+    """Describe one cable between two parts, as the left one and as the right one sees it."""
+    seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
+    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)

@@ -12,21 +12,12 @@ from pydantic import BeforeValidator, Field
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DeviceConfig
 from v6t.packets.direction import Direction
+from v6t.plugins import ports
 from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import Mixture, address, device, negative_share, tester
-from v6t.plugins.ports import (
-    CE_PORT,
-    PEER_PORT,
-    DestinationPorts,
-    Policy,
-    PortRange,
-    PortSet,
-    SourcePorts,
-    customer_policy,
-    customer_port,
-)
-from v6t.plugins.traffic import build_background, derive_negative, ethernet, ipv4, ipv6, mix_classes
+from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
+from v6t.plugins.traffic import derive_negative, ethernet, ipv4, ipv6, mix_classes
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 ALL = 0
@@ -35,10 +26,7 @@ CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "al
 
 
 class RelayParams(Mixture):
-    """Parameters of a relay: addresses of both links, ports, and the share of spoofed frames.
-
-    Technologies add ``customers``, IPv6 prefixes on the left, and ``left_addresses`` of the relay.
-    """
+    """Parameters of a relay, with ``customers`` (prefixes on the left) and ``left_addresses`` of its own."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
@@ -88,8 +76,7 @@ class TunnelRelayParams(RelayParams):
 class CustomerFlow:
     """Simulated customers with one port sharing, and the address of the relay's side.
 
-    ``ports`` is the template customer's port set; ``psid`` is None if it does not vary. ``variables`` name
-    what varies from customer to customer, in the order in which it is drawn.
+    ``ports`` is the template customer's; ``variables`` are named in the order in which they are drawn.
     """
 
     ipv6: Any
@@ -128,23 +115,19 @@ class CustomerTechnology(StatelessTechnology):
         pass
 
     def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        p, links, flows = self.params, self.links, self.simulate_customers(direction, seed)
+        flows = self.simulate_customers(direction, seed)
         names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
-        shares = [
-            (self._make_foreground(name, flow, direction, sizes), flow.share)
-            for name, flow in zip(names, flows, strict=True)
-        ]
+        ends = zip(names, flows, strict=True)
+        shares = [(self._make_foreground(*end, direction, sizes), end[1].share) for end in ends]
         good, negative = shares[0][0], []
-        if p.negative_percent:
+        if self.params.negative_percent:
             changed = self.make_negative_layers(flows[0], good, direction)
             negative = [derive_negative(good, name, layers=changed[name]) for name in changed]
-        background = build_background(p, links, direction, sizes, None, links.left)
-        return mix_classes(p, direction, shares, background, negative, p.negative_percent, seed)
+        return mix_classes(self, direction, sizes, shares, negative, seed)
 
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
     ) -> TrafficClass:
-        """Return the class of a flow: IPv6 headers on the left, with IPv4 inside if it is tunnelled."""
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
         source, destination = ends if direction == self.customer_direction else ends[::-1]
@@ -153,15 +136,15 @@ class CustomerTechnology(StatelessTechnology):
             headers = headers[1:]
         elif self.overhead == 20:  # translated, not tunnelled
             headers = headers[:1]
-        ports: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for end in ("sport", "dport"):
             value = getattr(p, f"fw_{end}" if forward else f"rv_{end}")
-            if isinstance(value, PortRange):
-                ports[end] = value.build_field(PEER_PORT)
+            if isinstance(value, ports.PortRange):
+                fields[end] = value.build_field(ports.PEER_PORT)
             else:
-                ports[end] = customer_port(flow.ports, value, end == "sport", flow.psid)
-        layers = (*ethernet(self.links, direction), *headers, Layer("UDP", ports))
-        size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, CE_PORT)
+                fields[end] = ports.customer_port(flow.ports, value, end == "sport", flow.psid)
+        layers = (*ethernet(self.links, direction), *headers, Layer("UDP", fields))
+        size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, ports.CE_PORT)
         return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)
 
 

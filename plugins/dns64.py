@@ -1,37 +1,24 @@
-"""DNS64 (RFC 6147): IPv6 clients left, an authoritative server right, on IPv4 or IPv6.
-
-The tester asks for names of a zone on the left, and answers the device on the right.
-"""
+"""DNS64 (RFC 6147): the tester asks for a zone's names on the left, and answers the device on the right."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, ClassVar, Literal, NoReturn
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS
 from v6t.intent.families import Dns64Config
+from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
-from v6t.plugins.address_mappings import read_prefix
-from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, Technology
-from v6t.plugins.params import describe_link, device, tester
+from v6t.plugins.base import DeviceIntent, Embedded, Technology
+from v6t.plugins.params import Ipv6Links, RightIpv4Link, describe_link
+from v6t.plugins.translation import read_prefix
 from v6t.profiles.dns.messages import QUESTION_END
 from v6t.profiles.dns.zone import SUFFIX, Zone
 from v6t.profiles.model import FramePair
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
 """Size of an untagged query."""
@@ -64,7 +51,7 @@ class QueryTechnology(Technology):
             raise UsageError(problem, "leave the frame size out", code="invalid-frame-size-mix")
         return self.frame_pair(listed)
 
-    def expect(self, direction: Direction, frames: NDArray[np.uint8]) -> NoReturn:
+    def expect(self, direction: Direction, frames: U8) -> NoReturn:
         problem = f"{self.name} forwards no frames"
         raise UsageError(problem, "it answers queries: see zone", code="no-frames")
 
@@ -73,7 +60,7 @@ class QueryTechnology(Technology):
         raise UsageError(problem, "measure it with --measure resolution", code="no-frames")
 
 
-class Dns64Params(PluginParams):
+class Dns64Params(RightIpv4Link, Ipv6Links):
     """Parameters of ``dns64``."""
 
     prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix of the AAAA records made")
@@ -89,12 +76,6 @@ class Dns64Params(PluginParams):
     )
     ttl_s: int = Field(3600, ge=0, le=604_800, description="time to live of all records [s]")
     client_ports: int = Field(64, ge=1, le=300, description="source ports of the client")
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
@@ -151,13 +132,9 @@ class Dns64(QueryTechnology):
         )
 
     def dut_intent(self) -> DeviceIntent:
-        p, links = self.params, self.links
-        configuration = Dns64Config(
-            prefix=p.server_prefix,
-            resolver=p.dut_left_ipv6.ip,
-            clients=p.dut_left_ipv6.network,
-            zone=SUFFIX,
-            server=self.zone.server,
-        )
+        p, links, zone = self.params, self.links, self.zone
+        ends: Any = {"resolver": zone.resolver, "server": zone.server}
+        clients, prefix = p.dut_left_ipv6.network, p.server_prefix
+        configuration = Dns64Config(prefix=prefix, clients=clients, zone=SUFFIX, **ends)
         left, right = (describe_link(p, links, side) for side in ("left", "right"))
         return DeviceIntent(self.name, configuration, links, left, right)

@@ -1,7 +1,6 @@
 """AFTR of Dual-Stack Lite (RFC 6333): B4s' IPv4 in IPv6 left, public IPv4 right; stateful.
 
-A connection is a softwire, the B4's IPv6 address, and an inner four-tuple. All B4s here have
-customers with the same IPv4 address, so the inner four-tuples of two B4s are the same.
+All B4s have customers with the same IPv4 address, so the inner four-tuples of two B4s are the same.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,21 +23,20 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import NOT_FORWARDED, DropReason, Expected, ReferenceTranslation
 from v6t.packets.walker import locate_endpoints
-from v6t.plugins import chain, stateful, tunnels
+from v6t.plugins import base, stateful, tunnels
 from v6t.plugins.audit_views import AuditView, TunnelEnd
 from v6t.plugins.base import DeviceIntent, Links, Part, PluginParams
 from v6t.plugins.four_tuples import TupleField, describe_addresses
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.params import RightIpv4Link, address, tester
 from v6t.plugins.ports import Ports
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.traffic import ipv4, ipv6
 from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
 from v6t.profiles.model import Layer
 
-_LOW = (1 << 64) - 1
-"""The lower half of an IPv6 address."""
+_LOW = (1 << 64) - 1  # the lower half of an IPv6 address
 
 
 class SoftwireDrop(DropReason):
@@ -135,21 +133,16 @@ def build_aftr(
     servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
-    """Return both parts of an AFTR: the end of its tunnels, and a NAT44 with parameters of ``whole``.
-
-    The tunnels' end routes ``servers`` to it; none: all. ``left`` is the link of the tunnels.
-    """
-    near, far = chain.describe_cable(*chain.INNER_MACS, links.right.mtu)
+    """Return the end of an AFTR's tunnels on ``left``, and its NAT44, to which ``servers`` are routed."""
+    near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
-    routes = dict.fromkeys(servers, chain.INNER_RIGHT.ip)
-    inner = LinkIntent.describe(near, [chain.INNER_LEFT], set(routes.values()), routes)
-    nat |= {"dut_left_ipv4": chain.INNER_RIGHT, "tester_left_ipv4": chain.INNER_LEFT.ip}
+    routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
+    inner = LinkIntent.describe(near, [base.INNER_LEFT], set(routes.values()), routes)
+    nat |= {"dut_left_ipv4": base.INNER_RIGHT, "tester_left_ipv4": base.INNER_LEFT.ip}
     nat44 = describe_nat44(whole, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
-    return (
-        Part("softwire", device, softwire, reference=SoftwireEnd(config, own)),
-        Part("nat", device, nat44, "nftables", stateful=True),
-    )
+    end = Part("softwire", device, softwire, reference=SoftwireEnd(config, own))
+    return end, Part("nat", device, nat44, "nftables", stateful=True)
 
 
 def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
@@ -165,7 +158,7 @@ def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
 
 def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
-    intent = Nat44(chain.part_params(Nat44Params, whole, **fields), links).dut_intent()
+    intent = Nat44(base.part_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
 
@@ -184,7 +177,7 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
     return packets
 
 
-class DsLiteParams(stateful.Pool4Params):
+class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     """Parameters of ``dslite-aftr``."""
 
     measured: ClassVar[str] = "DS-Lite"
@@ -202,8 +195,6 @@ class DsLiteParams(stateful.Pool4Params):
     b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
     aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     internal_ipv4: IPv4Address = address("10.0.0.0", "stands for the first B4 before a NAT44")
 
     @property
@@ -231,7 +222,7 @@ class DsLiteAftr(stateful.Napt):
     params_model = DsLiteParams
     overhead = 40
     ip_versions = (6, 4)
-    default_driver = chain.CHAIN
+    default_driver = base.CHAIN
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
@@ -283,7 +274,7 @@ class DsLiteAftr(stateful.Napt):
 
     def dut_intent(self) -> DeviceIntent:
         whole = self.configuration()
-        return chain.chain_intent(self.name, self.parts, self.links, configuration=whole)
+        return base.chain_intent(self.name, self.parts, self.links, configuration=whole)
 
     def audit_params(self) -> Mapping[str, Any]:
         return {}

@@ -53,11 +53,6 @@ class TupleField:
     def listed_count(self) -> int:
         return self.count >> self.common_bits
 
-    @property
-    def even_bits(self) -> int:
-        """Exponent of the largest power of two that divides the number of listed values."""
-        return _count_zeros(self.listed_count)
-
 
 def _count_zeros(value: int) -> int:
     return (value & -value).bit_length() - 1
@@ -70,12 +65,14 @@ class FourTuples:
     variables: list[Variable] = field(default_factory=list)
     bits: dict[str, list[VariableBits]] = field(default_factory=dict)
 
-    def add_copy(
-        self, to: TupleField, variable: Variable, above: int, length: int, end: int
-    ) -> None:
-        """Copy ``length`` bits before bit ``end`` of a variable to a field, ``above`` its lowest bits."""
-        copies = self.bits.setdefault(to.field, [])
-        copies.append(VariableBits(variable, to.last - above - length + 1, length, end - length))
+    def add(self, variable: Variable, *copies: tuple[TupleField, int, int]) -> None:
+        """Copy successive bits of a variable to fields, each with its lowest bit and the number of bits."""
+        self.variables.append(variable)
+        source = 0
+        for to, lowest, width in copies:
+            copy = VariableBits(variable, to.last - lowest - width + 1, width, source)
+            self.bits.setdefault(to.field, []).append(copy)
+            source += width
 
     @property
     def draw_order(self) -> tuple[str, ...]:
@@ -121,14 +118,15 @@ def count_combinations(fields: Sequence[TupleField]) -> int:
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     """Return all combinations in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
-    even, common = (sum(getattr(f, name) for f in fields) for name in ("even_bits", "common_bits"))
+    even = sum(_count_zeros(f.listed_count) for f in fields)
+    common = sum(f.common_bits for f in fields)
     if common:
         if common + even > LISTED_BITS:
             bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=even, order=2)
         else:
             values = _shuffle_bits(common, even, seed)
             bits = Variable("tuple_bits", common, Kind.LIST, values=values)
-        _spread(tuples, bits, [(f, f.common_bits) for f in fields if f.common_bits])
+        tuples.add(bits, *((f, 0, f.common_bits) for f in fields if f.common_bits))
     for number, group in enumerate(_group_fields([f for f in fields if f.listed_count > 1])):
         _add_list(tuples, group, even + common, f"{seed}/{number}")
     return tuples
@@ -147,19 +145,8 @@ def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
         base = top.first % (1 << top.bits) << below
         kind, high = Kind.DEC if down else Kind.INC, base + (top.count << below) - 1
         counter = Variable("tuple", top.bits + below, kind, low=base, high=high)
-        _spread(tuples, counter, [(f, f.bits) for f in varying])
+        tuples.add(counter, *((f, 0, f.bits) for f in varying))
     return tuples
-
-
-def _spread(
-    tuples: FourTuples, variable: Variable, widths: Sequence[tuple[TupleField, int]]
-) -> None:
-    """Copy successive bits of a variable to the lowest bits of fields."""
-    tuples.variables.append(variable)
-    end = 0
-    for to, width in widths:
-        end += width
-        tuples.add_copy(to, variable, 0, width, end)
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
@@ -185,7 +172,6 @@ def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
 def _order_rows(
     counts: tuple[int, ...], even: int, doublings: int, seed: str
 ) -> tuple[NDArray[np.int64], ...]:
-    """Return the place of each field's value in its list, for each combination."""
     rows = list(range(math.prod(counts)))  # numbers of combinations, the last field's fastest
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
     if doublings > even:
@@ -207,7 +193,7 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
         problem = f"{names} cannot be enumerated together in a list of {MAX_LIST} entries"
         hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
         raise UsageError(problem, hint, code="beyond-trex")
-    even = sum(f.even_bits for f in group)
+    even = sum(_count_zeros(f.listed_count) for f in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
     rows = _order_rows(tuple(f.listed_count for f in group), even, doublings, seed)
@@ -216,5 +202,4 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
         width = (first ^ (first + f.listed_count - 1)).bit_length()
         values = array("q", (first + places & (1 << width) - 1).tobytes())
         variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
-        tuples.variables.append(variable)
-        tuples.add_copy(f, variable, f.common_bits, width, width)
+        tuples.add(variable, (f, f.common_bits, width))

@@ -41,10 +41,7 @@ def tag_octets(link: Link) -> int:
 
 
 def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
-    """Return the sizes of a packet that is ``overhead`` octets longer in (or as) IPv6.
-
-    ``size`` is that of the IPv6 frame; ``name`` is the technology's, for errors.
-    """
+    """Return the sizes of a packet, by that of its IPv6 frame, which is ``overhead`` octets longer."""
     if overhead < 0:
         _check_udp_fits(size, IPV6_UDP_OCTETS + tag_octets(ipv6), 6)
     ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
@@ -85,10 +82,7 @@ def check_mtu(size: int, link: Link, version: str) -> None:
 
 
 def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
-    """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4).
-
-    ``ipv6_frame`` is the size of the translated frame on ``link``, FCS and tag included.
-    """
+    """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4)."""
     around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
     if not df and octets > lowest_ipv6_mtu:
@@ -98,10 +92,7 @@ def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: i
 
 
 def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
-    """Return the pairs of a listed mix; a size that cannot exist becomes the nearest one that can.
-
-    Sizes that become the same are one. ``pair`` returns the technology's sizes for a listed one.
-    """
+    """Return the pairs of a listed mix; a size that cannot exist becomes the nearest one that can."""
     counts: Counter[FramePair] = Counter()
     for size, count in mixes.parse_mix(text):
         change = MIX_SIZE_CHANGE
@@ -117,10 +108,7 @@ def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
 def mixed_traffic(
     sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
 ) -> Traffic:
-    """Combine the traffic of all sizes of a mix; the names of its classes end in their octets, ``fg-84``.
-
-    With ``connections``, foreground classes of all sizes enumerate the same connections in the same order.
-    """
+    """Combine the traffic of all sizes of a mix; with ``connections``, all sizes enumerate the same ones."""
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     whole = math.lcm(*totals)

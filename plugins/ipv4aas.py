@@ -7,16 +7,10 @@ the link between the devices, so the medium's rate is that link's.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -27,23 +21,16 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
-from v6t.plugins import chain, dslite, frame_sizes, lwaftr, map_ce, map_domains, mape_br, mapt_br
-from v6t.plugins.address_mappings import check_prefix, embed_network
+from v6t.plugins import base, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
 from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
+from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
-from v6t.plugins.params import address, describe_link, tester
+from v6t.plugins.params import Ipv4Links, address, describe_link
 from v6t.plugins.ports import Ports, PortSet
 from v6t.plugins.prefixes import network6
-from v6t.plugins.stateful import (
-    ALL_PORTS,
-    LOWEST_PORT,
-    ConnectionParams,
-    Endpoints,
-    PublicPool,
-    StatefulTechnology,
-)
-from v6t.plugins.translation import MIN_DF_OCTETS
+from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, PublicPool
+from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, read_96
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
@@ -60,7 +47,7 @@ def _declare_mac(default: str, device: str) -> Any:
     return Field(default, pattern="^([0-9a-f]{2}:){5}[0-9a-f]{2}$", description=description)
 
 
-class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
+class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     """Parameters of ``ipv4aas``."""
 
     variant: Literal["464xlat", "ds-lite", "lw4o6", "map-e", "map-t"] = Field(
@@ -76,7 +63,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         None, description="first public address: of the PE (198.19.0.1), or the CE (192.0.2.35)"
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
-    public_ports: Ports = Field(ALL_PORTS, description="public ports of a stateful PE")
+    public_ports: Ports = Field(stateful.ALL_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
     clat_ipv6: str = Field("2001:2:0:2::/96", description="464xlat: prefix of the customer's IPv4")
     rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
@@ -96,10 +83,6 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
-    dut_left_ipv4: IPv4Interface = address("192.168.18.1/30", "the CE's IPv4 address on the left")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
-    dut_right_ipv4: IPv4Interface = address("192.168.19.1/30", "the PE's IPv4 address on the right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -127,19 +110,9 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
         bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
         return PortSet(self.psid_offset, bits, self.psid)
 
-    @property
-    def used_ports(self) -> float:
-        """Share of the NAPT's ports that the Initiator's sources take; 0: no port set."""
-        return self.endpoints / self.public_pool.ports.count if self.ce_stateful else 0.0
-
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        networks = network6(self.prefix, "prefix"), network6(self.clat_ipv6, "clat_ipv6")
-        check_prefix(networks[0])
-        for name, net in zip(("prefix", "clat_ipv6"), networks, strict=True):
-            if net.prefixlen != 96:
-                problem = f"{name} {net} must be a /96, whose last bits hold an IPv4 address"
-                raise UsageError(problem, "use a /96", code="not-a-prefix")
+        networks = read_96(self.prefix, "prefix"), read_96(self.clat_ipv6, "clat_ipv6")
         if networks[0] == networks[1]:
             problem = "prefix and clat_ipv6 are the same"
             raise UsageError(problem, "choose two prefixes", code="address-conflict")
@@ -159,15 +132,13 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
     def _check_ports(self) -> None:
         if self.variant != "lw4o6":
             rule = self.rule
-            if rule.assigns_prefixes:
+            if rule.host_bits:
                 problem = f"with {self.ea_len} EA bits the CE has a whole IPv4 prefix"
-                raise UsageError(
-                    problem, f"set ea_len to {rule.suffix_len} or more", code="conflict"
-                )
-            if self.public_pool.first not in rule.ipv4_prefix:
-                problem = (
-                    f"public_ipv4 {self.public_pool.first} is outside the rule {rule.ipv4_prefix}"
-                )
+                hint = f"set ea_len to {rule.suffix_len} or more"
+                raise UsageError(problem, hint, code="conflict")
+            first = self.public_pool.first
+            if first not in rule.ipv4_prefix:
+                problem = f"public_ipv4 {first} is outside the rule {rule.ipv4_prefix}"
                 raise UsageError(problem, "choose one within it", code="outside-prefix")
         first, last = self.port_set.ranges[0]
         if first < LOWEST_PORT and not self.low_ports:
@@ -183,7 +154,7 @@ class Ipv4aasParams(ConnectionParams, map_domains.RuleParams):
 
     @property
     def middle(self) -> tuple[Link, Link]:
-        return chain.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
+        return base.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
@@ -217,7 +188,7 @@ def _build_stateless(
     if not is_ce:
         own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
-    plugin = technology(chain.part_params(model, p, **ends, **fields), links)
+    plugin = technology(base.part_params(model, p, **ends, **fields), links)
     intent = plugin.dut_intent()
     if not is_ce:
         intent = replace(intent, right=describe_link(p, links, "right", p.servers))
@@ -229,28 +200,21 @@ def _build_stateful_ce(
     p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
 ) -> tuple[Part, Part]:
     """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
-    near, (here, inner) = p.middle[0], chain.describe_cable(*chain.INNER_MACS, links.left.mtu)
-    left, right = chain.INNER_LEFT, chain.INNER_RIGHT
+    near, (here, inner) = p.middle[0], base.describe_cable(*base.INNER_MACS, links.left.mtu)
+    left, right = base.INNER_LEFT, base.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
     napt = dslite.describe_nat44(p, Links(links.left, here), **_pool_params(p), **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
     part = _build_stateless(p, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
-    intent = replace(
-        single,
-        configuration=single.configuration.model_copy(update={"ipv6_side": "right"}),
-        links=Links(inner, near),
-        left=replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip}),
-        right=single.left,
-    )
-    return (
-        Part("napt", CE, napt, "nftables", stateful=True),
-        replace(part, intent=intent, mirrored=True),
-    )
+    turned = single.configuration.model_copy(update={"ipv6_side": "right"})
+    to_napt = replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip})
+    intent = DeviceIntent(single.technology, turned, Links(inner, near), to_napt, single.left)
+    ce = replace(part, intent=intent, mirrored=True)
+    return Part("napt", CE, napt, "nftables", stateful=True), ce
 
 
 def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    """Return the parts of MAP-E and MAP-T; the relay serves all CEs of the rule."""
     own: dict[str, Any] = {"ce_ipv4": p.public_pool.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
@@ -313,9 +277,9 @@ def _464xlat_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
-    params = chain.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
+    params = base.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
-    hints: dict[str, Any] = {"options": chain.TAYGA, "params": {"prefix": "prefix"}}
+    hints: dict[str, Any] = {"options": base.TAYGA, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
     hints["params"] = {"plat_prefix": "prefix"}
     return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
@@ -326,7 +290,7 @@ def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
     return [part.part_intent for part in (*parts, *list_alternatives(params, parts, links))]
 
 
-class Ipv4aas(StatefulTechnology):
+class Ipv4aas(stateful.StatefulTechnology):
     """CE and PE of one of five technologies, measured together."""
 
     name = "ipv4aas"
@@ -339,7 +303,7 @@ class Ipv4aas(StatefulTechnology):
     overhead = 20
     ip_versions = (4, 4)
     hops = 2
-    default_driver = chain.CHAIN
+    default_driver = base.CHAIN
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
@@ -354,24 +318,18 @@ class Ipv4aas(StatefulTechnology):
 
     def _refuse_unused(self) -> None:
         """Refuse parameters of other variants: what changes no part of either device has no effect."""
-        p, common = self.params, {*ConnectionParams.model_fields, "variant"}
+        p, links, common = self.params, self.links, {*ConnectionParams.model_fields, "variant"}
         given = {n: getattr(p, n) for n in type(p).model_fields if n in p.model_fields_set}
-        own: list[PartIntent] = []
         for name, value in given.items():
             if name in common or value == type(p).model_fields[name].get_default():
                 continue
-            own = own or _list_intents(p, self.links)
-            rest = {n: v for n, v in given.items() if n != name}
-            changed = [rest]
+            changed = [{n: v for n, v in given.items() if n != name}]
             if isinstance(value, (IPv4Address, IPv6Address)):
                 # the value may be the one that the variant takes anyway
-                changed.append({**rest, name: value + 1})
-            try:
-                alike = all(
-                    _list_intents(type(p)(**params), self.links) == own for params in changed
-                )
-            except (UsageError, ValueError):
-                continue  # other parameters depend on it
+                changed.append({**changed[0], name: value + 1})
+            own, alike = _list_intents(p, links), False
+            with suppress(UsageError, ValueError):  # if other parameters depend on it
+                alike = all(_list_intents(type(p)(**other), links) == own for other in changed)
             if alike:
                 problem = f"{name} {value} has no effect on the variant {p.variant}"
                 hint = f"leave {name} out, or set variant"
@@ -393,8 +351,9 @@ class Ipv4aas(StatefulTechnology):
     @property
     def warnings(self) -> tuple[str, ...]:
         p, warnings = self.params, []
-        if p.used_ports > MAX_PORT_SHARE:
-            taken = f"{p.used_ports:.0%} of the CE's port set of {p.public_pool.ports.count}"
+        used = p.endpoints / p.public_pool.ports.count if p.ce_stateful else 0.0
+        if used > MAX_PORT_SHARE:
+            taken = f"{used:.0%} of the CE's port set of {p.public_pool.ports.count}"
             problem = f"above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow down"
             warnings.append(f"the Initiator's {p.endpoints} source ports take {taken}: {problem}")
         ranges = len(p.port_set.ranges) if p.ce_stateful else 1
@@ -402,11 +361,9 @@ class Ipv4aas(StatefulTechnology):
             taken = f"the first of its {ranges} ranges of ports"
             ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
             warnings.append(f"the CE's NAPT takes {taken}, {ports}")
-        warnings.append(
-            f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful: neither device's "
-            "own rate follows, and the latency of each is lower"
-        )
-        return tuple(warnings)
+        which = f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful"
+        consequence = "neither device's own rate follows, and the latency of each is lower"
+        return (*warnings, f"{which}: {consequence}")
 
     def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = map(frame_sizes.tag_octets, (self.links.left, self.links.right))
@@ -424,7 +381,7 @@ class Ipv4aas(StatefulTechnology):
         if not self.tunnels:
             frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
 
-    def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
+    def rewrite(self, packets: U8, endpoint: stateful.Endpoints, *, source: bool) -> U8:
         """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
         if not self.tunnels:
             packets = packets.copy()
@@ -435,4 +392,4 @@ class Ipv4aas(StatefulTechnology):
 
     def dut_intent(self) -> DeviceIntent:
         alternatives = list_alternatives(self.params, self.parts, self.links)
-        return chain.chain_intent(self.name, self.parts, self.links, alternatives)
+        return base.chain_intent(self.name, self.parts, self.links, alternatives)

@@ -1,40 +1,38 @@
-"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by binding table."""
+"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by a table of up to millions of rows.
+
+A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from functools import cached_property
-from ipaddress import IPv6Address, IPv6Network
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.base.files import explain_read_error
+from v6t.intent.binding_table import read_softwires
 from v6t.intent.families import GeneratedTable, LwAftrConfig, TableFile
 from v6t.packets.address_layouts import SOFTWIRE, GeneratedSoftwires
-from v6t.packets.arrays import U8, Mask
+from v6t.packets.arrays import I64, U8, U64, Mask
 from v6t.packets.direction import Direction
-from v6t.packets.headers import PROTOCOL_IPIP, to_numbers
+from v6t.packets.headers import PROTOCOL_IPIP, to_numbers, to_octets
 from v6t.packets.reference import DropReason
-from v6t.plugins import audit_views
-from v6t.plugins.audit_views import SharedAddressRelay
-from v6t.plugins.binding_table import BindingTable, generate_table, read_table
-from v6t.plugins.customers import (
-    ALL,
-    CustomerCount,
-    CustomerFlow,
-    Relay,
-    TunnelRelayParams,
-    make_tunnel_view,
-)
+from v6t.plugins import audit_views, customers
+from v6t.plugins.audit_views import Softwire
+from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import hosts4, network6
-from v6t.plugins.reference_device import Checks
-from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice
+from v6t.plugins.reference_device import Checks, is_forwardable_address
+from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, list_ipv6_addresses
 
@@ -43,6 +41,123 @@ GENERATED_TABLE_SETTINGS = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "
 _MAX_ROUTES = 256  # to lwB4s; more are replaced by one route to a prefix that holds them all
 _MAX_GROUPS = 56  # classes of foreground; a direction has 64 streams
 _MAX_EXAMINED_ROWS = 256  # in which audits look for customers
+
+
+@dataclass(frozen=True, eq=False)
+class BindingTable:
+    """Columns ``(n,)`` and addresses ``(n, 16)`` in ascending order of IPv4 address and PSID.
+
+    PSID length and offset are equal for equal addresses.
+    """
+
+    ipv4: U64
+    psid: U64
+    psid_len: U64
+    psid_offset: U64
+    b4: U8
+    br: U8
+
+    def __len__(self) -> int:
+        return len(self.ipv4)
+
+    def __post_init__(self) -> None:
+        first = np.flatnonzero(np.append(True, self.ipv4[1:] != self.ipv4[:-1]))
+        keys = self.ipv4 << np.uint64(16) | self.psid
+        object.__setattr__(self, "_index", (first, self.ipv4[first], keys))
+
+    def find(self, ipv4: U64, port: U64) -> I64:
+        """Return the row of each address ``(n,)`` and port ``(n,)``, -1 for none."""
+        first, addresses, keys = self._index  # type: ignore[attr-defined]
+        ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
+        place = np.minimum(np.searchsorted(addresses, ipv4), len(addresses) - 1)
+        row = first[place]
+        length, offset = self.psid_len[row], self.psid_offset[row]
+        shared = length > 0
+        low = np.where(shared, np.uint64(16) - offset - length, np.uint64(16))
+        psid = port >> low & (np.uint64(1) << length) - np.uint64(1)
+        excluded = shared & (offset > 0) & (port >> (np.uint64(16) - offset) == 0)
+        wanted = ipv4 << np.uint64(16) | psid
+        index = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        hit = (addresses[place] == ipv4) & (keys[index] == wanted) & ~excluded
+        return np.where(hit, index, -1).astype(np.int64)
+
+    def find_b4(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
+        row = int(self.find(np.array([int(ipv4)]), np.array([port]))[0])
+        return None if row < 0 else self.softwire(row).b4
+
+    def softwire(self, row: int) -> Softwire:
+        columns = self.psid, self.psid_len, self.psid_offset
+        psid, length, offset = (int(column[row]) for column in columns)
+        ends = IPv6Address(self.b4[row].tobytes()), IPv6Address(self.br[row].tobytes())
+        return Softwire(IPv4Address(int(self.ipv4[row])), psid, length, offset, *ends)
+
+    def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
+        return [self.softwire(int(row)) for row in np.flatnonzero(self.ipv4 == int(ipv4))]
+
+
+def generate_table(
+    softwires: GeneratedSoftwires, count: int, psid_offset: int, br: IPv6Address
+) -> BindingTable:
+    """Generate the rows of the first ``count`` softwires of a lwAFTR with one address and PSID offset."""
+    number = np.arange(count, dtype=np.uint64)
+    layouts = softwires.ipv4_layout, softwires.psid_layout
+    ipv4, psid = (layout.encode_words(softwire=number)[0] for layout in layouts)
+    length, offset = (np.full(count, n, np.uint64) for n in (softwires.psid_len, psid_offset))
+    b4s = softwires.b4_layout.encode_octets(softwire=number)
+    return BindingTable(
+        ipv4, psid, length, offset, b4s, np.broadcast_to(address_octets(br), (count, 16))
+    )
+
+
+def read_table(path: Path, br: IPv6Address) -> BindingTable:
+    """Read a binding table from a file with one softwire per line, whose lwAFTR is by default ``br``."""
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError as exc:
+        raise explain_read_error(f"the binding table {path}", exc) from exc
+    return _read(path, stamp, br)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
+    rows = list(_read_rows(path, br))
+    if not rows:
+        raise UsageError(f"the binding table {path} is empty", code="empty-file")
+    numbers = np.array([row[:4] for row in rows], dtype=np.uint64)
+    order = np.lexsort((numbers[:, 1], numbers[:, 0]))
+    ipv4, psid, length, offset = (np.ascontiguousarray(c) for c in numbers[order].T)
+    ends = np.frombuffer(b"".join(row[4] + row[5] for row in rows), np.uint8).reshape(-1, 32)
+    b4, brs = np.ascontiguousarray(ends[order, :16]), np.ascontiguousarray(ends[order, 16:])
+    same = ipv4[1:] == ipv4[:-1]
+    mixed = (length[1:] != length[:-1]) | (offset[1:] != offset[:-1])
+    problems = [
+        (same & (psid[1:] == psid[:-1]), "is bound twice"),
+        (same & mixed, "has several PSID lengths or offsets"),
+    ]
+    for name, addresses in (("IPv4", to_octets(ipv4, 4)), ("lwB4", b4), ("lwAFTR", brs)):
+        wrong = ~is_forwardable_address(addresses)
+        shown = ip_address(addresses[wrong.argmax()].tobytes())
+        problems.append((wrong, f"has the {name} address {shown}, which no device forwards"))
+    for wrong, problem in problems:
+        if wrong.any():
+            row = int(wrong.argmax())
+            where = f"{path}: {IPv4Address(int(ipv4[row]))} (PSID {psid[row]})"
+            hint = "correct the binding table"
+            raise UsageError(f"{where} {problem}", hint, code="invalid-table-row")
+    return BindingTable(ipv4, psid, length, offset, b4, brs)
+
+
+def _read_rows(path: Path, br: IPv6Address) -> Iterator[tuple[int, int, int, int, bytes, bytes]]:
+    for number, row in read_softwires(path):
+        k, a = row.psid_len, row.psid_offset
+        reason = "PSID 0 of 16 bits has port 0 only" if k == 16 and not row.psid else ""
+        if row.psid >= 1 << min(k, 64) or a > 16 or (k and a + k > 16):
+            reason = "no such PSID"
+        if reason:
+            problem = f"{path}:{number}: {reason}: {row.psid}, of {k} bits after {a}"
+            hint = "PSID offset and length are 16 bits at most, and the PSID has that length"
+            raise UsageError(problem, hint, code="invalid-table-row")
+        yield int(row.ipv4), row.psid, k, a, row.b4.packed, (row.br or br).packed
 
 
 class LwAftrDrop(DropReason):
@@ -54,7 +169,7 @@ class LwAftrDrop(DropReason):
     UNMARKED = UNMARKABLE
 
 
-class LwAftrParams(TunnelRelayParams):
+class LwAftrParams(customers.TunnelRelayParams):
     """Parameters of ``lwaftr``."""
 
     measured: ClassVar[str] = "lw4o6"
@@ -134,12 +249,10 @@ class LwAftrParams(TunnelRelayParams):
             problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
             hint = f"use a prefix of at most /{64 - table.index_bits}"
             raise UsageError(problem, hint, code="not-enough-addresses")
-        if self.br_address in table.b4_prefix:
-            problem = "br_address lies within b4_prefix"
-            raise UsageError(problem, "choose one outside", code="address-conflict")
+        self.refuse_inside(table.b4_prefix, "b4_prefix", "br_address")
 
 
-class LightweightAftr(TunnelDevice, Relay):
+class LightweightAftr(TunnelDevice, customers.Relay):
     """Decapsulates forward, encapsulates in reverse; stateless but for the table."""
 
     name = "lwaftr"
@@ -167,22 +280,17 @@ class LightweightAftr(TunnelDevice, Relay):
         if direction == "reverse":
             return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
-        changed = {
-            "spoof-b4": good.replace_fields("IPv6", src=wrong),
-            "spoof-ipv4": good.replace_fields("IP", src=str(self.params.server_ipv4)),
-        }
+        changed = {"spoof-b4": good.replace_fields("IPv6", src=wrong)}
+        changed["spoof-ipv4"] = good.replace_fields("IP", src=str(self.params.server_ipv4))
         bits = flow.psid.bits if flow.psid else ()
-        if bits and bits[0].variable.kind is Kind.LIST and self._has_one_softwire_each():
+        b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
+        # a second softwire of a lwB4 may have the port after all
+        if bits and bits[0].variable.kind is Kind.LIST and len(np.unique(b4)) == len(b4):
             # the next PSID belongs to another softwire or to none
             port: Any = good.layer("UDP").fields["sport"]
             port = port.add_constant(1, bits[0].variable.name)
             changed["spoof-port"] = good.replace_fields("UDP", sport=port)
         return changed
-
-    def _has_one_softwire_each(self) -> bool:
-        """Return whether no lwB4 has a second softwire, whose ports would be right after all."""
-        b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
-        return len(np.unique(b4)) == len(b4)
 
     @cached_property
     def _relay_addresses(self) -> np.ndarray:
@@ -228,11 +336,11 @@ class LightweightAftr(TunnelDevice, Relay):
         apart = (row for row in others if row.ipv4 != chosen.ipv4)
         ends = chosen.aftr, frozenset(map(IPv6Address, self.params.br_addresses))
         sibling, other = (next(map(_make_customer, each), None) for each in (sharing, apart))
-        customers = _make_customer(chosen), sibling, other
+        served = _make_customer(chosen), sibling, other
         find, rows_of = self._table.find_b4, self._table.list_softwires
-        server = self.params.server_ipv4
-        relay = SharedAddressRelay(self.kind, *ends, server, *customers, find, softwires=rows_of)
-        return relay, make_tunnel_view(relay)
+        common = self.kind, *ends, self.params.server_ipv4, *served, find
+        relay = audit_views.SharedAddressRelay(*common, softwires=rows_of)
+        return relay, customers.make_tunnel_view(relay)
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         p, variants = self.params, {}
@@ -273,7 +381,6 @@ def _simulate_generated_rows(params: LwAftrParams, direction: Direction, seed: i
 def _simulate_listed_rows(
     params: LwAftrParams, table: BindingTable, direction: Direction, seed: int
 ) -> Iterator[CustomerFlow]:
-    """Yield the simulated rows in groups of one port sharing and one lwAFTR address."""
     rows = _sample_rows(len(table), params.simulated or len(table), direction, seed)
     groups: dict[tuple[int, int, bytes], list[int]] = {}
     for row in rows:
@@ -301,7 +408,6 @@ def _simulate_listed_rows(
 
 
 def _sample_rows(rows: int, count: int, direction: Direction, seed: int) -> list[int]:
-    """Draw rows without repetition; both directions have the same ones, in different order."""
     chosen = random.Random(f"{seed}/softwires").sample(range(rows), count)  # noqa: S311
     random.Random(f"{seed}/{direction}/softwires").shuffle(chosen)  # noqa: S311
     return chosen

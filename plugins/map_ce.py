@@ -1,21 +1,11 @@
-"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4), measured without their NAPT.
-
-The hosts behind the device use the public address and ports. The operator's IPv6 is on the left link.
-"""
+"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4) without their NAPT; IPv6 is on the left link."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,7 +22,15 @@ from v6t.plugins.customers import CustomerFlow, CustomerTechnology
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import RuleParams, make_rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
-from v6t.plugins.params import Mixture, address, describe_link, device, negative_share, tester
+from v6t.plugins.params import (
+    Mixture,
+    RightIpv4Link,
+    address,
+    describe_link,
+    device,
+    negative_share,
+    tester,
+)
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
@@ -59,14 +57,12 @@ class CustomerAddresses(NamedTuple):
     ports: PortSet
 
 
-class CustomerParams(Mixture):
+class CustomerParams(RightIpv4Link, Mixture):
     """Parameters of a customer's device."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     dut_left_ipv6: IPv6Interface = device("2001:db8:6::9/64", "left")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::1", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
     dut_right_ipv6: IPv6Interface = device("2001:db8:7::1/64", "right")
     tester_right_ipv6: IPv6Address = tester("2001:db8:7::2", "right")
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
@@ -107,9 +103,7 @@ class CustomerParams(Mixture):
         if ports.psid_len == 16 and not ports.psid:
             problem = "PSID 0 of 16 bits has only port 0"
             raise UsageError(problem, "choose another PSID", code="not-enough-addresses")
-        if self.server_ipv4 in ipv4:
-            problem = "server_ipv4 is the customer's own address"
-            raise UsageError(problem, "choose one beyond the relay", code="address-conflict")
+        self.refuse_inside(ipv4, "the customer's network", "server_ipv4")
         return self
 
 
@@ -144,7 +138,7 @@ class MapCeParams(CustomerParams, RuleParams):
         if self.ce_ipv4 not in rule.ipv4_prefix:
             problem = f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}"
             raise UsageError(problem, code="outside-prefix")
-        ipv4 = IPv4Network((int(self.ce_ipv4), rule.ce_prefix_len), strict=False)
+        ipv4 = IPv4Network((int(self.ce_ipv4), 32 - rule.host_bits), strict=False)
         if ipv4.network_address != self.ce_ipv4:
             problem = f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix"
             raise UsageError(problem, f"write {ipv4.network_address}", code="conflict")

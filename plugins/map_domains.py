@@ -103,9 +103,8 @@ class MapParams(RelayParams, Domain):
         if len({rule.ipv6_prefix for rule in self.rules}) < len(self.rules):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
-        if any(self.server_ipv4 in rule.ipv4_prefix for rule in self.rules):
-            problem = "server_ipv4 lies within a rule IPv4 prefix"
-            raise UsageError(problem, "choose one outside", code="address-conflict")
+        for rule in self.rules:
+            self.refuse_inside(rule.ipv4_prefix, "the rule IPv4 prefix", "server_ipv4")
         for domain in self.all_domains:
             low, high = domain.ea_bounds
             room = sum(map(len, self.find_served_ea(domain, low)))
@@ -231,7 +230,6 @@ class MapRelay(Relay):
 def _make_ea_variable(
     params: MapParams, domain: Domain, direction: Direction, seed: int
 ) -> Variable | None:
-    """Return the EA bits of the simulated CEs; both directions have the same CEs."""
     rule = domain.rule
     if not rule.ea_len:
         return None
@@ -253,7 +251,6 @@ def _make_ea_variable(
 def _draw_ea(
     served: tuple[range, ...], count: int, sample_seed: str, order_seed: str
 ) -> tuple[int, ...]:
-    """Draw EA values by the first seed and shuffle them by the second."""
     starts = list(accumulate(map(len, served), initial=0))
     places = random.Random(sample_seed).sample(range(starts[-1]), count)  # noqa: S311
     chosen = ((place, bisect_right(starts, place) - 1) for place in places)
@@ -287,11 +284,7 @@ def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
 
 
 def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
-    """Return a customer, one that shares its address, and one with another address, or None for these.
-
-    The first is neither the first nor the last of its rule, if possible, so that the ports next to its own
-    belong to other customers. No other domain serves their addresses.
-    """
+    """Return a customer amid others, one that shares its address and one that does not, or None for these."""
     rule = params.rule
     ratio = rule.sharing_ratio if rule.ea_len else 1
     served = params.find_served_ea(params, 0)

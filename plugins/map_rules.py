@@ -81,18 +81,8 @@ class MapRule:
         return max(0, self.suffix_len - self.ea_len)
 
     @property
-    def ce_prefix_len(self) -> int:
-        """Length of a CE's IPv4 prefix; 32 where a CE has an address or shares one."""
-        return 32 - self.host_bits
-
-    @property
     def shared(self) -> bool:
         return self.psid_len > 0
-
-    @property
-    def assigns_prefixes(self) -> bool:
-        """Whether each CE gets an IPv4 prefix instead of (a share of) one address."""
-        return self.host_bits > 0
 
     @property
     def sharing_ratio(self) -> int:
@@ -149,10 +139,7 @@ class MapRule:
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
     def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the MAP IPv6 address (RFC 7597, section 6) with subnet ID 0.
-
-        With ``whole_host`` it holds the complete address of a CE's host (MAP-T, erratum 5225 of RFC 7599).
-        """
+        """Compute the MAP address (RFC 7597, section 6), or a host's (MAP-T, erratum 5225 of RFC 7599)."""
         self._check_ipv4(ipv4)
         layout = self.host_address_layout if whole_host else self.address_layout
         return IPv6Address(layout.encode(ipv4=int(ipv4), psid=psid))
@@ -191,11 +178,7 @@ def rule_from_text(
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Find the EA values ``low..high`` of a rule's CEs that no narrower rule takes over, as ascending ranges.
-
-    A BR looks up the longest IPv6 prefix forward and the longest IPv4 prefix in reverse: a CE within a
-    narrower rule would lose its frames in one direction.
-    """
+    """Find the EA values ``low..high`` of CEs that no narrower rule takes over, as ascending ranges."""
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
         for outer, inner in (
@@ -237,7 +220,6 @@ class RuleTable:
     """The rules of a border relay or CE, looked up by the longest prefix."""
 
     def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
-        """Sort the rules; see :meth:`MapRule.map_address` for ``whole_host``."""
         layouts = [(r, r.host_address_layout if whole_host else r.address_layout) for r in rules]
         # later matches replace those of shorter prefixes
         self._by_ipv6 = sorted(layouts, key=lambda each: each[0].ipv6_prefix.prefixlen)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pydantic import model_validator
-from v6t.base.errors import UsageError
 from v6t.intent.families import MapERelayConfig
 from v6t.packets.arrays import Mask
 from v6t.packets.reference import DropReason
@@ -38,9 +37,8 @@ class MapEParams(TunnelRelayParams, MapParams):
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
-        if any(self.br_address in rule.ipv6_prefix for rule in self.rules):
-            problem = "br_address lies within a rule IPv6 prefix"
-            raise UsageError(problem, "choose one outside", code="address-conflict")
+        for rule in self.rules:
+            self.refuse_inside(rule.ipv6_prefix, "the rule IPv6 prefix", "br_address")
         return self
 
 

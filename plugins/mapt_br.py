@@ -17,7 +17,6 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins import translation
-from v6t.plugins.address_mappings import check_prefix, embed
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.customers import CustomerTechnology
@@ -27,6 +26,7 @@ from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import device
 from v6t.plugins.prefixes import network6
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
+from v6t.plugins.translation import check_prefix, embed
 from v6t.profiles.model import FramePair, Traffic
 
 
@@ -102,7 +102,6 @@ class DmrTranslator(CustomerTechnology):
         return translation.Rfc6052Array(self.params.dmr_prefix)
 
     def _name_fields(self, direction: Direction) -> tuple[str, str, str]:
-        """Return the fields with the customer's address, the server's address and the customer's port."""
         from_customer = direction == self.customer_direction
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
@@ -194,10 +193,8 @@ class MapTParams(DmrParams, MapParams):
     def _check_dmr(self) -> MapTParams:
         for domain in self.all_domains:
             self.refuse_overlap(domain)
-        for name in ("tester_left_ipv6", "tester_right_ipv6"):
-            if getattr(self, name) in self.dmr_prefix:
-                problem = f"{name} lies within the DMR prefix: background would be translated"
-                raise UsageError(problem, "choose an address outside", code="address-conflict")
+        testers = ("tester_left_ipv6", "tester_right_ipv6")  # background would be translated
+        self.refuse_inside(self.dmr_prefix, "the DMR prefix", *testers)
         return self
 
 
@@ -211,11 +208,8 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     params: MapTParams
 
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        return [
-            (MapTDrop.NO_RULE, ~ce.known),
-            (MapTDrop.BAD_IID, ~ce.consistent),
-            (MapTDrop.BAD_PORT, ~ce.owned),
-        ]
+        own = [(MapTDrop.BAD_IID, ~ce.consistent), (MapTDrop.BAD_PORT, ~ce.owned)]
+        return [(MapTDrop.NO_RULE, ~ce.known), *own]
 
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
@@ -226,10 +220,7 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     def audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
-        translator = self.make_translator_view(
-            (customer.ipv6, customer.ipv4, customer.port),
-            (relay.server, relay.relay, 443),
-            uses_ports=customer.ports.psid_len > 0,
-            may_reassemble=True,  # RFC 7599, section 10.2
-        )
-        return relay, translator
+        own = customer.ipv6, customer.ipv4, customer.port
+        kind = {"uses_ports": customer.ports.psid_len > 0}
+        kind["may_reassemble"] = True  # RFC 7599, section 10.2
+        return relay, self.make_translator_view(own, (relay.server, relay.relay, 443), **kind)

@@ -1,27 +1,19 @@
-"""NAT44 (NAPT, RFC 3022, RFC 4787): private IPv4 clients left, public IPv4 right; stateful."""
+"""NAT44 (NAPT, RFC 3022, RFC 4787) and NAT66: private clients left, public addresses right; stateful."""
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from ipaddress import IPv4Address, IPv6Address, IPv6Interface
 
-from v6t.intent.families import Nat44Config
-from v6t.plugins.frame_sizes import IPV4_SIZES
-from v6t.plugins.params import address, device, tester
-from v6t.plugins.stateful import Napt, Pool4Params
+from v6t.intent.families import Nat44Config, Nat66Config
+from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
+from v6t.plugins.params import Ipv4Links, Ipv6Links, address, device, tester
+from v6t.plugins.stateful import Napt, Pool4Params, Pool6Params
 
 
-class Nat44Params(Pool4Params):
+class Nat44Params(Ipv6Links, Ipv4Links, Pool4Params):
     """Parameters of ``nat44``."""
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
-    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = address("2001:2:0:f000::2", "background address on the left")
-    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
 
 
 class Nat44(Napt):
@@ -42,3 +34,30 @@ class Nat44(Napt):
         p = self.params
         inside, ports = tuple(p.clients), p.public_pool.span
         return Nat44Config(inside4=inside, pool4=p.pool, ports=ports, **p.limits)
+
+
+class Nat66Params(Pool6Params):
+    """Parameters of ``nat66``."""
+
+    initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+
+
+class Nat66(Napt):
+    """A translator of IPv6 source addresses and ports to public ones."""
+
+    name = "nat66"
+    title = "NAT66: IPv6 clients behind public IPv6 addresses and ports, stateful"
+    rfcs = ("RFC 9693", "RFC 4787")
+    params_model = Nat66Params
+    overhead = 0
+    ip_versions = (6, 6)
+    default_driver = "nftables66"
+    mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
+    rfc_frame_sizes = IPV6_SIZES
+    params: Nat66Params
+
+    def configuration(self) -> Nat66Config:
+        p = self.params
+        return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public_pool.span)

@@ -1,7 +1,4 @@
-"""Stateful NAT46: IPv4 clients left, IPv6 servers right, behind public IPv6 addresses and ports.
-
-No RFC defines it. Clients know each server by an IPv4 address that is mapped to its own (RFC 7757).
-"""
+"""Stateful NAT46: IPv4 clients left, of IPv6 servers right that they know by mapped addresses (RFC 7757)."""
 
 from __future__ import annotations
 
@@ -15,18 +12,15 @@ from v6t.intent.device import LinkIntent
 from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
-from v6t.plugins.address_mappings import Mapping, Mappings, check_prefix, embed_network
+from v6t.plugins import base
 from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
-from v6t.plugins.chain import CHAIN, INNER_MACS, TAYGA, chain_intent, describe_cable
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
-from v6t.plugins.prefixes import network6
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
-from v6t.plugins.translation import MappingsArray
+from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_96
 from v6t.profiles.model import FramePair
 
-_TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"
-"""Addresses of both parts on the link between them."""
+_TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link between both parts
 
 
 class Nat46Params(Pool6Params):
@@ -52,7 +46,7 @@ class Nat46Params(Pool6Params):
 
     @property
     def prefix(self) -> IPv6Network:
-        return check_prefix(network6(self.clients_prefix, "clients_prefix"))
+        return read_96(self.clients_prefix, "clients_prefix")
 
     @property
     def embedded_addresses(self) -> Embedded:
@@ -68,16 +62,11 @@ class Nat46Params(Pool6Params):
 
     @model_validator(mode="after")
     def _check_mapping(self) -> Nat46Params:
-        if self.prefix.prefixlen != 96:
-            problem = f"clients_prefix {self.prefix} must be a /96"
-            raise UsageError(problem, "use a /96", code="not-a-prefix")
-        mapping = self.mapping
+        _, mapping = self.prefix, self.mapping  # raise errors
         if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
-            both, bits = (
-                f"{self.responder_ipv4} and {self.responder_ipv6}",
-                32 - mapping.ipv4.prefixlen,
-            )
-            problem = f"responder_ipv4 and responder_ipv6, {both}, differ in the last {bits} bits"
+            bits, both = 32 - mapping.ipv4.prefixlen, (self.responder_ipv4, self.responder_ipv6)
+            problem = "responder_ipv4 {} and responder_ipv6 {}".format(*both)
+            problem += f" differ in the last {bits} bits"
             raise UsageError(problem, "let both end alike", code="not-enough-addresses")
         return self
 
@@ -91,7 +80,7 @@ class Nat46(StatefulTechnology):
     params_model = Nat46Params
     overhead = 20
     ip_versions = (4, 6)
-    default_driver = CHAIN
+    default_driver = base.CHAIN
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
@@ -110,24 +99,22 @@ class Nat46(StatefulTechnology):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         p, links = self.params, self.links
-        near, far = describe_cable(*INNER_MACS, links.right.mtu)
+        near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
         clients = [embed_network(p.prefix, net) for net in p.clients]
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
         nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.span)
-        outer = [
-            describe_link(p, links, "left", p.clients),
-            describe_link(p, links, "right", p.servers),
-        ]
+        left = describe_link(p, links, "left", p.clients)
+        right = describe_link(p, links, "right", p.servers)
         to_nat, to_clients = {p.mapping.ipv6: _NAT}, dict.fromkeys(clients, _TRANSLATOR)
         before = LinkIntent.describe(near, [f"{_TRANSLATOR}/64"], [_NAT], to_nat)
         behind = LinkIntent.describe(far, [f"{_NAT}/64"], [_TRANSLATOR], to_clients)
-        first = DeviceIntent("siit", siit, Links(links.left, near), outer[0], before)
-        second = DeviceIntent("nat66", nat, Links(far, links.right), behind, outer[1])
+        first = DeviceIntent("siit", siit, Links(links.left, near), left, before)
+        second = DeviceIntent("nat66", nat, Links(far, links.right), behind, right)
         return (
-            Part("siit", self.name, first, "tayga", TAYGA, to_ipv4="reverse"),
+            Part("siit", self.name, first, "tayga", base.TAYGA, to_ipv4="reverse"),
             Part("nat66", self.name, second, "nftables66", stateful=True),
         )
 
     def dut_intent(self) -> DeviceIntent:
-        return chain_intent(self.name, self.parts, self.links)
+        return base.chain_intent(self.name, self.parts, self.links)

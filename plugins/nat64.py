@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv6Address, IPv6Network
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -15,13 +15,12 @@ from v6t.packets.arrays import U8
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.plugins import audit_views as views
-from v6t.plugins.address_mappings import WELL_KNOWN, embed, read_prefix
 from v6t.plugins.base import Embedded
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
-from v6t.plugins.params import address, device, tester
+from v6t.plugins.params import Ipv6Links, RightIpv4Link, address
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
-from v6t.plugins.translation import Rfc6052Array
+from v6t.plugins.translation import WELL_KNOWN, Rfc6052Array, embed, read_prefix
 from v6t.profiles.model import FramePair
 
 TIMERS_S = {
@@ -31,7 +30,7 @@ TIMERS_S = {
 """Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
-class Nat64Params(Pool4Params):
+class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
     """Parameters of ``nat64``."""
 
     measured: ClassVar[str] = "NAT64"
@@ -41,12 +40,6 @@ class Nat64Params(Pool4Params):
     initiator_offset: int = Field(
         14, ge=8, le=14, description="octet of the 16 bits that count the Initiator's addresses"
     )
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = address("2001:2:0:f001::2", "background address on the right")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
@@ -75,10 +68,8 @@ class Nat64Params(Pool4Params):
 
     @model_validator(mode="after")
     def _check_prefix(self) -> Nat64Params:
-        for name in ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6"):
-            if getattr(self, name) in self.server_prefix:
-                problem = f"{name} lies within the translated prefix {self.server_prefix}"
-                raise UsageError(problem, "choose an address outside", code="address-conflict")
+        names = ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6")
+        self.refuse_inside(self.server_prefix, "the translated prefix", *names)
         problem = ""
         if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
             problem = f"{self.initiator_count} addresses from {self.initiator_ipv6} exceed 16 bits"
@@ -127,10 +118,8 @@ class Nat64(Napt):
     def configuration(self) -> Nat64Config:
         p = self.params
         pool: Any = {"pool4": p.pool, "ports": p.public_pool.span, **p.limits}
-        inside = tuple(p.clients)
-        return Nat64Config(
-            prefix=p.server_prefix, clients=p.initiator_count, inside6=inside, **pool
-        )
+        clients: Any = {"clients": p.initiator_count, "inside6": tuple(p.clients)}
+        return Nat64Config(prefix=p.server_prefix, **clients, **pool)
 
     def audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
@@ -141,11 +130,6 @@ class Nat64(Napt):
         return nat, translator
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return {
-            **views.prefix_variants("prefix"),
-            views.WELL_KNOWN_PREFIX: {
-                "prefix": str(WELL_KNOWN),
-                "responder_ipv4": views.GLOBAL_HOST,
-            },
-            **super().audit_variants(),
-        }
+        well_known = {"prefix": str(WELL_KNOWN), "responder_ipv4": views.GLOBAL_HOST}
+        own = {**views.prefix_variants("prefix"), views.WELL_KNOWN_PREFIX: well_known}
+        return {**own, **super().audit_variants()}

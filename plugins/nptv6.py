@@ -129,7 +129,6 @@ def _match(header: Any, address: IPv6Address) -> Mask:
 
 
 def _has_prefix(high: Any, network: IPv6Network) -> Mask:
-    """Select addresses, given by their upper halves, that are within a /48."""
     prefix = np.uint64(int(network.network_address) >> 128 - PREFIX_LEN)
     inside: Mask = high >> np.uint64(64 - PREFIX_LEN) == prefix
     return inside
@@ -138,8 +137,6 @@ def _has_prefix(high: Any, network: IPv6Network) -> Mask:
 def _answer(
     packets: U8, known: Mask, field: str, change: tuple[IPv6Network, IPv6Network, int]
 ) -> Answer:
-    """Forward packets with a known destination, with the upper half of an address translated."""
-
     def build(rows: Mask) -> U8:
         out = packets[rows]
         decrement_hops(out, 6)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from ipaddress import IPv6Address, IPv6Interface, ip_address, ip_interface
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv6Address,
+    IPv6Interface,
+    ip_address,
+    ip_interface,
+)
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -84,8 +91,31 @@ class Mixture(PluginParams):
                 raise UsageError(problem, f"leave {name} out", path=(name,), code=code)
 
 
-class PortParams(Mixture):
-    """A mixture whose foreground ports follow RFC 4814 on both sides."""
+class RightIpv4Link(PluginParams):
+    """IPv4 addresses of the right link."""
+
+    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
+    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
+
+
+class Ipv4Links(RightIpv4Link):
+    """IPv4 addresses of both links."""
+
+    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
+    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
+
+
+class Ipv6Links(PluginParams):
+    """IPv6 addresses of both links."""
+
+    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
+    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
+    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
+    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
+
+
+class LinkParams(Ipv6Links, Mixture):
+    """Ports by RFC 4814 on both sides, and IPv6 addresses of both links."""
 
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
@@ -97,22 +127,10 @@ class PortParams(Mixture):
         return udp_header(*(forward if direction == "forward" else (self.rv_sport, self.rv_dport)))
 
 
-class LinkParams(PortParams):
-    """Addresses of both links; all test hosts are routed through the tester's addresses."""
-
-    dut_left_ipv6: IPv6Interface = device("2001:2:0:f000::1/64", "left")
-    dut_right_ipv6: IPv6Interface = device("2001:2:0:f001::1/64", "right")
-    tester_left_ipv6: IPv6Address = tester("2001:2:0:f000::2", "left")
-    tester_right_ipv6: IPv6Address = tester("2001:2:0:f001::2", "right")
-
-
 def describe_link(
     params: PluginParams, links: Links, side: SideName, networks: Iterable[object] = ()
 ) -> LinkIntent:
-    """Describe a link by the parameters ``dut_<side>_ipv4``, ``tester_<side>_ipv6`` and so on.
-
-    The tester's first address is the next hop to ``networks``.
-    """
+    """Describe a link by its parameters; the tester's first address is the next hop to ``networks``."""
     names = [[f"{who}_{side}_ipv{version}" for version in (4, 6)] for who in ("dut", "tester")]
     known = type(params).model_fields
     device, tester = ([getattr(params, name) for name in both if name in known] for both in names)

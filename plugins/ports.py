@@ -107,11 +107,7 @@ def udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> L
 
 @dataclass(frozen=True)
 class PortSharing:
-    """How customers share the ports of an IPv4 address.
-
-    With ``a > 0`` no customer has the ports with ``A = 0``. Without a PSID (``k = 0``) one customer
-    has all ports with any ``a``.
-    """
+    """How customers share the ports of an address; those with ``A = 0`` are no customer's if ``a > 0``."""
 
     psid_offset: int
     psid_len: int
@@ -130,10 +126,6 @@ class PortSharing:
         """Number of bits below the PSID (``m``); 16 without a PSID."""
         return 16 - self.psid_offset - self.psid_len if self.psid_len else 16
 
-    @property
-    def lowest_port(self) -> int:
-        return 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
-
     @cached_property
     def layout(self) -> BitLayout:
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
@@ -141,7 +133,8 @@ class PortSharing:
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
         """Find the PSID of a port or of an array of ports, and whether a customer has the port."""
         psids = ports >> (self.low_bits if self.psid_len else 0) & (1 << self.psid_len) - 1
-        return psids, ports >= self.lowest_port
+        lowest = 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
+        return psids, ports >= lowest
 
 
 @dataclass(frozen=True)

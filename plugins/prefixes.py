@@ -1,7 +1,4 @@
-"""Prefixes and addresses: read them from text, and refuse those that no device forwards.
-
-Class E is among them: a router SHOULD NOT forward it (RFC 1812, section 5.3.7), but some do.
-"""
+"""Prefixes and addresses: read them from text, and refuse those that no device forwards."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ UNFORWARDED = {
     "IPv4 link-local (RFC 3927)": ip_network("169.254.0.0/16"),
     "multicast": ip_network("224.0.0.0/4"),
     "broadcast": ip_network("255.255.255.255/32"),
-    "class E": ip_network("240.0.0.0/4"),
+    "class E": ip_network("240.0.0.0/4"),  # SHOULD NOT (RFC 1812, section 5.3.7), but some do
     "the unspecified address": ip_network("::/128"),
     "the loopback address": ip_network("::1/128"),
     "link-local": ip_network("fe80::/10"),
@@ -30,10 +27,7 @@ UNFORWARDED = {
 
 
 def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
-    """Raise ValueError for an address, interface or network of :data:`UNFORWARDED`; other values pass.
-
-    With ``partly``, refuse a network that contains a single such address, too.
-    """
+    """Raise ValueError for a value in :data:`UNFORWARDED`, with ``partly`` for a network around one."""
     if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
         value = ip_network(value.packed)
     if not isinstance(value, (IPv4Network, IPv6Network)):
@@ -49,11 +43,7 @@ def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
 
 
 def network6(text: str, what: str, setting: str = "") -> IPv6Network:
-    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs.
-
-    Raises:
-        UsageError: it is not a prefix, or it contains addresses that no device forwards.
-    """
+    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs."""
     return _read_network(IPv6Network, text, what, setting, partly=True)
 
 

@@ -72,10 +72,7 @@ class Answer:
     native: Mask | None = None
 
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
-        """Apply the drop reasons, route native packets and build the others.
-
-        Returns drop reasons ``(n,)``, and rows, packets and IP version of what leaves.
-        """
+        """Return drop reasons ``(n,)``, and rows, packets and IP version of what leaves."""
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED
         leaving = []
@@ -172,16 +169,13 @@ def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Re
 
 
 _UNFORWARDED = {
-    octets: [net for net in UNFORWARDED.values() if net.max_prefixlen == 8 * octets]
+    octets: LongestMatch([net for net in UNFORWARDED.values() if net.max_prefixlen == 8 * octets])
     for octets in (4, 16)
 }
-"""Networks that no device forwards, by the octets of their addresses."""
-_FIND_UNFORWARDED = {octets: LongestMatch(nets).find for octets, nets in _UNFORWARDED.items()}
-_SUSPECT_OCTETS = {octets: np.zeros(256, dtype=bool) for octets in _UNFORWARDED}
-"""First octets of these networks: only such addresses are looked up."""
-for _octets, _networks in _UNFORWARDED.items():
-    for _net in _networks:
-        _SUSPECT_OCTETS[_octets][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
+_SUSPECT_OCTETS = {4: np.zeros(256, dtype=bool), 16: np.zeros(256, dtype=bool)}
+"""First octets of networks that no device forwards: only such addresses are looked up."""
+for _net in UNFORWARDED.values():
+    _SUSPECT_OCTETS[_net.max_prefixlen // 8][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
 
 
 def is_forwardable_address(addresses: U8) -> Mask:
@@ -190,7 +184,7 @@ def is_forwardable_address(addresses: U8) -> Mask:
     good: Mask = ~_SUSPECT_OCTETS[octets][addresses[:, 0]]
     if not good.all():
         rows = np.flatnonzero(~good)
-        good[rows] = _FIND_UNFORWARDED[octets](addresses[rows]) < 0
+        good[rows] = _UNFORWARDED[octets].find(addresses[rows]) < 0
     return good
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -17,7 +17,7 @@ from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
-from v6t.plugins.params import LinkParams, address, describe_link, device, negative_share, tester
+from v6t.plugins.params import Ipv4Links, LinkParams, address, describe_link, negative_share
 from v6t.plugins.ports import Policy, ValueRange
 from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
@@ -35,7 +35,6 @@ class RouterDrop(DropReason):
 
 
 def _read_number(value: Any) -> Any:
-    """Read a decimal or, as in siitperf.conf, hexadecimal number."""
     return int(value, 16) if isinstance(value, str) and value.lower().startswith("0x") else value
 
 
@@ -124,7 +123,7 @@ class RouterParams(LinkParams):
         return self
 
 
-class Ipv4RouterParams(RouterParams):
+class Ipv4RouterParams(Ipv4Links, RouterParams):
     """Parameters of ``ipv4-router``."""
 
     version = 4
@@ -135,10 +134,6 @@ class Ipv4RouterParams(RouterParams):
     right_ipv4: IPv4Address = address("198.19.0.2", "the host on the right")
     left_hosts: Ipv4HostBits = Field(Ipv4HostBits(), description="varying bits of left hosts")
     right_hosts: Ipv4HostBits = Field(Ipv4HostBits(), description="varying bits of right hosts")
-    dut_left_ipv4: IPv4Interface = device("192.168.18.1/30", "left")
-    dut_right_ipv4: IPv4Interface = device("192.168.19.1/30", "right")
-    tester_left_ipv4: IPv4Address = tester("192.168.18.2", "left")
-    tester_right_ipv4: IPv4Address = tester("192.168.19.2", "right")
 
 
 class Ipv6RouterParams(RouterParams):
@@ -183,7 +178,6 @@ class Router(StatelessTechnology):
         return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))
 
     def _route_to(self, side: Side) -> dict[int, Handler]:
-        """Return the handlers that route packets to the networks of a side, by IP version."""
         p = self.params
         networks: dict[int, list[Network]] = {6: [getattr(p, f"dut_{side}_ipv6").network]}
         networks.setdefault(p.version, []).extend(p.list_networks(side))

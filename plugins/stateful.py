@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, IPv6Interface, IPv6Network, summarize_address_range
@@ -17,28 +18,21 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.families import DeviceConfig
+from v6t.packets import reference
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IPV4, IPV6, read_hops, to_numbers, view
-from v6t.packets.reference import (
-    EXHAUSTED,
-    FORWARDED,
-    NOT_FORWARDED,
-    NOT_OURS,
-    DropReason,
-    Expected,
-)
+from v6t.packets.reference import DropReason, Expected
 from v6t.packets.walker import FrameLayout, locate_endpoints
 from v6t.plugins import audit_views as views
-from v6t.plugins import four_tuples
-from v6t.plugins import reference_device as reference
+from v6t.plugins import four_tuples, reference_device
 from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.ports import Ports
 from v6t.plugins.prefixes import refuse_unforwarded
-from v6t.plugins.traffic import build_background, ethernet, ipv4, ipv6, mix_classes
+from v6t.plugins.traffic import combine, ethernet, ipv4, ipv6
 from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
 from v6t.plugins.tunnels import UNMARKABLE
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
@@ -115,7 +109,6 @@ class ConnectionParams(Mixture):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Return parameters with the addresses, ports and enumeration that subscribers need."""
         derived = cls.derive(values)
         given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in values.items()}
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
@@ -123,10 +116,8 @@ class ConnectionParams(Mixture):
             raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
         if not derived:
             return values
-        clients, each = (
-            derived["initiator_count"],
-            derived["initiator_ports"]["max"] + 1 - LOWEST_PORT,
-        )
+        clients = derived["initiator_count"]
+        each = derived["initiator_ports"]["max"] + 1 - LOWEST_PORT
         return {**derived, **cls.derive_pool(clients, each, values), **values}
 
     @classmethod
@@ -267,10 +258,7 @@ class ConnectionParams(Mixture):
         return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
     def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
-        """Refuse public addresses that are the Responder's, or too few for all connections.
-
-        ``first``, ``responder`` and ``count`` name the parameters that could be changed.
-        """
+        """Refuse public addresses that are the Responder's, or too few; messages name the parameters."""
         pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
             problem = f"the Responder's addresses are public addresses of the {whose}"
@@ -293,27 +281,19 @@ class ConnectionParams(Mixture):
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
         fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
-        if mode == 3:
-            try:
-                return four_tuples.shuffle_tuples(fields, seed)
-            except UsageError as exc:
-                if self.subscribed:
-                    exc.hint = self._suggest_connections(fields, seed)
-                raise
-        return four_tuples.enumerate_linearly(fields, down=mode == 2)
-
-    def _suggest_connections(self, fields: Sequence[TupleField], seed: int) -> str:
-        """Return the next number of connections of each subscriber that can be enumerated."""
-        clients, each = self.subscribers, self.connections_per_subscriber
-        for number in range(each + 1, 2 * each + 1):
-            try:
-                four_tuples.shuffle_tuples(
-                    [replace(f, count=number) if f.count == each else f for f in fields], seed
-                )
-            except UsageError:
-                continue
-            return f"{clients} subscribers with {number} connections each work"
-        return "use 2^k connections for each subscriber"
+        if mode != 3:
+            return four_tuples.enumerate_linearly(fields, down=mode == 2)
+        try:
+            return four_tuples.shuffle_tuples(fields, seed)
+        except UsageError as exc:
+            clients, each = self.subscribers, self.connections_per_subscriber
+            for number in range(each + 1, 2 * each + 1):  # none without subscribers
+                more = [replace(f, count=number) if f.count == each else f for f in fields]
+                with suppress(UsageError):
+                    four_tuples.shuffle_tuples(more, seed)
+                    exc.hint = f"{clients} subscribers with {number} connections each work"
+                    break
+            raise
 
 
 class PoolParams(ConnectionParams):
@@ -453,8 +433,7 @@ class StatefulTechnology(Technology):
             header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public_pool.first)
             layers = (*layers, header, self.server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
-        background = build_background(p, self.links, direction, sizes, None, self.links.left)
-        return mix_classes(p, direction, [(foreground, 1)], background, [], 0, seed)
+        return combine(self, foreground, [], direction, sizes, seed)
 
     def address_fields(self) -> list[TupleField]:
         """Return destination and source of the Initiator's frames; each takes all its addresses."""
@@ -485,15 +464,12 @@ class StatefulTechnology(Technology):
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
 
-    def find_drops(self, direction: Direction, packets: U8) -> reference.Checks:
+    def find_drops(self, direction: Direction, packets: U8) -> reference_device.Checks:
         """Return the technology's own drop reasons for IP packets, with their conditions."""
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate IP packets of known connections.
-
-        ``initial`` opened the connections, ``learned`` are rows of the Responder's table.
-        """
+        """Translate packets of connections that ``initial`` opened; ``learned`` is the Responder's table."""
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
         return self.rewrite(packets, read_source(initial), source=False)
@@ -513,30 +489,35 @@ class StatefulTechnology(Technology):
         arriving, leaving = self.ip_versions[::order]
         packets = frames[:, here.l3 :]
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
-        head = np.frombuffer(there.egress + reference.ETHERTYPE[leaving], dtype=np.uint8)
+        head = np.frombuffer(there.egress + reference_device.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
-        reason = reference.choose_reasons(
+        entered, left = (
+            read_hops(each, *locate_endpoints(each[0]).networks[-1]) for each in (frames, out)
+        )
+        reason = reference_device.choose_reasons(
             len(frames),
-            (NOT_OURS, ~here.accepts(frames)),
-            (NOT_FORWARDED, ~reference.is_forwardable(packets, arriving)),
+            (reference.NOT_OURS, ~here.accepts(frames)),
+            (reference.NOT_FORWARDED, ~reference_device.is_forwardable(packets, arriving)),
             (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.contains(learned)),
             *self.find_drops(direction, packets),
-            (EXHAUSTED, _detect_exhaustion(frames, out)),
+            (reference.EXHAUSTED, (left == 0) | (left > entered)),
         )
-        length = np.where(reason == FORWARDED, out.shape[1], 0).astype(np.int32)
+        length = np.where(reason == reference.FORWARDED, out.shape[1], 0).astype(np.int32)
         return Expected(out, length, reason)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         return self._native_device.expect(direction, frames)
 
     @cached_property
-    def _sides(self) -> tuple[reference.LinkHeaders, reference.LinkHeaders]:
-        return reference.link_headers(self.links.left), reference.link_headers(self.links.right)
+    def _sides(self) -> tuple[reference_device.LinkHeaders, reference_device.LinkHeaders]:
+        return reference_device.link_headers(self.links.left), reference_device.link_headers(
+            self.links.right
+        )
 
     @cached_property
-    def _native_device(self) -> reference.ReferenceDevice:
-        handlers = {6: reference.route_all(6)}
-        return reference.ReferenceDevice(self.links, handlers, handlers)
+    def _native_device(self) -> reference_device.ReferenceDevice:
+        handlers = {6: reference_device.route_all(6)}
+        return reference_device.ReferenceDevice(self.links, handlers, handlers)
 
 
 class Napt(StatefulTechnology):
@@ -573,15 +554,6 @@ class Napt(StatefulTechnology):
 _HEADERS = {4: ipv4, 6: ipv6}
 
 
-def _detect_exhaustion(before: U8, after: U8) -> Mask:
-    """Select rows whose inner TTL or hop limit became 0 or passed it."""
-    entered, left = (
-        read_hops(frames, *locate_endpoints(frames[0]).networks[-1]) for frames in (before, after)
-    )
-    ended: Mask = (left == 0) | (left > entered)
-    return ended
-
-
 Endpoints = tuple[U8, U8]
 """Addresses ``(n, 4)`` or ``(n, 16)``, and ports or identifiers ``(n, 2)``."""
 
@@ -613,15 +585,11 @@ def translate_version(
     mapped, _ = find(header["dst_octets" if source else "src_octets"])
     address = np.ascontiguousarray(endpoint[0])
     ends = (address, mapped) if source else (mapped, address)
-    return write_port(translate(packets, *ends), endpoint[1], source=source)
-
-
-def write_port(packets: U8, ports: U8, *, source: bool) -> U8:
-    """Write source or destination ports and valid transport checksums, and return the packets."""
-    layout = _locate(packets)
-    packets[:, layout.port(source=source)] = ports
-    layout.write_checksum(packets)
-    return packets
+    out = translate(packets, *ends)
+    layout = _locate(out)
+    out[:, layout.port(source=source)] = endpoint[1]
+    layout.write_checksum(out)
+    return out
 
 
 def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) -> U8:

@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.packets.direction import Direction
-from v6t.plugins.base import Link, Links, Technology
+from v6t.plugins.base import Links, Technology
 from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
 from v6t.plugins.params import Mixture
 from v6t.plugins.ports import udp_header
@@ -40,21 +40,17 @@ def _field(address: object) -> object:
     return address if isinstance(address, Expression) else str(address)
 
 
-def build_background(
-    params: Mixture,
-    links: Links,
+def _build_background(
+    technology: Technology,
     direction: Direction,
     sizes: FramePair,
     ends: tuple[IPv6Address, IPv6Address] | None,
-    ipv6_link: Link,
 ) -> list[TrafficClass]:
-    """Return the class of native IPv6 between the tester's addresses, if the mixture has background.
-
-    ``ends`` are addresses on the left and on the right; None: those of the parameters; those of background
-    VLANs replace both. Frames are as large as the IPv6 foreground frames on ``ipv6_link``.
-    """
+    params: Any = technology.params
+    links, side, vlan = technology.links, 0 if direction == "forward" else 1, None
     if params.n == params.m:
         return []
+    ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
     size = sizes.ipv6 - tag_octets(ipv6_link)
     if size < IPV6_UDP_OCTETS:
         problem = f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}"
@@ -62,43 +58,42 @@ def build_background(
         raise UsageError(problem, hint, code="frame-too-small")
     for link in (links.left, links.right):
         check_mtu(size + tag_octets(link), link, "IPv6")
-    side, vlan = 0 if direction == "forward" else 1, None
     if links.background_vlans is not None:
         left, right = links.background_vlans
         ends, vlan = (IPv6Address(left.tester), IPv6Address(right.tester)), (left, right)[side].vlan
     elif ends is None:
-        addresses: Any = params
-        ends = addresses.tester_left_ipv6, addresses.tester_right_ipv6
-    layers = (
-        *ethernet(links, direction, vlan),
-        ipv6(params, ends[side], ends[1 - side]),
-        udp_header(params.bg_sport, params.bg_dport, "bg_"),
-    )
+        ends = params.tester_left_ipv6, params.tester_right_ipv6
+    header = ipv6(params, ends[side], ends[1 - side])
+    udp = udp_header(params.bg_sport, params.bg_dport, "bg_")
+    layers = (*ethernet(links, direction, vlan), header, udp)
     size += tag_octets((links.left, links.right)[side])
     return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 
 
 def mix_classes(
-    params: Mixture,
+    technology: Technology,
     direction: Direction,
+    sizes: FramePair,
     foreground: Sequence[tuple[TrafficClass, int]],
-    background: Sequence[TrafficClass],
     negative: Sequence[TrafficClass],
-    percent: int,
     seed: int,
+    ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine classes into traffic and give them weights.
+    """Combine classes with the background that the parameters ask for, and give them weights.
 
-    Foreground classes come with their shares; negative ones share ``percent`` of all frames equally.
+    Foreground classes come with their shares; negative ones share ``negative_percent`` equally. Background
+    frames go between ``ends`` (left, right), by default the tester's addresses, or in their VLANs.
     """
+    p: Any = technology.params
+    percent = getattr(p, "negative_percent", 0)
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)
     scale = kinds * (100 - percent) if kinds else 1
-    parts = foreground if params.m else ()
-    classes = [replace(c, weight=scale * params.m * share) for c, share in parts]
-    classes += [replace(c, weight=scale * (params.n - params.m) * shares) for c in background]
+    classes = [replace(c, weight=scale * p.m * share) for c, share in foreground if p.m]
+    for c in _build_background(technology, direction, sizes, ends):
+        classes.append(replace(c, weight=scale * (p.n - p.m) * shares))
     if kinds:
-        classes += [replace(c, weight=params.n * shares * percent) for c in negative]
+        classes += [replace(c, weight=p.n * shares * percent) for c in negative]
     return Traffic(direction, tuple(classes), seed)
 
 
@@ -125,13 +120,8 @@ def combine(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine a technology's classes with background between ``ends``, by default the tester's addresses."""
-    p: Any = technology.params
-    links = technology.links
-    ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    background = build_background(p, links, direction, sizes, ends, ipv6_link)
-    shares = [(foreground, 1)]
-    return mix_classes(p, direction, shares, background, negative, p.negative_percent, seed)
+    """Combine one foreground class with negative and background classes, see :func:`mix_classes`."""
+    return mix_classes(technology, direction, sizes, [(foreground, 1)], negative, seed, ends)
 
 
 def change_header(

@@ -13,29 +13,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from v6t.intent.device import Links
+from v6t.packets import headers
 from v6t.packets.arrays import U8, Mask
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import combine_ecn
-from v6t.packets.headers import (
-    IP,
-    IPV4,
-    IPV6,
-    PROTOCOL_IPIP,
-    PROTOCOL_IPV6,
-    PROTOCOL_TCP,
-    PROTOCOL_UDP,
-    UDP,
-    decrement_hops,
-    read_traffic_class,
-    view,
-    write_tos,
-    write_traffic_class,
-)
+from v6t.packets.headers import IP, IPV4, IPV6, UDP, decrement_hops, read_traffic_class, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks, is_forwardable
 
 OUTER_HOPS = 64
-PORTED = (PROTOCOL_UDP, PROTOCOL_TCP)  # the transports with ports
+PORTED = (headers.PROTOCOL_UDP, headers.PROTOCOL_TCP)  # the transports with ports
 UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
 """Text of the drop reason for packets that RFC 6040, section 4.2 drops: nothing can carry the mark."""
 _ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
@@ -46,7 +33,7 @@ class TunnelDevice(ABC):
 
     links: Links
     drops: ClassVar[type[DropReason]]
-    transports: ClassVar[Sequence[int]] = (PROTOCOL_UDP,)
+    transports: ClassVar[Sequence[int]] = (headers.PROTOCOL_UDP,)
     uniform: ClassVar[bool] = False
     """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
 
@@ -111,10 +98,7 @@ def match_address(addresses: U8, address: IPv4Address | IPv6Address) -> Mask:
 
 
 def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6) -> U8:
-    """Put packets into IPv6 with flow label 0, or into IPv4 with identification 0 and without DF.
-
-    Outer addresses are of each row, or of all.
-    """
+    """Put packets into IPv6, or into IPv4 without DF; outer addresses are of each row, or of all."""
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape
     out = np.empty((count, size + length), dtype=np.uint8)
@@ -123,31 +107,28 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
     outer["src_octets"], outer["dst_octets"] = source, destination
     if outer_version == 6:
         outer["ver_tc_fl"] = 0
-        write_traffic_class(outer, tos)
-        outer["plen"], outer["nh"], outer["hlim"] = length, PROTOCOL_IPIP, OUTER_HOPS
+        headers.write_traffic_class(outer, tos)
+        outer["plen"], outer["nh"], outer["hlim"] = length, headers.PROTOCOL_IPIP, OUTER_HOPS
     else:
         outer["ver_ihl"], outer["tos"], outer["len"] = 0x45, tos, size + length
         outer["id"], outer["flags_frag"] = 0, 0
-        outer["ttl"], outer["proto"] = OUTER_HOPS, PROTOCOL_IPV6
+        outer["ttl"], outer["proto"] = OUTER_HOPS, headers.PROTOCOL_IPV6
         write_ipv4_checksum(out, 0, size)
     decrement_hops(out, inner_version, at=size)
     return out
 
 
 def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Take packets ``(n, length)``, none :func:`select_unmarkable`, out of their outer headers.
-
-    ``uniform``: the DSCP is the outer one (RFC 2983, section 3), not the inner one.
-    """
+    """Take packets, none :func:`select_unmarkable`, out of headers; ``uniform``: keep the outer DSCP."""
     inner_version = 10 - outer_version
     inner = packets[:, IP[outer_version].itemsize :].copy()
     decrement_hops(inner, inner_version)
     outer, old = _read_tos(packets, outer_version), _read_tos(inner, inner_version)
     tos = (outer if uniform else old) & _DSCP | combine_ecn(old & _ECN, outer & _ECN)
     if inner_version == 4:
-        write_tos(inner, tos)
+        headers.write_tos(inner, tos)
     else:
-        write_traffic_class(view(inner, IPV6), tos)
+        headers.write_traffic_class(view(inner, IPV6), tos)
     return inner
 
 
@@ -170,7 +151,7 @@ def carries_ports(packets: U8, transports: Sequence[int] = PORTED) -> Mask:
     if length < 68:
         return np.zeros(count, dtype=bool)
     outer = view(packets, IPV6)
-    good: Mask = (outer["nh"] == PROTOCOL_IPIP) & (outer["plen"] == length - 40)
+    good: Mask = (outer["nh"] == headers.PROTOCOL_IPIP) & (outer["plen"] == length - 40)
     return good & has_ports(packets[:, 40:], transports) & is_forwardable(packets[:, 40:], 4)
 
 
@@ -180,7 +161,7 @@ def carries_ipv6(packets: U8) -> Mask:
     if length < 60:
         return np.zeros(count, dtype=bool)
     outer, inner = view(packets, IPV4), view(packets, IPV6, 20)
-    good: Mask = (outer["ver_ihl"] == 0x45) & (outer["proto"] == PROTOCOL_IPV6)
+    good: Mask = (outer["ver_ihl"] == 0x45) & (outer["proto"] == headers.PROTOCOL_IPV6)
     good &= (outer["flags_frag"] & 0x3FFF == 0) & (outer["len"] == length)
     good &= (inner["ver_tc"] >> 4 == 6) & (inner["plen"] == length - 60)
     return good & is_forwardable(packets[:, 20:], 6)
@@ -198,6 +179,6 @@ def has_ports(packets: U8, transports: Sequence[int] = PORTED) -> Mask:
     else:
         good &= np.isin(header["proto"], transports)
     if length < 40:  # TCP's header is longer than UDP's
-        good &= header["proto"] != PROTOCOL_TCP
+        good &= header["proto"] != headers.PROTOCOL_TCP
     good &= header["len"] == length
     return good

@@ -9,10 +9,10 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
-from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import mappings_from_text
+from v6t.plugins import translation
 from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.prefixes import address4, address6, network6
+from v6t.plugins.translation import mappings_from_text
 
 
 def calc_map(
@@ -151,20 +151,20 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
     Raises:
         UsageError: neither or both addresses are given, or RFC 6052 has no such prefix length.
     """
-    network = address_mappings.check_prefix(network6(prefix, "prefix"))
+    network = translation.check_prefix(network6(prefix, "prefix"))
     _check_one_address(ipv4, ipv6)
     if ipv4 is not None:
         four = address4(ipv4, "IPv4 address")
-        six = address_mappings.embed(network, four)
+        six = translation.embed(network, four)
     else:
         six = address6(str(ipv6), "IPv6 address")
-        four = address_mappings.extract(network, six)
+        four = translation.extract(network, six)
     return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
 
 
 def list_rfc6052_warnings(prefix: str, ipv4: str, ipv6: str) -> Iterator[str]:
     """Compare the values of :func:`calc_rfc6052` with the form that RFC 6052 requires."""
-    embedded = address_mappings.embed(IPv6Network(prefix), IPv4Address(ipv4))
+    embedded = translation.embed(IPv6Network(prefix), IPv4Address(ipv4))
     if str(embedded) != ipv6:
         yield (
             f"{ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, section "

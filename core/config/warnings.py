@@ -13,7 +13,7 @@ from v6t.core.config.explain import as_yaml
 from v6t.core.config.presets import RFC_REPETITIONS, is_demonstration, procedure_of
 from v6t.core.config.settings import ProcedureSettings, ResolvedRun, procedure_model
 from v6t.drivers.transport.ssh_client import no_client
-from v6t.plugins.address_mappings import WELL_KNOWN
+from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr
 from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.profiles.mixes import parse_mix

@@ -7,7 +7,9 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.core.migrate.migration import POLICIES, Migration
-from v6t.plugins.ports import FIXED_DESTINATION, FIXED_SOURCE
+
+FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
+"""Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4."""
 
 PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
 FLUSH = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}

@@ -22,9 +22,8 @@ from v6t.plugins.lwaftr import LightweightAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.mapt_br import MapTBorderRelay
-from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat44 import Nat44, Nat66
 from v6t.plugins.nat64 import Nat64
-from v6t.plugins.nat66 import Nat66
 from v6t.plugins.siit import Clat, Siit, SiitParams
 from v6t.tests.audit import faults, nat_faults
 from v6t.tests.audit.faults import Fault

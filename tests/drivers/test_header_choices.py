@@ -29,10 +29,9 @@ from v6t.plugins.lwaftr import LightweightAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.mapt_br import MapTBorderRelay
-from v6t.plugins.nat44 import Nat44
+from v6t.plugins.nat44 import Nat44, Nat66
 from v6t.plugins.nat46 import Nat46
 from v6t.plugins.nat64 import Nat64
-from v6t.plugins.nat66 import Nat66
 from v6t.plugins.nptv6 import Nptv6
 from v6t.plugins.router import Ipv4Router, Ipv6Router
 from v6t.plugins.siit import Clat, Siit

@@ -7,8 +7,8 @@ from v6t.intent.families import RouterConfig
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
-from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6, mix_classes
-from v6t.profiles.model import Layer, Role, TrafficClass, Variable
+from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6
+from v6t.profiles.model import Layer, Role, Traffic, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
 IPV6 = ("2001:db8:1::1", "2001:db8:2::1")
@@ -41,7 +41,8 @@ class Carried(StatelessTechnology):
             made = replace(made, layers=made.replace_fields(name, **{field: varied}))
         field = "ttl" if self.ip_versions[0] == 4 else "hlim"
         expired = change_header(made, "expired", outer.name, **{field: 1})
-        return mix_classes(p, direction, [(made, 1)], [], [expired], 20, seed)
+        classes = replace(made, weight=80 * p.m), replace(expired, weight=20 * p.n)
+        return Traffic(direction, classes, seed)
 
     def dut_intent(self):
         return DeviceIntent(self.name, RouterConfig(), self.links)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.packets.reference import NOT_FORWARDED
-from v6t.plugins.binding_table import generate_table, read_table
-from v6t.plugins.lwaftr import LwAftrDrop
+from v6t.plugins.lwaftr import LwAftrDrop, generate_table, read_table
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import network4, network6
 from v6t.profiles.expand import Expander

@@ -37,7 +37,7 @@ def test_ce_encoded_and_decoded_is_the_same(drawn):
     assert prefix.subnet_of(rule.ipv6_prefix)
     assert prefix.prefixlen == rule.ipv6_prefix.prefixlen + rule.ea_len
     assert rule.shared == (rule.psid_len > 0)
-    assert rule.assigns_prefixes == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
+    assert (rule.host_bits > 0) == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
 
 
 def halves(ipv6):
@@ -87,7 +87,7 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     assert not source.consistent[n:64].any() or (passed >= 64).all()
     # only the host's own bits, which a CE with an IPv4 prefix may choose, are free
     at = 111 if rule.iid_format == "rfc7597" else 103
-    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.assigns_prefixes else 0
+    free = 32 - rule.ipv4_prefix.prefixlen - rule.ea_len if rule.host_bits else 0
     assert passed.tolist() == list(range(at - free + 1, at + 1))
     assert (source.ipv4[passed] != ipv4[0]).all()
 

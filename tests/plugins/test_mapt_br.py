@@ -10,7 +10,7 @@ from scapy.layers.inet6 import IPv6
 from v6t.audit.packet_device.maps import TableMap
 from v6t.base.errors import UsageError
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.plugins import address_mappings
+from v6t.plugins import translation
 from v6t.plugins.audit_views import AddressTable
 
 from .drawn_rules import rule_settings, rules
@@ -21,7 +21,7 @@ SERVER = "203.0.113.56"
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
-@given(rules(sendable=True), st.sampled_from(address_mappings.PREFIX_LENGTHS))
+@given(rules(sendable=True), st.sampled_from(translation.PREFIX_LENGTHS))
 def test_frames_of_any_rule_and_dmr_equal_those_of_the_packet_level_device(rule, length):
     dmr = str(IPv6Network((0x0064FF9B << 96, length)))
     try:

@@ -11,11 +11,20 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit.packet_device.maps import TableMap
 from v6t.core.cli.map_calculator import calc_eam
-from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import Mapping, Mappings, Rfc6052, read_pairs
+from v6t.plugins import translation
 from v6t.plugins.audit_views import AddressTable
 from v6t.plugins.siit import SiitParams
-from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, is_plain, six_to_four
+from v6t.plugins.translation import (
+    Mapping,
+    Mappings,
+    MappingsArray,
+    Rfc6052,
+    Rfc6052Array,
+    four_to_six,
+    is_plain,
+    read_pairs,
+    six_to_four,
+)
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 
@@ -33,7 +42,7 @@ def octets(addresses):
 
 @st.composite
 def prefixes6052(draw):
-    length = draw(st.sampled_from(address_mappings.PREFIX_LENGTHS))
+    length = draw(st.sampled_from(translation.PREFIX_LENGTHS))
     value = draw(st.integers(0, 2**128 - 1)) >> 128 - length << 128 - length
     return IPv6Network((value & ~(0xFF << 56), length))
 
@@ -53,7 +62,7 @@ def test_rfc6052_address_translated_back_is_the_same(prefix, addresses):
     array = Rfc6052Array(prefix)
     ipv6, ok = array.to_ipv6(octets(addresses))
     assert ok.all()
-    assert ipv6.tobytes() == b"".join(address_mappings.embed(prefix, a).packed for a in addresses)
+    assert ipv6.tobytes() == b"".join(translation.embed(prefix, a).packed for a in addresses)
     assert (
         ipv6.tobytes()
         == octets([TableMap(AddressTable(prefix=prefix)).to_ipv6(a) for a in addresses]).tobytes()
@@ -207,7 +216,7 @@ def test_every_host_of_a_range_is_met():
     assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
 
 
-@pytest.mark.parametrize("length", address_mappings.PREFIX_LENGTHS)
+@pytest.mark.parametrize("length", translation.PREFIX_LENGTHS)
 def test_every_host_behind_a_prefix_is_met(length):
     prefix = IPv6Network((0x20010DB8 << 96, length))
     plugin = make(

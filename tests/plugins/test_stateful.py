@@ -9,10 +9,10 @@ from v6t.audit.packet_device.maps import TableMap
 from v6t.audit.packet_device.nat import MappingDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.address_mappings import WELL_KNOWN
 from v6t.plugins.audit_views import AddressTable, Nat
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.stateful import StatefulDrop
+from v6t.plugins.translation import WELL_KNOWN
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.tests.packets.oracle import verify

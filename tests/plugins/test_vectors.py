@@ -15,12 +15,11 @@ from v6t.base.errors import UsageError
 from v6t.core.cli.map_calculator import calc_map, calc_rate, calc_rfc6052
 from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
-from v6t.plugins import address_mappings
-from v6t.plugins.address_mappings import mappings_from_text
+from v6t.plugins import translation
 from v6t.plugins.map_rules import MapRule, rule_from_text
 from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
 from v6t.plugins.ports import PortSet
-from v6t.plugins.translation import MappingsArray
+from v6t.plugins.translation import MappingsArray, mappings_from_text
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Layer, Variable
@@ -91,7 +90,7 @@ def check_map_packet(v):
     assert v["direction"] == "forward"
     assert calculate(v, ipv4=v["ipv4_src"], port=v["sport"])["map_address"] == source
     assert plugin.expect("forward", frame).reason[0] == MapeDrop.FORWARDED
-    embedded = address_mappings.embed(IPv6Network("2001:db8:ffff::/64"), IPv4Address(v["ipv4_dst"]))
+    embedded = translation.embed(IPv6Network("2001:db8:ffff::/64"), IPv4Address(v["ipv4_dst"]))
     assert str(embedded) == v["expect"]["ipv6_dst_mapt"]
 
 
@@ -159,7 +158,7 @@ def check_port_set(v):
 
 def check_ipv4_prefix_ce(v):
     rule = rule_of(v)
-    assert rule.assigns_prefixes
+    assert rule.host_bits
     ipv4, psid = rule.decode_ea(v["ce_index"])
     assert str(rule.end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
@@ -210,9 +209,9 @@ def check_rfc6052_rule(v):
         return
     for length in range(129):
         with nullcontext() if length in (32, 40, 48, 56, 64, 96) else expect_error("not-a-prefix"):
-            address_mappings.check_prefix(IPv6Network(f"::/{length}"))
+            translation.check_prefix(IPv6Network(f"::/{length}"))
     with expect_error("outside-prefix"):
-        address_mappings.check_prefix(IPv6Network("2001:db8::100:0:0:0/96"))
+        translation.check_prefix(IPv6Network("2001:db8::100:0:0:0/96"))
 
 
 def check_checksum(v):

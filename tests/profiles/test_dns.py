@@ -9,7 +9,7 @@ import dns.rdatatype
 import dns.rrset
 import numpy as np
 import pytest
-from v6t.plugins import address_mappings
+from v6t.plugins import translation
 from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DnsLayout
@@ -110,14 +110,12 @@ def test_message_that_is_not_a_question_is_not_answered(octets):
     assert Authority(ZONE).answer(np.frombuffer(octets.ljust(12, b"\0"), np.uint8)[None, :]) == []
 
 
-@pytest.mark.parametrize("length", address_mappings.PREFIX_LENGTHS)
+@pytest.mark.parametrize("length", translation.PREFIX_LENGTHS)
 def test_expected_records_are_those_of_rfc6052(length):
     prefix = IPv6Network(f"2001:db8::/{length}")
     zone = Dns64(Dns64Params(prefix=str(prefix))).zone
     for address, record in zip(ADDRESSES, zone.list_expected_records(ADDRESSES, 0.0), strict=True):
-        assert IPv6Address(record.tobytes()) == address_mappings.embed(
-            prefix, IPv4Address(int(address))
-        )
+        assert IPv6Address(record.tobytes()) == translation.embed(prefix, IPv4Address(int(address)))
 
 
 def judge(message, share=0.0):

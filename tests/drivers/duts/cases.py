@@ -12,8 +12,8 @@ from v6t.plugins.dns64 import Dns64
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
 from v6t.plugins.mape_br import MapEBorderRelay
+from v6t.plugins.nat44 import Nat66
 from v6t.plugins.nat46 import Nat46
-from v6t.plugins.nat66 import Nat66
 from v6t.plugins.nptv6 import Nptv6
 from v6t.plugins.router import Ipv6Router
 from v6t.plugins.siit import Clat, ClatParams, Siit, SiitParams

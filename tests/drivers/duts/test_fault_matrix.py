@@ -20,7 +20,7 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.plugins.dns64 import Dns64
-from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nat44 import Nat66
 from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error

@@ -22,7 +22,7 @@ from v6t.drivers.duts.steps import (
     write_config_file,
 )
 from v6t.drivers.lab.privilege import available
-from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nat44 import Nat66
 
 from .cases import CASES
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import DeviceIntent
-from v6t.plugins.nat66 import Nat66
+from v6t.plugins.nat44 import Nat66
 from v6t.tests.expect import expect_error
 
 from . import intents
