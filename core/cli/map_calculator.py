@@ -59,8 +59,8 @@ def calc_map(
         )
     ports = rule.port_set(number)
     owned: IPv4Address | IPv4Network = address
-    if rule.assigns_prefixes:
-        owned = IPv4Network((int(address), rule.ce_prefix_len), strict=False)
+    if rule.host_bits:
+        owned = IPv4Network((int(address), 32 - rule.host_bits), strict=False)
     return {
         "end_user_prefix": str(rule.end_user_prefix(address, number)),
         "map_address": str(rule.map_address(address, number)),

@@ -173,7 +173,8 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     session = device(**at_connect(server, fault, tmp_path))
     if fault not in BREAKS_SSHD:
         monkeypatch.setattr(
-            "v6t.drivers.duts.session.connection.lock_script", lambda *_: "sh /run/fault connect"
+            "v6t.drivers.duts.session.connection.build_lock_script",
+            lambda *_: "sh /run/fault connect",
         )
         monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_DEADLINE_S", 1.0)
         arm(server, fault, "connect")
