@@ -418,7 +418,7 @@ class Siit(StatelessTranslator):
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         mapped, server, random = str(views.MAPPED_HOST), "198.19.0.2", {"policy": "random"}
-        # hosts that the tables map, whatever hosts the user chose
+        # hosts that the tables map, not those of the user
         hosts = {
             "ipv6_hosts": {"first": str(views.MAPPED_HOST - 1), "last": mapped, **random},
             "ipv4_hosts": {"first": server, "last": server, **random},
