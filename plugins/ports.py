@@ -107,7 +107,7 @@ def udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> L
 
 @dataclass(frozen=True)
 class PortSharing:
-    """How customers share the ports of an address; those with ``A = 0`` belong to no customer if ``a > 0``."""
+    """How customers share the ports of an address; with ``a > 0``, those with ``A = 0`` have no customer."""
 
     psid_offset: int
     psid_len: int
