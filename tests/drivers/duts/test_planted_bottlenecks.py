@@ -212,7 +212,7 @@ def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
     done = start("run", run, "--testbed", bed, "--bottleneck", "--no-report", "-o", out)
     assert done.status == 0, done.err
     results = json.loads((out / "results.json").read_text())
-    assert results["results"][0]["tester_limited"]
+    assert results["results"][0]["upper_bound_hit"]
     (watched,) = results["bottleneck"]
     assert watched["limited_by"] == "tester", watched
     assert set(watched["telemetry"]) == {"before", "found", "after"}
