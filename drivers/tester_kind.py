@@ -128,6 +128,11 @@ class TesterKind(ABC):
         return None
 
     @property
+    def servers(self) -> tuple[str, ...]:
+        """Names of several servers that send together; empty: there is one."""
+        return ()
+
+    @property
     def no_negative(self) -> tuple[str, str] | None:
         """Why frames that must be dropped cannot be sent, and what to do; None: they can."""
         return None

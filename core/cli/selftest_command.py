@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -26,7 +27,7 @@ def command(as_json: bool, **given: Any) -> None:
         return
     for row in rows:
         line = (
-            f"{format_sizes(row['frame_sizes'])} octets, {row['mode']}: "
+            f"{_describe_server(row)}{format_sizes(row['frame_sizes'])} octets, {row['mode']}: "
             f"{row['capacity_fps']:,.0f} fps per direction without loss, "
             f"{row['usable_fps']:,.0f} usable ({row['trials']} trials)"
         )
@@ -34,3 +35,7 @@ def command(as_json: bool, **given: Any) -> None:
             rate = f"{bound.settings.line_rate_bps / 1e9:g}G"
             line += f"; that is all a line_rate of {rate} allows: the tester may do more"
         click.echo(line)
+
+
+def _describe_server(row: Mapping[str, Any]) -> str:
+    return f"server {row['server']}: " if "server" in row else ""

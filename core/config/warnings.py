@@ -146,6 +146,14 @@ def list_tester_warnings(
 
 
 def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool) -> Iterator[str]:
+    servers = tester.get("servers") or {}
+    share = run.model_copy(update={"line_rate_bps": run.line_rate_bps / max(1, len(servers))})
+    for place, (name, own) in enumerate(servers.items()):
+        # links hold the addresses of the first server
+        for text in _warn_of_tester(share, own, in_lab=in_lab or place > 0):
+            yield f"server {name}: {text}"
+    if servers:
+        return
     for port, owner in (tester.get("displaced") or {}).items():
         yield f"port {port} was taken by force from {owner}"
     if tester.get("fence_failed"):

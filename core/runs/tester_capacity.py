@@ -17,7 +17,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, read_json, write_atomically
-from v6t.core.config.bound import BoundRun
+from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.manifest import machine, utc_now
@@ -169,7 +169,24 @@ def remeasure_capacity(
 
 
 def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Carry out the self-test: return one row per frame size and mode; rates per direction."""
+    """Carry out the self-test, of several servers each separately and then of all.
+
+    Returns:
+        One row per server, frame size and mode; rates per direction.
+    """
+    rows = []
+    for name in bound.tester.servers:
+        say(f"server {name}")
+        tester = bound.settings.tester
+        one = tester.model_copy(update={"options": {**tester.options, "only": name}})
+        chosen = bind(bound.settings.model_copy(update={"tester": one}))
+        rows += [{"server": name, **row} for row in _measure_capacities(chosen, say)]
+    if bound.tester.servers:
+        say("all servers")
+    return rows + _measure_capacities(bound, say)
+
+
+def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
     run, plugin = bound.settings, bound.technology
     bench = Bench(bound, loopback=True)
     # A stateful technology's streams are measured without connections.

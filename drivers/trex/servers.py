@@ -126,6 +126,10 @@ class TrexServers(Trex):
         return self._first.prober(links, bed)
 
     @property
+    def servers(self) -> tuple[str, ...]:
+        return tuple(self._kinds) if len(self._kinds) > 1 else ()
+
+    @property
     def no_negative(self) -> tuple[str, str] | None:
         reasons = (kind.no_negative for kind in self._kinds.values())
         return next(filter(None, reasons), None)

@@ -23,6 +23,13 @@ def test_a_mac_address_that_is_not_the_nics_is_told():
     assert list_tester_warnings(run, {"ports": [virtual]}) == []
 
 
+def test_warning_about_one_of_several_servers_names_it_and_takes_its_share_of_the_line_rate():
+    run = resolve(flags=Flags(plugin="mape-br", tester="sim"))  # of 10 Gbit/s
+    slow, fast = ({"ports": [{"index": 0, "speed": speed}]} for speed in (1, 5))
+    (said,) = list_tester_warnings(run, {"servers": {"a": fast, "b": slow}})
+    assert said.startswith("server b: line_rate is 5 Gbit/s")
+
+
 @pytest.mark.parametrize(
     ("tester", "words"),
     [
