@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from v6t.profiles.model import Traffic
 
 SHARED_CORES_SHARE = 0.5
+MOST_SHARED_CORES = 2
+"""On a machine with more cores, tester and device need not share them."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,12 @@ class BoundRun:
 
     @property
     def search_share(self) -> float:
-        """Share of the tester's capacity below which searches begin.
+        """Share of the tester's own capacity that bounds a search.
 
-        In a demonstration on one machine the tester cannot send more beside the device.
+        In a demonstration on two cores, the tester cannot send more while the device works.
         """
-        shares_cores = self.tester.in_lab and not self.driver.absent
+        is_small = len(os.sched_getaffinity(0)) <= MOST_SHARED_CORES
+        shares_cores = is_small and self.tester.in_lab and not self.driver.absent
         return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
 
     @cached_property

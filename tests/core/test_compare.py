@@ -270,7 +270,7 @@ def test_the_reference_relay_against_a_slowed_one(tmp_path):
     if not can:
         pytest.skip(how)
     (tmp_path / "run.yaml").write_text(LAB_RUN)
-    for name, slow_ns in (("reference", 0), ("slowed", 300_000), ("again", 300_000)):
+    for name, slow_ns in (("reference", 0), ("slowed", 900_000), ("again", 900_000)):
         (tmp_path / "bed.yaml").write_text(LAB_BED % slow_ns)
         done = v6t_process("run", tmp_path / "run.yaml", "--testbed", tmp_path / "bed.yaml",
                            "-o", tmp_path / name)  # fmt: skip
