@@ -195,13 +195,18 @@ class TwoServers:
         for server in (1, 2):
             run(f"ip -n {self.device} link add loop{server} type bridge mcast_snooping 0")
             run(f"ip -n {self.device} link set loop{server} up")
-            for side in SIDES:
-                run(f"ip -n {self.device} link set {side}{server} master loop{server}")
+            for place, side in enumerate(
+                SIDES
+            ):  # a bridge keeps frames to its ports' own addresses
+                own = f"address 02:00:00:0{server}:0{place}:99"
+                run(f"ip -n {self.device} link set {side}{server} {own} master loop{server}")
         try:
             yield
         finally:
             for server in (1, 2):
                 run(f"ip -n {self.device} link del loop{server}")
+                for side, macs in make_macs(server).items():
+                    run(f"ip -n {self.device} link set {side}{server} address {macs['dut_mac']}")
 
     @contextmanager
     def vpp(self, program: str) -> Iterator[None]:
