@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,11 +30,12 @@ Row = dict[str, Any]
 TRIALS = "trials"
 
 
-class Tables:
+class Tables(ABC):
     """Tables of plain numbers."""
 
+    @abstractmethod
     def table(self, name: str) -> list[Row]:
-        raise NotImplementedError
+        """Return a table as rows of plain numbers."""
 
     def dataframe(self, name: str) -> pd.DataFrame:
         """Return a table as a pandas data frame.
