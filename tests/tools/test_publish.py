@@ -116,6 +116,13 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
         assert (page / link).is_file()
 
 
+def test_published_results_state_shared_conditions_once(page):
+    for path in page.glob("*/results.json"):
+        content = json.loads(path.read_text())
+        assert content["conditions"]["preset"] == "quick"
+        assert all("preset" not in record["conditions"] for record in content["results"])
+
+
 def test_every_trial_has_its_line(made, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
     own = {

@@ -20,6 +20,7 @@ from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.campaigns.results import load_runs, summarize, to_csv
+from v6t.core.runs.results_file import share_conditions
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
 from v6t.tools.publish.public import Words, public_runs
@@ -237,8 +238,10 @@ def _run(run: CampaignRun) -> dict[str, str]:
     if run.data is None or not run.records:
         return {}
     contents: dict[str, Any] = {
-        CONFIG: run.data.config, MANIFEST: run.data.manifest, RESULTS: run.data.results
-    }  # fmt: skip
+        CONFIG: run.data.config,
+        MANIFEST: run.data.manifest,
+        RESULTS: share_conditions(run.data.results),
+    }
     return {
         f"{run_name(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
         for name, content in contents.items()
