@@ -105,8 +105,14 @@ class Clause:
     verdict: str
 
 
-def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
-    """Make a clause with its verdict; ``follows`` is None where the run does not tell."""
+def clause(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Clause:
+    """Make a clause with its verdict.
+
+    Args:
+        follows: whether the run follows it, or each of its trials does; None or empty: not known.
+    """
+    if isinstance(follows, Sequence):
+        follows = all(follows) if follows else None
     return Clause(
         source, asked, done, OPEN if follows is None else FOLLOWS if follows else DEVIATES
     )
@@ -233,13 +239,9 @@ class Presentation(Generic[R]):
         """Yield what a reader must know about the numbers: a code and a sentence each."""
         yield from ()
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Yield what RFCs ask for, and what this run did."""
+    def check_clauses(self, data: RunData, records: Sequence[R]) -> Iterator[Clause]:
+        """Compare the run with the clauses of its RFCs; ``records`` may be empty."""
         yield from ()
-
-    def measured(self, data: RunData) -> list[R]:
-        """Return its measured records of a run."""
-        return [r for r in data.records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
 
     def knows(self, record: Record) -> bool:
         """Whether a record is a measured one of its model."""

@@ -301,6 +301,10 @@ class Record(Model):
     @property
     def title(self) -> str:
         """Words for a heading; says what deviates from the RFC."""
+        return self.describe()
+
+    def describe(self) -> str:
+        """Make the title."""
         return self.heading or self._stored("title", self.benchmark)
 
     @computed_field
@@ -382,6 +386,11 @@ class Record(Model):
     def point(self) -> str:
         """``"104/64 octets, forward"``."""
         return f"{self.sizes} octets, {self.direction}"
+
+    @property
+    def load_directions(self) -> int:
+        """Number of directions that carry the rate at the same time."""
+        return 2 if self.direction == "bidirectional" else 1
 
     def way(self, way: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, computed_field
+from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, offered, table, write
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
+from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum, make_row_head
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
@@ -71,10 +71,7 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
     residual_wait_s: Number | None = None
     """wait for late frames [s]"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading."""
+    def describe(self) -> str:
         slower = " at the tester's maximum rate" * (self.burst_rate_reason == "tester")
         return f"Back-to-back frames{slower}"
 
@@ -131,7 +128,7 @@ def burst_rows(result: BurstResult) -> list[Row]:
     spec = result.spec
     return [
         {
-            **row_head(spec.conditions, r.number),
+            **make_row_head(spec.conditions, r.number),
             "burst_rate": spec.rate_fps,
             "frames": r.frames if r.valid else "",
             "hit_longest": r.hit_longest,
@@ -315,17 +312,16 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
             )
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Clause]:
         yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
-                     *at_least(50, (len(r.values) for r in records), "searches"))  # fmt: skip
+                     *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
         waits = (t.asked["residual_wait_s"] for t in data.counted(records))
         yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
-                     *at_least(2.0, waits))  # fmt: skip
+                     *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]
         yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
                      ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
-                     all(complete) if complete else None)  # fmt: skip
+                     complete)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
         yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
                      "at the tester's own maximum" if slower else "at the medium's rate",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import Field, computed_field
+from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
@@ -32,7 +32,6 @@ from v6t.procedures.timing import (
     measure_timing,
 )
 from v6t.trials.delays import Distribution
-from v6t.trials.result import DirectionResult
 from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
 
 DEFINITION = (
@@ -115,7 +114,7 @@ class DelayRecord(StreamRecord):
     """
 
     names: ClassVar[tuple[str, ...]] = ()
-    """of the figures"""
+    timed_unit: ClassVar[str] = "frames"
 
     unit: Literal["ms"]
     """of all figures"""
@@ -139,14 +138,10 @@ class DelayRecord(StreamRecord):
     tester_error: str = ""
     """the documented error of the tester's delays; empty: the tester sends no frames"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading; says what was sampled."""
+    def describe(self) -> str:
         if not self.sampled:
             return self.heading
-        timed = "pairs" if self.benchmark == "ipdv" else "frames"
-        return f"sampled {self.heading} (not all {timed}: {self.share:.2%})"
+        return f"sampled {self.heading} (not all {self.timed_unit}: {self.share:.2%})"
 
     @property
     def offered_from(self) -> str:
@@ -178,20 +173,15 @@ class LatencyRecord(DelayRecord):
     of_load: bool = False
     """the tagged frames are a stream of their own beside the load"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading; says what was sampled."""
+    def describe(self) -> str:
         if not self.sampled:
             return self.heading
-        if self.of_load or "stamped" in self._stored(
-            "title", ""
-        ):  # earlier versions kept the title
+        if self.of_load or "stamped" in self._stored("title", ""):  # of earlier versions
             return f"Latency of a stamped stream ({self.share:.2%} of the load)"
         return f"Latency of a subset ({self.share:.2%} of the connections)"
 
     @property
-    def round_trip_ms(self) -> float | None:
+    def round_trip_to_ms(self) -> float | None:
         delays = [figures.tl.median for figures in self.directions.values()]
         known = [delay for delay in delays if delay is not None]
         return sum(known) if len(delays) == len(known) == 2 else None
@@ -209,7 +199,7 @@ class PdvRecord(DelayRecord):
 class IpdvRecord(DelayRecord):
     """Inter packet delay variation (RFC 8219 section 7.3.2)."""
 
-    heading = "IPDV"
+    heading, timed_unit = "IPDV", "pairs"
     names = ("min", "med", "max")
     directions: Mapping[str, Ipdvs]
     """IPDV of each direction"""
@@ -240,13 +230,12 @@ def timing_record(
     kind = _KINDS[spec.benchmark]
     ways = list_directions(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
-    alone = [r for r in loopback.repetitions if r.valid] if loopback else []
-    of_tags: dict[str, Any] = {
-        "tags": tags,
-        "first_tag_s": spec.request.first_tag_s,
-        "below_rfc_tags": tags < RFC_MIN_TAGS,
-        **({"of_load": True} if result.of_load else {}),
-    }
+    own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+    of_tags: dict[str, Any] = {} if not tags else {
+        "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
+    }  # fmt: skip
+    if tags and result.of_load:
+        of_tags["of_load"] = True
     return kind.of(
         result,
         conditions,
@@ -256,14 +245,11 @@ def timing_record(
         definition=DEFINITION.format(stamps=stamps or UNSAID),
         sampled=result.sampled,
         share=result.share,
-        directions={way: _direction(kind.names, valid, way) for way in ways},
-        loopback={
-            way: {k: _ms(v) for k, v in alone[0].directions[way].figures.items()} for way in ways
-        }
-        if alone
-        else None,
+        directions={way: _summarize_direction(kind.names, valid, way) for way in ways},
+        loopback=own
+        and {way: {k: _to_ms(v) for k, v in own.directions[way].figures.items()} for way in ways},
         tester_error=tester_error,
-        **(of_tags if tags else {}),
+        **of_tags,
     )
 
 
@@ -272,11 +258,11 @@ def timing_rows(result: TimingResult) -> list[Row]:
     spec = result.spec
     return [
         {
-            **common.row_head(spec.conditions, r.number),
+            **common.make_row_head(spec.conditions, r.number),
             "direction": way,
             "rate": result.rate_fps,
             "duration_s": spec.duration_s,
-            **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
+            **{k: _to_ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
             "frames": timed.frames,
             "lost": timed.lost,
             "clamped": timed.clamped,
@@ -286,25 +272,26 @@ def timing_rows(result: TimingResult) -> list[Row]:
     ]
 
 
-def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
-    classes = sorted({name for r in valid for name in r.classes[way]})
-    of_classes = {
-        name: _figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
-        for name in classes
+def _summarize_direction(
+    names: Sequence[str], valid: Sequence[TimingRepetition], way: str
+) -> dict[str, Any]:
+    classes = {
+        name: _make_figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
+        for name in sorted({name for r in valid for name in r.classes[way]})
     }
-    return {**_figures([r.directions[way] for r in valid], names), "classes": of_classes}
+    return {**_make_figures([r.directions[way] for r in valid], names), "classes": classes}
 
 
-def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
+def _make_figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
     return {
-        **{name: {"values": [_ms(t.figures[name]) for t in timed]} for name in names},
+        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in names},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
     }
 
 
-def _ms(value_ns: float) -> float | None:
+def _to_ms(value_ns: float) -> float | None:
     return value_ns / 1e6 if math.isfinite(value_ns) else None
 
 
@@ -374,6 +361,12 @@ class Delay(Benchmark[DelayRecord, D]):
 
     record = DelayRecord
     source: ClassVar[str] = "RFC 8219 section 7.3"
+    drawn_values: ClassVar[Literal["delays", "ipdv"]] = "delays"
+    caption: ClassVar[str] = (
+        "One-way delays, {}, all repetitions together: histogram, and share of frames that take "
+        "longer. Timed frames: {}. Lost frames count as infinitely late."
+    )
+    shown_figures: ClassVar[Sequence[Shown]]
     connections = "also"
     heeds = frozenset({"rate_from"})
     incremental = True
@@ -463,9 +456,9 @@ class Delay(Benchmark[DelayRecord, D]):
             *common.POINT,
             Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
             *(column for s in self.shown_figures for column in _figure_columns(s)),
-            Column("lost", lambda line: count(_sum_counts(line.value.lost))),
-            Column("timed", lambda line: count(_sum_counts(line.value.timed)), wide=True),
-            replace(common.REPEATED, wide=True),
+            Column("lost", lambda line: _sum_counts(line.value.lost)),
+            Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
+            common.WIDE_REPEATED,
             common.COUNTED_BY,
         ]
         notes = [
@@ -480,25 +473,16 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
-            distributions = _merge_distributions(data, record, self.distributions)
-            if distributions:
+            if distributions := _merge_distributions(data, record, self.drawn_values):
                 frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-                figure, caption = self.drawn(distributions, name, record.point, frames)
-                yield Drawing(figure, caption, caption)
-
-    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
-        """Return what a trial holds to be drawn, by class."""
-        return counted.delays
-
-    def drawn(
-        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
-    ) -> tuple[str, str]:
-        """Draw a figure and write its caption."""
-        return delays.delay_figure(distributions, name), (
-            f"One-way delays, {where}, all repetitions together: histogram, and share of frames "
-            f"that take longer. Timed frames: {frames}. Lost frames count as infinitely late."
-        )
+                caption = self.caption.format(record.point, frames)
+                draw = (
+                    delays.delay_figure
+                    if self.drawn_values == "delays"
+                    else delays.variation_figure
+                )
+                yield Drawing(draw(distributions, name), caption, caption)
 
     def definition(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
@@ -539,27 +523,22 @@ class Delay(Benchmark[DelayRecord, D]):
                     for n in direction.figures[key].notes
                 )
             if sum(direction.clamped):
-                yield (
-                    "negative-delays",
-                    f"{way}: {sum(direction.clamped)} negative delays counted as 0",
-                )
+                negative = sum(direction.clamped)
+                yield "negative-delays", f"{way}: {negative} negative delays counted as 0"
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        yield from self.stream(data)
-        yield common.at_throughput(self.name, data, self.measured(data))
-        yield common.repeated(self.name, self.measured(data))
+    def check_clauses(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+        yield from self.check_streams(data, records)
+        yield common.check_stream_rates(self.name, data, records)
+        yield common.check_repetitions(self.name, records)
 
-    def stream(self, data: RunData) -> Iterator[Clause]:
-        """Every frame of 60 s."""
-        records = self.measured(data)
+    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+        """Check that streams last long enough and that the right frames are timed."""
         lengths = (t.asked["duration_s"] for t in data.counted(records))
-        words, enough = common.at_least(common.TRIAL_S, lengths)
+        words, enough = common.compare_minimum(common.TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
         yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
                      enough and not sampled)  # fmt: skip
-
-    shown_figures: ClassVar[Sequence[Shown]]
 
 
 class Latency(Delay[LatencySettings]):
@@ -616,27 +595,26 @@ class Latency(Delay[LatencySettings]):
             yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
         yield from super().warnings(record)
 
-    def stream(self, data: RunData) -> Iterator[Clause]:
-        """Tags and their figures."""
-        trials = [t.asked for t in data.counted(self.measured(data))]
+    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+        trials = [t.asked for t in data.counted(records)]
         yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
-                     *common.at_least(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
+                     *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
         yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
-                     *common.at_least(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
+                     *common.compare_minimum(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
         counts = [
             sum(both)
-            for r in self.measured(data)
+            for r in records
             for f in r.directions.values()
             for both in zip(f.timed, f.lost, strict=True)
         ]
         yield clause("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
-                     *common.at_least(500, counts, "tags"))  # fmt: skip
-        if any(r.sampled for r in self.measured(data)):
-            shares = [r.share for r in self.measured(data) if r.sampled and r.share is not None]
+                     *common.compare_minimum(500, counts, "tags"))  # fmt: skip
+        if any(r.sampled for r in records):
+            shares = [r.share for r in records if r.sampled and r.share is not None]
             yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
                          f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
                          False)  # fmt: skip
-        tagged = [f for r in self.measured(data) for f in r.directions.values()]
+        tagged = [f for r in records for f in r.directions.values()]
         undefined = sum(None in f.figures[key].values for f in tagged for key in ("tl", "wcl"))
         yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
                      f"TL and WCL by nearest rank; undefined in {undefined} of "
@@ -703,17 +681,8 @@ class Ipdv(DelayVariation):
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
 
-    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
-        """Differences of consecutive delays."""
-        return counted.ipdv
-
-    def drawn(
-        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
-    ) -> tuple[str, str]:
-        """How often each difference occurs."""
-        caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
-        return delays.variation_figure(distributions, name), caption
-
+    drawn_values = "ipdv"
+    caption = "Differences of consecutive delays, {}; pairs: {}."
     shown_figures = (
         Shown("min", "min"),
         Shown("med", "median", headline="median"),
@@ -733,23 +702,17 @@ def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
         sizes = bound.technology.sizes_of(size)
-        octets = sizes.longest
-        yield (
-            sizes.label if sizes.mix else f"{size}",
-            octets,
-            max_frame_rate_fps(bound.settings.line_rate_bps, octets),
-        )
+        media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+        yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 
 
 def _merge_distributions(
-    data: RunData,
-    record: DelayRecord,
-    distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
+    data: RunData, record: DelayRecord, values: Literal["delays", "ipdv"]
 ) -> dict[str, Distribution]:
     by_direction: dict[str, list[Distribution]] = {}
     for trial in data.counted([record]):
         for way, counted in trial.result.directions.items():
-            by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
+            by_direction.setdefault(way, []).extend((getattr(counted, values) or {}).values())
     whole = {way: Distribution.merge(parts) for way, parts in by_direction.items()}
     return {way: one for way, one in whole.items() if one.values_ns}
 
@@ -765,10 +728,10 @@ def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
         yield Column("P99", lambda line: milliseconds(figure(line).p99))
         yield Column(
             "95 % interval",
-            lambda line: common.interval(figure(line).median_interval, milliseconds),
+            lambda line: common.format_interval(figure(line).median_interval, milliseconds),
             wide=True,
         )
 
 
-def _sum_counts(numbers: Sequence[int]) -> int | None:
-    return sum(numbers) if numbers else None
+def _sum_counts(numbers: Sequence[int]) -> str:
+    return count(sum(numbers) if numbers else None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from v6t.analysis.record import FindResult, Record
+from v6t.analysis.record import FindResult, Record, Row
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from v6t.benchmarks.settings import ProcedureSettings
 
 P = TypeVar("P", bound=PointSpec)
-Row = dict[str, Any]
 Vary = Callable[[Traffic], Traffic]
 
 
@@ -128,11 +127,7 @@ class Point:
     def adaptive(self) -> Adaptive | None:
         """Limits of adaptive repetition, where the run asks for it."""
         a = self.procedure.adaptive
-        return (
-            None
-            if a is None or self.runner.planned
-            else Adaptive(a.fewest, a.most, a.width, a.confidence)
-        )
+        return None if a is None or self.runner.planned else Adaptive(**a.model_dump())
 
     @property
     def most_repetitions(self) -> int:

@@ -39,7 +39,7 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.throughput import decisive_trial, search_spec
+from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
 from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
@@ -134,7 +134,7 @@ def _combination(
 ) -> Combination:
     spec = result.spec
     rates = [r.rate_fps for r in result.repetitions]
-    decisive = [key for key in map(decisive_trial, result.repetitions) if key]
+    decisive = [key for key in map(find_decisive_trial, result.repetitions) if key]
     counted = [find(key).directions["forward"] for key in decisive]
     heard = [c.answers for c in counted if c.answers]
     queries = sum(c.count_frames("required") for c in counted)
@@ -285,8 +285,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 "Duration": result.spec.duration_s,
                 "Initial Rate": result.spec.upper_bound_fps,
                 "Error": r.error_fps(result.spec.resolution_fps),
-                "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
-                "Iterations": len(r.attempts),
+                **common.describe_attempts(point, r.attempts),
                 "queries/s": r.rate_fps,
             }
             for (cached, own_aaaa), result in searches.items()
@@ -306,7 +305,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             pause_s=max(own.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
-        return search_spec(
+        return specify_search(
             point,
             conditions,
             ResolutionSpec,
@@ -318,11 +317,11 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column("cached\n%", lambda line: str(line.value.cached_percent)),
         Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
         Column("median\nqueries/s", lambda line: _rate(line.value)),
-        *common.rate_columns("")[1:],
+        *common.make_rate_columns("")[1:],
         common.INTERVAL,
         common.DISPERSION,
-        Column("AAAA asked\nfor each", lambda line: _each(line.value.asked_aaaa)),
-        Column("A asked\nfor each", lambda line: _each(line.value.asked_a)),
+        Column("AAAA asked\nfor each", lambda line: write(line.value.asked_aaaa, ".2f", ABSENT)),
+        Column("A asked\nfor each", lambda line: write(line.value.asked_a, ".2f", ABSENT)),
         Column(
             "found in\nthe cache %",
             lambda line: percent(line.value.cached_found_percent),
@@ -394,7 +393,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         first = record.combinations[0]
         what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:
-            result = common.rate_result(
+            result = common.make_rate_result(
                 f,
                 f"queries/s, {f.name}",
                 "queries/s",
@@ -426,11 +425,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                     "the queries whose names it had answered before",
                 )
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Clause]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
         lengths = [t.asked["duration_s"] for t in data.counted(records) if t.key in deciding]
-        yield clause(SOURCE, "trials of 60 s", *common.at_least(common.TRIAL_S, lengths))
+        yield clause(SOURCE, "trials of 60 s", *common.compare_minimum(common.TRIAL_S, lengths))
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
         yield clause(SOURCE, f"at least {common.REPETITIONS} repetitions, median, P1 and P99", str(fewest),
                      fewest >= common.REPETITIONS if records else None)  # fmt: skip
@@ -454,8 +452,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                      True if records else None)  # fmt: skip
 
 
-def alone(bound: RunContext) -> Queries:
-    """Return what the self-test asks (section 9.2.1)."""
+def make_selftest_queries(bound: RunContext) -> Queries:
+    """Return the queries of the self-test (RFC 8219 section 9.2.1)."""
     timeout_s: float = bound.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 
@@ -470,7 +468,3 @@ def _cell(combination: Combination | None) -> str:
     if combination is None:
         return ABSENT
     return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
-
-
-def _each(value: float | None) -> str:
-    return write(value, ".2f", ABSENT)

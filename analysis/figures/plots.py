@@ -72,6 +72,8 @@ def errorbar_plot(
     *,
     ticks: Mapping[float, str] | None = None,
     linear: bool = False,
+    xlim: tuple[float, float | None] | None = None,
+    ylim: tuple[float, float] | None = None,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
     """Draw values with bars over what varies.
@@ -79,6 +81,7 @@ def errorbar_plot(
     Args:
         ticks: names of places on the axis of what varies; None: numbers.
         linear: the axis of values is never logarithmic.
+        xlim, ylim: bounds of the axes; None: those of the values, from 0.
     """
     with drawing(name):
         figure, (at,) = axes()
@@ -95,6 +98,10 @@ def errorbar_plot(
         if ticks is not None:
             tilt: dict[str, Any] = {"rotation": 30, "ha": "right"} if len(ticks) > TILTED else {}
             at.set_xticks(list(ticks), list(ticks.values()), **tilt)
+        if xlim is not None:
+            at.set_xlim(*xlim)
+        if ylim is not None:
+            at.set_ylim(*ylim)
         at.set_xlabel(xlabel)
         at.set_ylabel(ylabel)
         if adjust is not None:

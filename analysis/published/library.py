@@ -179,8 +179,7 @@ def _find_value(
     if record.direction == "connections":
         return median, "phase 1"
     if "sum" in f"{stated} {entry.get('rate_convention')}":
-        directions = 2 if record.direction == "bidirectional" else 1
-        return median and directions * median, "sum of both directions"
+        return median and record.load_directions * median, "sum of both directions"
     return median, record.direction
 
 

@@ -26,7 +26,10 @@ def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
     all_clauses = list(_general(data))
     for presentation in presentations.known.values():
         if presentation.name in done:
-            all_clauses += presentation.clauses(data)
+            records = [r for r in data.records if r.benchmark == presentation.name]
+            all_clauses += presentation.check_clauses(
+                data, list(filter(presentation.knows, records))
+            )
     return all_clauses
 
 

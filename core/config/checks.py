@@ -10,7 +10,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import phase_one_settings
+from v6t.benchmarks.connections import make_phase_one_settings
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
@@ -237,7 +237,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     sizes = plugin.sizes_of(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
-    first = phase_one_settings(run.procedure).connections(c.count, rate_cps)
+    first = make_phase_one_settings(run.procedure).connections(c.count, rate_cps)
     needed_s = first.phase_one_s + first.wait_s + first.gap_s
     if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Point, Vary
 from v6t.core.config.bound import BoundRun
@@ -206,7 +206,7 @@ def count_trials(
         device.holds = max(connections.count, 3 * benchmark.most_connections(bound) // 4)
     at: Point | None = device.at(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
-        at = prepared(device.at(point))
+        at = prepare_connections(device.at(point))
     if at is None:
         return 0, 0.0, ()
     rates = benchmark.run(at).rates

@@ -10,7 +10,7 @@ from typing import Any
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.point import Point
-from v6t.benchmarks.tcp import syn_medium
+from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
@@ -260,7 +260,9 @@ def _plan_size(
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     syn_point = (
-        plan_point(bound, syn_medium(bound)[0], "forward", syn_medium(bound)[1]) if tcp else None
+        plan_point(bound, find_syn_limit(bound)[0], "forward", find_syn_limit(bound)[1])
+        if tcp
+        else None
     )
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.point import Point, Vary
-from v6t.benchmarks.tcp import measure_tcp_opens, syn_medium
+from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
 from v6t.core.config.presets import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import machine
@@ -206,9 +206,9 @@ def make_point(
 
 def make_tcp_point(trials: Trials, sizes: Sizes, streams: Streams) -> Point:
     """Make the point of TCP connections, whose four-tuples are those of the streams."""
-    syn_sizes, media = syn_medium(trials.bound)
+    syn_sizes, media = find_syn_limit(trials.bound)
     spec = opening_spec(trials.bound.settings, syn_sizes, media)
-    measure = measure_tcp_opens(trials.bound, trials.loopback)
+    measure = make_tcp_measure(trials.bound, trials.loopback)
     return _make(trials, syn_sizes, media, MeasuredPoint(trials, syn_sizes, streams, spec, measure))
 
 

@@ -15,7 +15,7 @@ from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Measured, Point
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
@@ -238,7 +238,7 @@ class Runner:
         if phase != Phase.VARIANTS:
             _ = point.tester_capacity  # the tester itself goes first
         if phase == Phase.STREAMS and self._run.connects:
-            connected = prepared(point)
+            connected = prepare_connections(point)
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:

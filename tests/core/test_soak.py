@@ -12,7 +12,7 @@ import pytest
 from v6t.analysis.posterior import Inference, log_erf, log_stretch
 from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import presentations, results_schema
-from v6t.benchmarks.soak import critical_load_rows, soak_record, soak_rows
+from v6t.benchmarks.soak import list_critical_load_rows, list_soak_rows, make_soak_record
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
@@ -208,7 +208,7 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
     result = measure_critical_load(spec, measure, infer)
     assert [found and found.mean_fps for found in result.known] == [None, None, 900, None, 800]
-    assert [row["estimate"] for row in critical_load_rows(result)] == [None, None, 900, None, 800]
+    assert [row["estimate"] for row in list_critical_load_rows(result)] == [None, None, 900, None, 800]
     assert result.estimate == result.known[-1]
 
 
@@ -270,12 +270,12 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
         (2, 1000, 30),
         (9, 1000, 5),
     ]
-    record = soak_record(result, conditions={})
+    record = make_soak_record(result, conditions={})
     assert (record.faltered, record.measured_s) == (1, 9.0)
     way = record.directions["forward"]
     assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
     assert way.worst_percent == pytest.approx(3.0)
-    assert [row["lost"] for row in soak_rows(result)] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
+    assert [row["lost"] for row in list_soak_rows(result)] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
 
 
 def test_an_interrupted_soak_keeps_every_stretch(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.warnings import list_warnings
-from v6t.benchmarks.outages import reset_record
+from v6t.benchmarks.outages import make_reset_record
 from v6t.benchmarks.registry import presentations
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.procedures.reset import ResetSpec, measure_reset
@@ -253,7 +253,7 @@ def resetting(direction, connections, **device):
     tester = stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
     spec = ResetSpec(at(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
     result = measure_reset(spec, Prepared(tester, connections))
-    return result, reset_record(result, conditions={"connections": {}}), tester.trials
+    return result, make_reset_record(result, conditions={"connections": {}}), tester.trials
 
 
 @pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])

@@ -5,7 +5,7 @@ import math
 
 import pytest
 from v6t.benchmarks.back_to_back import burst_record, burst_rows
-from v6t.benchmarks.outages import recovery_record, reset_record
+from v6t.benchmarks.outages import make_recovery_record, make_reset_record
 from v6t.procedures.back_to_back import BurstSpec, buffer_time, deviation, measure_back_to_back
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetSpec, measure_reset
@@ -166,7 +166,7 @@ def test_the_simulated_devices_recovery_is_found():
         for way in ("forward", "reverse"):
             assert repetition.recovery_s[way] == pytest.approx(0.25, abs=1.01 * spec.resolution_s)
             assert repetition.overloaded[way]
-    entry = recovery_record(result, conditions={}).to_json()
+    entry = make_recovery_record(result, conditions={}).to_json()
     assert entry["directions"]["forward"]["average"] == pytest.approx(0.25, abs=1e-4)
     assert entry["overload"] == pytest.approx(1_100_000.0)
 
@@ -189,7 +189,7 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
     spec = recovery(limit_fps=limit_fps)
     assert spec.limited is is_limited
     assert spec.overload_fps == pytest.approx(overload_fps)
-    entry = recovery_record(
+    entry = make_recovery_record(
         measure_recovery(spec, sim(capacity_fps=1e6).measure), conditions={}
     ).to_json()
     assert entry["overload_limited"] is is_limited
@@ -199,7 +199,7 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
 def test_recovery_at_once_and_never_is_recorded(device, average_s):
     result = measure_recovery(recovery(), sim(capacity_fps=1e6, **device).measure)
     assert {r.recovery_s["forward"] for r in result.repetitions} == {average_s}
-    entry = recovery_record(result, conditions={}).to_json()
+    entry = make_recovery_record(result, conditions={}).to_json()
     assert entry["directions"]["forward"]["average"] == (None if average_s else 0.0)
     json.dumps(entry, allow_nan=False)
 
@@ -223,14 +223,17 @@ def test_the_simulated_devices_reset_is_found():
         outage = repetition["forward"]
         assert outage.by_loss_s == pytest.approx(3.5, abs=1e-4)
         assert outage.by_silence_s == pytest.approx(3.5, abs=1e-4)
-    entry = reset_record(result, conditions={}).to_json()
+    entry = make_reset_record(result, conditions={}).to_json()
     assert entry["directions"]["forward"]["average"] == pytest.approx(3.5, abs=1e-4)
 
 
 def test_a_device_that_does_not_come_back():
     result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1e6).measure)
     assert [outages["forward"].by_loss_s for outages in result.repetitions] == [math.inf] * 3
-    assert reset_record(result, conditions={}).to_json()["directions"]["forward"]["average"] is None
+    assert (
+        make_reset_record(result, conditions={}).to_json()["directions"]["forward"]["average"]
+        is None
+    )
 
 
 def test_each_kind_of_reset_is_a_benchmark_of_its_own():
