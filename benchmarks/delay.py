@@ -181,7 +181,7 @@ class LatencyRecord(DelayRecord):
         return f"Latency of a subset ({self.share:.2%} of the connections)"
 
     @property
-    def round_trip_to_ms(self) -> float | None:
+    def round_trip_ms(self) -> float | None:
         delays = [figures.tl.median for figures in self.directions.values()]
         known = [delay for delay in delays if delay is not None]
         return sum(known) if len(delays) == len(known) == 2 else None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, look, thousands
+from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, style_line, thousands
 from v6t.analysis.figures.plots import Curve, time_plot
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row
@@ -299,7 +299,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
             curves = []
             for number, way in enumerate(record.directions):
                 times_s, losses = zip(*_list_losses(data, record, way), strict=True)
-                style = {"linewidth": 0.9, "color": look(number).color}
+                style = {"linewidth": 0.9, "color": style_line(number)["color"]}
                 curves.append(Curve(way, [t / HOUR_S for t in times_s], losses, style=style))
             invalid = {t.key for t in record.invalid_trials}
             gaps = [n for n, trial in enumerate(data.of(record)) if trial.key in invalid]

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,25 +51,10 @@ _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
 
 
-@dataclass(frozen=True)
-class Look:
-    """How one line of a figure looks."""
-
-    color: str
-    marker: str
-    dash: Any
-
-    @property
-    def line(self) -> dict[str, Any]:
-        """Arguments of matplotlib's ``plot``."""
-        return {"color": self.color, "marker": self.marker, "linestyle": self.dash}
-
-
-def look(number: int) -> Look:
-    """Return the look of the line with this number, from 0."""
-    return Look(
-        CYCLE[number % len(CYCLE)], MARKERS[number % len(MARKERS)], DASHES[number % len(DASHES)]
-    )
+def style_line(number: int) -> dict[str, Any]:
+    """Return matplotlib's arguments for the line with this number, from 0."""
+    place = number % len(CYCLE)
+    return {"color": CYCLE[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
 
 
 @contextmanager

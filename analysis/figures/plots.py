@@ -12,8 +12,8 @@ from v6t.analysis.figures.canvas import (
     drawing,
     legend,
     logarithmic,
-    look,
     short,
+    style_line,
     svg,
     thousands,
 )
@@ -61,7 +61,7 @@ def summary_curve(number: int, label: str, points: Sequence[tuple[float, Summari
     low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
     high = [max(0.0, (p99 or 0.0) - median) for _, median, _, p99 in known]
     medians = [median for _, median, _, _ in known]
-    return Curve(label, [x for x, *_ in known], medians, [low, high], look(number).line)
+    return Curve(label, [x for x, *_ in known], medians, [low, high], style_line(number))
 
 
 def errorbar_plot(

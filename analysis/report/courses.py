@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 
 from v6t.analysis.blocks import Block, Collapsible, Drawing, Figures, Items, Text
 from v6t.analysis.figures.canvas import BLUE, GREY, ORANGE, VERMILLION
 from v6t.analysis.record import Record
+from v6t.analysis.report.render import SvgDrawing
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.trials.result import DirectionResult
 from v6t.trials.timeline import Timeline
@@ -50,31 +50,23 @@ class Row:
     invalid: bool
 
 
-def course_figure(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
+def draw_courses(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
     """Draw panels of single trials one below the other, then the map of all trials."""
-    shapes = []
+    svg = SvgDrawing(WIDTH)
     for number, panel in enumerate(panels):
-        shapes += _draw_panel(panel, 18 + number * (TALL + 38))
-    top = len(panels) * (TALL + 38) + 4
+        _draw_panel(svg, panel, 18 + number * (TALL + 38))
+    bottom = len(panels) * (TALL + 38) + 4
     if rows:
-        shapes += _map(rows, top + 18)
-        top += 18 + len(rows) * LINE + 20
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:g}" '
-        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif" font-size="12" '
-        f'fill="#1a1a1a">{"".join(shapes)}</svg>'
-    )
+        _draw_map(svg, rows, bottom + 18)
+        bottom += 18 + len(rows) * LINE + 20
+    return svg.render(bottom)
 
 
-def _map(rows: Sequence[Row], top: float) -> list[str]:
+def _draw_map(svg: SvgDrawing, rows: Sequence[Row], top: float) -> None:
     height = len(rows) * LINE
-    shapes = [
-        _text(
-            LEFT, top - 5, f"all {len(rows)} trials, one below the other: slots that lost frames"
-        ),
-        f'<rect x="{LEFT}" y="{top:g}" width="{ACROSS}" height="{height}" fill="#fafafa" '
-        'stroke="#cccccc"/>',
-    ]
+    title = f"all {len(rows)} trials, one below the other: slots that lost frames"
+    svg.add_text(LEFT, top - 5, title)
+    svg.add_box(LEFT, top, ACROSS, height, fill="#fafafa", stroke="#cccccc")
     paths: dict[str, list[str]] = {}
     for number, row in enumerate(rows):
         y = f"{top + number * LINE + 2:g}"
@@ -89,78 +81,60 @@ def _map(rows: Sequence[Row], top: float) -> list[str]:
             at += length
         if row.invalid:
             paths.setdefault(ORANGE, []).append(f"M2 {y}h8")
-    shapes += [
-        f'<path d="{"".join(lines)}" stroke="{colour}" stroke-width="{LINE - 1}"/>'
-        for colour, lines in paths.items()
-    ]
-    shapes.append(_text(LEFT, top + height + 14, "first frame"))
-    shapes.append(_text(WIDTH - RIGHT, top + height + 14, "end of sending", "end"))
-    return shapes
+    for colour, lines in paths.items():
+        svg.add_path("".join(lines), stroke=colour, stroke_width=LINE - 1)
+    svg.add_text(LEFT, top + height + 14, "first frame")
+    svg.add_text(WIDTH - RIGHT, top + height + 14, "end of sending", "end")
 
 
-def _draw_panel(panel: Panel, top: int) -> list[str]:
+def _draw_panel(svg: SvgDrawing, panel: Panel, top: int) -> None:
     slots = max(1, round(panel.sending_s / panel.slot_s))
     step = ACROSS / slots
     bottom = top + TALL
     highest = max(1.1, *panel.received, 0.0)
 
-    def down(share: float) -> float:
+    def place(share: float) -> float:
         return bottom - TALL * share / highest
 
-    full = round(down(1.0), 1)
-    shapes = [
-        _text(LEFT, top - 5, panel.title),
-        f'<path d="M{LEFT} {full}h{ACROSS}" stroke="#cccccc"/>',
-        f'<path d="M{LEFT} {full}V{bottom}h{ACROSS}" fill="none" stroke="#777777"/>',
-        _text(WIDTH - RIGHT + 4, full + 4, "100 %"),
-        _text(LEFT, bottom + 13, "0 s"),
-        _text(WIDTH - RIGHT, bottom + 13, f"{panel.sending_s:g} s", "end"),
-    ]
+    full = round(place(1.0), 1)
+    svg.add_text(LEFT, top - 5, panel.title)
+    svg.add_text(WIDTH - RIGHT + 4, full + 4, "100 %")
+    svg.add_text(LEFT, bottom + 13, "0 s")
+    svg.add_text(WIDTH - RIGHT, bottom + 13, f"{panel.sending_s:g} s", "end")
+    svg.add_path(f"M{LEFT} {full}h{ACROSS}", stroke="#cccccc")
+    svg.add_path(f"M{LEFT} {full}V{bottom}h{ACROSS}", fill="none", stroke=GREY)
     bars = "".join(
-        f"M{LEFT + (slot + 0.5) * step:.4g} {bottom}V{down(min(1.0, share)):.4g}"
+        f"M{LEFT + (slot + 0.5) * step:.4g} {bottom}V{place(min(1.0, share)):.4g}"
         for slot, share in enumerate(panel.lost[:slots])
         if share
     )
     if bars:
-        shapes.append(f'<path d="{bars}" stroke="{VERMILLION}" stroke-width="{step * 0.7:.3g}"/>')
-    points = _bends(
-        [
-            (f"{LEFT + (slot + 0.5) * step:.4g}", f"{down(share):.4g}")
-            for slot, share in enumerate(panel.received[:slots])
-        ]
-    )
-    if points:
-        shapes.append(
-            f'<path d="M{"L".join(points)}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
-        )
-    for load in panel.load.values():
-        busy = _bends(
-            [
-                (
-                    f"{LEFT + ACROSS * min(1.0, at / panel.sending_s):.4g}",
-                    f"{down(share / 100):.4g}",
-                )
-                for at, share in load
-            ]
-        )
-        shapes.append(
-            f'<path d="M{"L".join(busy)}" fill="none" stroke="{GREY}" stroke-width="1.2" '
-            'stroke-dasharray="4 3"/>'
-        )
-    return shapes
-
-
-def _bends(points: Sequence[tuple[str, str]]) -> list[str]:
-    last = len(points) - 1
-    return [
-        f"{across} {down}"
-        for n, (across, down) in enumerate(points)
-        if n in (0, last) or not points[n - 1][1] == down == points[n + 1][1]
+        svg.add_path(bars, stroke=VERMILLION, stroke_width=f"{step * 0.7:.3g}")
+    received = [
+        (LEFT + (slot + 0.5) * step, place(share))
+        for slot, share in enumerate(panel.received[:slots])
     ]
+    if received:
+        svg.add_path(_join_points(received), fill="none", stroke=BLUE, stroke_width=1.5)
+    for load in panel.load.values():
+        points = [
+            (LEFT + ACROSS * min(1.0, at / panel.sending_s), place(share / 100))
+            for at, share in load
+        ]
+        dashes = {"stroke_width": 1.2, "stroke_dasharray": "4 3"}
+        svg.add_path(_join_points(points), fill="none", stroke=GREY, **dashes)
 
 
-def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
+def _join_points(points: Sequence[tuple[float, float]]) -> str:
+    """Write a line through points, without those inside a level stretch."""
+    texts = [(f"{x:.4g}", f"{y:.4g}") for x, y in points]
+    last = len(texts) - 1
+    bends = [
+        f"{x} {y}"
+        for n, (x, y) in enumerate(texts)
+        if n in (0, last) or not texts[n - 1][1] == y == texts[n + 1][1]
+    ]
+    return f"M{'L'.join(bends)}"
 
 
 SHORT = 0.1
@@ -320,7 +294,7 @@ def _point(
     caption = f"{record.title}, {record.point}" + (
         f"; {rest:,} further trials are in journal.jsonl." if rest > 0 else "."
     )
-    yield Drawing(course_figure(panels, rows), caption, f"Over time: {caption}")
+    yield Drawing(draw_courses(panels, rows), caption, f"Over time: {caption}")
 
 
 def _worst(trial: RunTrial) -> list[float]:

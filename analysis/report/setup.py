@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Columns, Drawing, Facts, Listing
+from v6t.analysis.figures.canvas import BLUE, GREY
+from v6t.analysis.report.render import SvgDrawing
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import random_ports
 from v6t.trials.trial import format_mix
@@ -60,7 +61,6 @@ def _lines(text: str) -> list[str]:
 
 
 WIDTH, HEIGHT, BOX = 760, 150, 150
-_INK, _BLUE = "#1a1a1a", "#0072B2"
 
 
 def sketch(data: RunData) -> Drawing:
@@ -73,16 +73,24 @@ def sketch(data: RunData) -> Drawing:
     boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
     step = (WIDTH - BOX) / (len(boxes) - 1)
     width = min(BOX, step - 60)
-    shapes = [
-        _box(i * step + (BOX - width) / 2, width, *words, device=0 < i < len(boxes) - 1)
-        for i, words in enumerate(boxes)
-    ]
-    edge = BOX / 2 + width / 2
-    for i in range(len(boxes) - 1):
-        word = left if i == 0 else right if i == len(boxes) - 2 else middle
-        shapes.append(_link(i * step + edge, (i + 1) * step + BOX / 2 - width / 2, word))
+    svg, last = SvgDrawing(WIDTH), len(boxes) - 1
+    for i, (title, below) in enumerate(boxes):
+        x = round(i * step + (BOX - width) / 2)
+        fill, stroke = ("#e8f1f8", BLUE) if 0 < i < last else ("#f4f6f8", GREY)
+        svg.add_box(x, 35, round(width), 80, rx=6, fill=fill, stroke=stroke, stroke_width=2)
+        svg.add_text(round(x + width / 2), 70, title, "middle", font_size=14, font_weight=600)
+        svg.add_text(round(x + width / 2), 92, below, "middle")
+        if i < last:
+            word = left if i == 0 else right if i == last - 1 else middle
+            begin, end = round(x + width), round((i + 1) * step + (BOX - width) / 2)
+            arrows = (
+                f"M{begin + 3} 68H{end - 3}M{end - 10} 63L{end - 3} 68L{end - 10} 73"
+                f"M{end - 3} 84H{begin + 3}M{begin + 10} 79L{begin + 3} 84L{begin + 10} 89"
+            )
+            svg.add_path(arrows, fill="none", stroke="#1a1a1a", stroke_width=1.5)
+            svg.add_text(round((begin + end) / 2), 58, word, "middle")
     words = [
-        f"{side} link{name}: {word}, {_few(octets)}"
+        f"{side} link{name}: {word}, {_abbreviate_octets(octets)}"
         for side, name, word, octets in zip(
             ports, _names(data), (left, right), _octets(data), strict=True
         )
@@ -90,11 +98,7 @@ def sketch(data: RunData) -> Drawing:
     ]
     says = "; ".join([f"Test setup: {tester} tester on both sides of the {device} device", *words])
     says += "."
-    text = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif">{"".join(shapes)}</svg>'
-    )
-    return Drawing(text, says, says)
+    return Drawing(svg.render(HEIGHT), says, says)
 
 
 def versions(data: RunData) -> tuple[str, str]:
@@ -129,37 +133,10 @@ def _parts(data: RunData) -> list[tuple[str, str]]:
     return [(device["name"], device["what"]) for device in devices]
 
 
-def _few(values: Sequence[int]) -> str:
-    shown = ", ".join(map(str, values[:3]))
-    return f"{shown} ... {values[-1]} octets" if len(values) > 4 else f"{_all(values)} octets"
-
-
-def _all(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))
-
-
-def _box(x: float, width: float, title: str, below: str, *, device: bool) -> str:
-    fill, stroke = ("#e8f1f8", _BLUE) if device else ("#f4f6f8", "#777777")
-    middle = x + width / 2
-    return (
-        f'<rect x="{x:.0f}" y="35" width="{width:.0f}" height="80" rx="6" fill="{fill}" '
-        f'stroke="{stroke}" stroke-width="2"/>'
-        f'<text x="{middle:.0f}" y="70" text-anchor="middle" font-size="14" font-weight="600" '
-        f'fill="{_INK}">{escape(title)}</text>'
-        f'<text x="{middle:.0f}" y="92" text-anchor="middle" font-size="12" '
-        f'fill="{_INK}">{escape(below)}</text>'
-    )
-
-
-def _link(x: float, end: float, word: str) -> str:
-    middle = (x + end) / 2
-    return (
-        f'<path d="M{x + 3:.0f} 68H{end - 3:.0f}M{end - 10:.0f} 63L{end - 3:.0f} 68L'
-        f"{end - 10:.0f} 73M{end - 3:.0f} 84H{x + 3:.0f}M{x + 10:.0f} 79L{x + 3:.0f} 84L"
-        f'{x + 10:.0f} 89" fill="none" stroke="{_INK}" stroke-width="1.5"/>'
-        f'<text x="{middle:.0f}" y="58" text-anchor="middle" font-size="12" '
-        f'fill="{_INK}">{escape(word)}</text>'
-    )
+def _abbreviate_octets(values: Sequence[int]) -> str:
+    many = len(values) > 4
+    shown = ", ".join(map(str, values[:3] if many else values))
+    return f"{shown} ... {values[-1]} octets" if many else f"{shown} octets"
 
 
 TALL = 12

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.blocks import Collapsible, Drawing, Figures, Items, Text
-from v6t.analysis.report.courses import ACROSS, LEFT, Panel, Row, course_figure, hiccups, over_time
+from v6t.analysis.report.courses import ACROSS, LEFT, Panel, Row, draw_courses, hiccups, over_time
 from v6t.analysis.rundata import RunTrial
 from v6t.core.runs.run_data import load_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -68,7 +68,7 @@ def test_what_was_done_to_the_device_is_no_hiccup(more):
 def test_the_figure_has_a_bar_where_the_hiccup_was():
     lost = [0.0] * 32 + [1.0, 0.5] + [0.0] * 26
     panel = Panel("one", 0.1, 6.0, [1 - n for n in lost], lost, {"router": [(1.0, 50.0)]})
-    drawn = course_figure([panel], [])
+    drawn = draw_courses([panel], [])
     bars = re.search(r'<path d="([^"]*)" stroke="#D55E00"', drawn)[1]
     step = ACROSS / 60
     across = [float(x) for x in re.findall(r"M([\d.]+) ", bars)]
@@ -78,7 +78,7 @@ def test_the_figure_has_a_bar_where_the_hiccup_was():
 
 def test_the_map_has_a_line_for_each_trial_and_marks_the_invalid():
     rows = [Row([0.0] * 60, False), Row([0.0] * 30 + [0.2] * 30, False), Row([0.9] * 60, True)]
-    drawn = course_figure([], rows)
+    drawn = draw_courses([], rows)
     assert "all 3 trials" in drawn
     half = LEFT + ACROSS // 2
     assert re.search(rf'd="M{half} \d+h{ACROSS // 2}" stroke="#d55e00"', drawn)
