@@ -162,13 +162,13 @@ class Series(Model):
         }
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         """The value of each repetition; None is undefined."""
         raise NotImplementedError
 
     @cached_property
     def _summary(self) -> Summary:
-        return Summary.from_values([inf if v is None else v for v in self.repeated])
+        return Summary.from_values([inf if v is None else v for v in self.repetition_values])
 
     @computed_field
     @property
@@ -228,10 +228,10 @@ class NotedSeries(Series):
     @property
     def notes(self) -> list[str]:
         """What is odd about the repetitions."""
-        return notes([inf if v is None else v for v in self.repeated], self.unit_name)
+        return notes([inf if v is None else v for v in self.repetition_values], self.unit_name)
 
     @property
-    def odd(self) -> Sequence[str]:
+    def repetition_notes(self) -> Sequence[str]:
         """The notes of a record that is such a figure."""
         return self.notes
 
@@ -243,7 +243,7 @@ class Values(RangedSeries):
     """each repetition's value; null is undefined"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return self.values
 
     @computed_field
@@ -311,10 +311,10 @@ class Record(Model):
     @property
     def above_usable(self) -> Sequence[Number]:
         """Offered rates above `usable_fps`: loss and delay there may be the tester's own."""
-        if not self.offered:
+        if not self.offered_rates:
             return self._stored("above_usable", [])
         usable_fps = inf if self.usable_fps is None else self.usable_fps
-        return [rate for rate in self.offered if rate > usable_fps]
+        return [rate for rate in self.offered_rates if rate > usable_fps]
 
     def _stored(self, name: str, default: T) -> T:
         """Return a value of the file where the record's model is unknown here."""
@@ -322,7 +322,7 @@ class Record(Model):
         return value
 
     @classmethod
-    def of(
+    def from_result(
         cls: type[K],
         result: Any,
         conditions: Mapping[str, Any],
@@ -392,7 +392,7 @@ class Record(Model):
         """Number of directions that carry the rate at the same time."""
         return 2 if self.direction == "bidirectional" else 1
 
-    def way(self, way: str) -> str:
+    def label_direction(self, way: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
         return f"{way}, both" if self.direction == "bidirectional" and way != "sum" else way
 
@@ -407,7 +407,7 @@ class Record(Model):
         return False
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         """Offered rates that the tester's self-test may not cover [fps per direction] (SELF-02)."""
         return ()
 
@@ -422,7 +422,7 @@ class Record(Model):
         return False
 
     @property
-    def odd(self) -> Sequence[str]:
+    def repetition_notes(self) -> Sequence[str]:
         """What is odd about the repetitions."""
         return ()
 
@@ -446,7 +446,7 @@ class Record(Model):
         """Conditions that the RFC gives this result where a paper does not state them."""
         return {}
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         """Yield each repeated figure: its owner (empty, or ending in a space), the figure, its unit."""
         if isinstance(self, Series):
             yield "", self, self.unit_name
@@ -473,7 +473,7 @@ class RatesFound(DispersedSeries, NotedSeries):
     """the device carried it: it may be faster"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return self.rates
 
     @computed_field

@@ -105,17 +105,17 @@ class RunData:
                 by_direction.setdefault(way, Counter()).update(counted.behaviour or {})
         return {way: dict(sorted(seen.items())) for way, seen in by_direction.items() if seen}
 
-    def of(self, record: Record) -> Iterator[RunTrial]:
+    def find_trials(self, record: Record) -> Iterator[RunTrial]:
         """Return the trials behind a record that the journal still holds, invalid ones too."""
         by_key = self._by_key
         return (by_key[key] for key in record.trials if key in by_key)
 
-    def counted(self, records: Sequence[Record]) -> list[RunTrial]:
+    def list_valid_trials(self, records: Sequence[Record]) -> list[RunTrial]:
         """Return the trials behind records in which the tester did its part."""
         trials = []
         for record in records:
             invalid = {t.key for t in record.invalid_trials}
-            trials += [t for t in self.of(record) if t.key not in invalid]
+            trials += [t for t in self.find_trials(record) if t.key not in invalid]
         return trials
 
     @cached_property

@@ -64,8 +64,8 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
             f"offered up to {max(record.above_usable):,.0f} fps, but the tester's self-test covers "
             f"only {record.usable_fps or 0.0:,.0f}: loss and delay above may be its own",
         )
-    yield from presentations.of(record).warnings(record)
-    yield from (("repetitions", text) for text in record.odd)
+    yield from presentations.find(record).find_warnings(record)
+    yield from (("repetitions", text) for text in record.repetition_notes)
     yield from (("means", text) for text in remarks_on_means(record))
 
 

@@ -76,11 +76,11 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
         return f"Back-to-back frames{slower}"
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return self.values
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.burst_rate]
 
 
@@ -91,7 +91,7 @@ def burst_record(
     spec = result.spec
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
-    return BurstRecord.of(
+    return BurstRecord.from_result(
         result,
         conditions,
         burst_rate=spec.rate_fps,
@@ -187,8 +187,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     )
     heeds = frozenset({"rate_from"})
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        b = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        b = self.get_settings(bound)
         if unprovable := self._unprovable(bound):
             yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
@@ -210,9 +210,9 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def run(self, point: Point) -> Measured:
         """Search the longest burst, unless the tester cannot send frames back to back (B2B-03)."""
-        spec = self._spec(point, point.throughput()[0])
+        spec = self._spec(point, point.find_throughput()[0])
         refused = None
-        if point.limit_reason == "tester" and self.own(point.bound).at == "media":
+        if point.limit_reason == "tester" and self.get_settings(point.bound).at == "media":
             refused = (
                 f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
@@ -222,15 +222,15 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
-        record = burst_record(result, refused=refused, conditions=point.said)
+        record = burst_record(result, refused=refused, conditions=point.run_conditions)
         return Measured(record, burst_rows(result))
 
     def _tolerance(self, bound: RunContext) -> float:
         general = bound.settings.procedure.sending_time_tolerance
-        return self.own(bound).sending_time_tolerance or general
+        return self.get_settings(bound).sending_time_tolerance or general
 
     def _unprovable(self, bound: RunContext) -> str | None:
-        longest_s, error_s = self.own(bound).longest_s, bound.tester.sending_error_s
+        longest_s, error_s = self.get_settings(bound).longest_s, bound.tester.sending_error_s
         slack_s = longest_s * (self._tolerance(bound) - 1)
         if slack_s >= error_s:
             return None
@@ -241,13 +241,13 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
 
     def _spec(self, point: Point, throughput_fps: float) -> BurstSpec:
-        b = self.own(point.bound)
+        b = self.get_settings(point.bound)
         tolerance = self._tolerance(point.bound)
         error_s = point.bound.tester.sending_error_s
         return point.specify(
             BurstSpec,
             b,
-            conditions=point.conditions(
+            conditions=point.make_conditions(
                 residual_wait_s=b.residual_wait_s, sending_time_tolerance=tolerance
             ),
             rate_fps=point.limit_fps,
@@ -277,8 +277,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         COUNTED_BY,
     )
 
-    def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
         if with_algorithm:
             title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
@@ -298,7 +298,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             card=Card(count(record.average), "frames", what),
         )
 
-    def warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
         if record.invalid_repetitions:
             yield (
                 "invalid-repetitions",
@@ -315,7 +315,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Clause]:
         yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
                      *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
-        waits = (t.asked["residual_wait_s"] for t in data.counted(records))
+        waits = (t.asked["residual_wait_s"] for t in data.list_valid_trials(records))
         yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
                      *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]

@@ -123,45 +123,45 @@ class Benchmark(Presentation[R], Generic[R, S]):
             cls.section = cls.name.replace("-", "_")
 
     @classmethod
-    def sections(cls) -> dict[str, type[StrictModel]]:
+    def list_sections(cls) -> dict[str, type[StrictModel]]:
         """All its settings by their key below ``procedure``."""
         own: dict[str, Any] = {cls.section: cls.model} if cls.section and cls.model else {}
         return {**own, **cls.further}
 
-    def lacks(self) -> tuple[str, str] | None:
+    def find_missing_requirement(self) -> tuple[str, str] | None:
         """Return what it needs of this machine and does not find, with a hint; None: nothing."""
         return None
 
-    def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
+    def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
         """Parameters of a technology that it wants where the user says nothing else."""
         return {}
 
-    def own(self, bound: RunContext) -> S:
+    def get_settings(self, bound: RunContext) -> S:
         """Its settings in a run."""
-        settings: S = self.shared(bound, self.section or "")
+        settings: S = self.get_shared_settings(bound, self.section or "")
         return settings
 
-    def shared(self, bound: RunContext, key: str) -> Any:
+    def get_shared_settings(self, bound: RunContext, key: str) -> Any:
         """Return the settings below a key of ``procedure`` in a run."""
         return getattr(bound.settings.procedure, key)
 
-    def needs(self, bound: RunContext) -> frozenset[Capability]:
+    def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
         """Return what the tester must be able to do in this run."""
         return self.capabilities
 
-    def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
+    def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
         """Other benchmarks that it carries out as a part of itself: their settings have an effect."""
         return ()
 
-    def most_connections(self, bound: RunContext) -> int:
+    def find_max_connections(self, bound: RunContext) -> int:
         """Return the connections of its largest trial, where there are any."""
         return bound.settings.procedure.connections.count if self.fills_table else 0
 
-    def least_connections(self, bound: RunContext) -> int:
+    def find_min_connections(self, bound: RunContext) -> int:
         """Return the connections that the device must hold for this benchmark to give a result."""
-        return self.most_connections(bound)
+        return self.find_max_connections(bound)
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
+    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
         """Benchmarks that must have been measured at the same point."""
         p = bound.settings.procedure
         names = []
@@ -175,9 +175,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Whether its settings give a rate in place of the measured throughput."""
         return False
 
-    def conditions(self, point: Point) -> Conditions:
+    def make_conditions(self, point: Point) -> Conditions:
         """Return the conditions of its trials."""
-        return point.conditions()
+        return point.make_conditions()
 
     def check(self, bound: RunContext) -> None:
         """Refuse settings that cannot work.
@@ -186,11 +186,11 @@ class Benchmark(Presentation[R], Generic[R, S]):
             UsageError: the first of them.
         """
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         """Yield what must be said beside its numbers: where the run is not what the RFC asks for."""
         yield from ()
 
-    def cautions(self, bound: RunContext) -> Iterator[str]:
+    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
         """Yield what is allowed and yet probably not meant."""
         yield from ()
 
@@ -198,14 +198,14 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Run at a point and complete the record with what concerns the tester (SELF-02)."""
         return self._complete(point, self.run(point))
 
-    def refuse(self, point: Point, why: str) -> Measured:
+    def skip(self, point: Point, why: str) -> Measured:
         """Make the complete record of a point that is not measured."""
-        return self._complete(point, self.nothing(point, why))
+        return self._complete(point, self.make_unmeasured(point, why))
 
     def _complete(self, point: Point, measured: Measured) -> Measured:
         record = measured.record
         changes: dict[str, Any] = {}
-        if record.offered and self.phase is Phase.STREAMS:
+        if record.offered_rates and self.phase is Phase.STREAMS:
             margin = point.procedure.selftest_margin
             changes = {"usable_fps": usable_fps(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
@@ -220,7 +220,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     def run(self, point: Point) -> Measured:
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
-    def nothing(self, point: Point, why: str) -> Measured:
+    def make_unmeasured(self, point: Point, why: str) -> Measured:
         """Make a record that says why there is no number."""
         record = Record(
             benchmark=self.name,
@@ -230,7 +230,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
             repetitions=0,
             trials=[],
             invalid_trials=[],
-            conditions=point.said,
+            conditions=point.run_conditions,
         )
         return Measured(record)
 
@@ -244,7 +244,7 @@ class StreamRecord(Record):
     """where that rate comes from"""
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.rate]
 
 
@@ -266,12 +266,12 @@ class AtShare(Benchmark[R, Q]):
     heeds = frozenset({"rate_from"})
 
     def has_own_rate(self, bound: RunContext) -> bool:
-        return self.own(bound).rate_fps is not None
+        return self.get_settings(bound).rate_fps is not None
 
-    def rate(self, point: Point) -> tuple[float, str]:
+    def find_rate(self, point: Point) -> tuple[float, str]:
         """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
-        own = self.own(point.bound)
+        own = self.get_settings(point.bound)
         if own.rate_fps is not None:
             return own.rate_fps, "given"
-        rate_fps, source = point.throughput()
+        rate_fps, source = point.find_throughput()
         return own.share * rate_fps, f"{own.share:g} of the {source}"

@@ -24,7 +24,7 @@ def _get_record(row: Any) -> Record:
 
 def _label_direction(row: Any) -> str:
     record, way = _get_record(row), row.way if isinstance(row, Line) else None
-    return record.direction if way is None else record.way(way)
+    return record.direction if way is None else record.label_direction(way)
 
 
 POINT: tuple[Column[Any], ...] = (
@@ -80,7 +80,7 @@ def make_rate_result(
     return Result(
         name,
         unit,
-        rates.repeated,
+        rates.repetition_values,
         resolution=resolution,
         limited=rates.limited,
         headline=headline,
@@ -116,7 +116,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> C
         for r in data.records
         if isinstance(r, RateRecord) and r.throughput_fps is not None
     }
-    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.counted([r])]
+    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
     return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
                   f"{sum(right)} of {len(right)} streams at the throughput found in this run",
@@ -126,7 +126,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> C
 def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Clause:
     """Check that trials lasted 60 s (GEN-16)."""
     return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
-                  *compare_minimum(TRIAL_S, (t.asked["duration_s"] for t in data.counted(records)))
+                  *compare_minimum(TRIAL_S, (t.asked["duration_s"] for t in data.list_valid_trials(records)))
                   )  # fmt: skip
 
 

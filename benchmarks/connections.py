@@ -159,9 +159,9 @@ def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, 
     spec = result.spec
     found = [(r.rate_cps, r.attempts) for r in result.repetitions]
     capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
-    return kind.of(
+    return kind.from_result(
         result,
-        point.said,
+        point.run_conditions,
         **describe_rates(found, capacity, margin),
         direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
@@ -220,7 +220,7 @@ class TeardownRecord(NotedSeries, Record):
     """how the connections were made"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return [rate for rate in self.rates if rate is not None]
 
 
@@ -299,9 +299,9 @@ def make_capacity_record(
     spec = result.spec
     if not result.capacity:
         values["not_measured"] = "not even one connection was established"
-    return kind.of(
+    return kind.from_result(
         Repeated(spec, (result,), (*result.attempts, *also)),
-        point.said,
+        point.run_conditions,
         direction=ANY_DIRECTION,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
@@ -344,7 +344,7 @@ def choose_rate(
     """Return the configured rate, or a share of P1 of the measured rates; and its origin."""
     if given_cps is not None:
         return given_cps, "given"
-    rates = point.found.get(benchmark, ())
+    rates = point.found_rates.get(benchmark, ())
     rate = percentile(rates, 1) if rates else 0.0
     return rate * share, f"{share:.0%} of P1 of the {words}"
 
@@ -387,7 +387,10 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
         **describe_setup(point.bound.technology),
     }
     return replace(
-        point, measure=measure, find=measure.finder(point.find), also={"connections": conditions}
+        point,
+        measure=measure,
+        find=measure.finder(point.find),
+        extra_conditions={"connections": conditions},
     )
 
 
@@ -410,7 +413,7 @@ class ConnectionBenchmark(Benchmark[C, S]):
 
     connections = "only"
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         if not bound.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
@@ -432,18 +435,18 @@ class CapacityBenchmark(ConnectionBenchmark[C, S]):
     searches = True
     fills_table = False
 
-    def most_connections(self, bound: RunContext) -> int:
-        settings: Any = self.own(bound)
+    def find_max_connections(self, bound: RunContext) -> int:
+        settings: Any = self.get_settings(bound)
         most, there = settings.most, bound.technology.combinations
         return there if most is None else min(there, most)
 
-    def least_connections(self, bound: RunContext) -> int:
-        settings: Any = self.own(bound)
+    def find_min_connections(self, bound: RunContext) -> int:
+        settings: Any = self.get_settings(bound)
         return int(settings.first)
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
-        first, most = self.least_connections(bound), self.most_connections(bound)
+        first, most = self.find_min_connections(bound), self.find_max_connections(bound)
         if first > most:
             raise UsageError(
                 f"the search begins with {first} connections, but may not ask for more than {most}",
@@ -574,7 +577,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
     def check(self, bound: RunContext) -> None:
-        c = self.own(bound)
+        c = self.get_settings(bound)
         if c.beta > c.gamma:
             raise UsageError(
                 f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
@@ -584,7 +587,11 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         super().check(bound)
 
     def run(self, point: Point) -> Measured:
-        p, own, most = point.procedure, self.own(point.bound), self.most_connections(point.bound)
+        p, own, most = (
+            point.procedure,
+            self.get_settings(point.bound),
+            self.find_max_connections(point.bound),
+        )
         upper = find_upper_bound(point)
         resolution_cps = own.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
@@ -654,11 +661,11 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     def run(self, point: Point) -> Measured:
         rate_cps, source = find_rate(point)
         if not rate_cps:
-            return self.nothing(point, "no connection rate passed")
+            return self.make_unmeasured(point, "no connection rate passed")
         p, c = point.procedure, point.procedure.connections
         spec = point.specify(
             TeardownSpec,
-            self.own(point.bound),
+            self.get_settings(point.bound),
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
@@ -668,9 +675,9 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         result = measure_teardown(spec, point.measure, point.watch)
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
         unknown = "emptying a full table took no longer than emptying an empty one"
-        record = TeardownRecord.of(
+        record = TeardownRecord.from_result(
             result,
-            point.said,
+            point.run_conditions,
             direction=ANY_DIRECTION,
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
@@ -736,7 +743,7 @@ def make_capacity_result(name: str, record: CapacityRecord) -> Result:
 
 
 def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Clause:
-    connections = [t.result.connections for t in data.counted(records)]
+    connections = [t.result.connections for t in data.list_valid_trials(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
     return clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated",

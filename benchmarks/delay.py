@@ -151,7 +151,7 @@ class DelayRecord(StreamRecord):
     def lowered(self) -> bool:
         return self.share_of_rate < 1
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         for way, direction in self.directions.items():
             for name, figure in direction.figures.items():
                 yield f"{way} {name.upper()} ", figure, self.unit
@@ -236,7 +236,7 @@ def timing_record(
     }  # fmt: skip
     if tags and result.of_load:
         of_tags["of_load"] = True
-    return kind.of(
+    return kind.from_result(
         result,
         conditions,
         rate=result.rate_fps,
@@ -376,7 +376,7 @@ class Delay(Benchmark[DelayRecord, D]):
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        own, at = self.own(point.bound), point.conditions()
+        own, at = self.get_settings(point.bound), point.make_conditions()
         return point.specify(
             TimingSpec,
             own,
@@ -388,7 +388,7 @@ class Delay(Benchmark[DelayRecord, D]):
         )
 
     def has_own_rate(self, bound: RunContext) -> bool:
-        return self.own(bound).given_fps(1) is not None
+        return self.get_settings(bound).given_fps(1) is not None
 
     def check(self, bound: RunContext) -> None:
         if bound.settings.procedure.adaptive is not None:
@@ -398,7 +398,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 f"measure {self.name} in a separate run",
                 code="conflict",
             )
-        s = self.own(bound)
+        s = self.get_settings(bound)
         if s.rate_fps is not None and s.rate_bps is not None:
             raise UsageError(
                 f"the rate of {self.name} is given in fps and in bit/s",
@@ -418,16 +418,16 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def run(self, point: Point) -> Measured:
         """Send a stream per repetition at the given rate, or at the throughput (LAT-01)."""
-        rate_fps, source = point.throughput()
-        fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
+        rate_fps, source = point.find_throughput()
+        fixed_fps = self.get_settings(point.bound).given_fps(point.sizes.longest)
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
         if not rate_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to measure at")
+            return self.make_unmeasured(point, "no rate passed, so there is no rate to measure at")
         try:
             spec = self._specify(point, rate_fps, source)
         except ValueError as exc:
-            return self.nothing(point, str(exc))
+            return self.make_unmeasured(point, str(exc))
         if fixed_fps is None:
             shares = []
             for share in LOWER_SHARES:
@@ -445,13 +445,13 @@ class Delay(Benchmark[DelayRecord, D]):
         record = timing_record(
             result,
             loopback=own,
-            conditions=point.said,
+            conditions=point.run_conditions,
             stamps=point.bound.tester.stamps,
             tester_error=point.bound.tester.delay_error,
         )
         return Measured(record, timing_rows(result))
 
-    def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
+    def make_sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         columns = [
             *common.POINT,
             Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
@@ -469,9 +469,9 @@ class Delay(Benchmark[DelayRecord, D]):
         ]
         notes += [r.tester_error for r in records if r.tester_error]
         title = f"{records[0].title}, milliseconds"
-        return table(title, self.rows(records), columns, dict.fromkeys(notes))
+        return table(title, self.list_rows(records), columns, dict.fromkeys(notes))
 
-    def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
             if distributions := _merge_distributions(data, record, self.drawn_values):
                 frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
@@ -484,7 +484,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 )
                 yield Drawing(draw(distributions, name), caption, caption)
 
-    def definition(self, records: Sequence[DelayRecord]) -> str:
+    def define(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
     def results(self, record: DelayRecord) -> Iterator[Result]:
@@ -506,16 +506,16 @@ class Delay(Benchmark[DelayRecord, D]):
                     card=Card(milliseconds(figure.median), "ms", what) if s.card else None,
                 )
 
-    def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
+    def list_loopback_values(self, record: DelayRecord) -> Mapping[str, float | None]:
         """Return the first of them, of the trial in loopback at the same rate (LAT-09)."""
         first = next(s for s in self.shown_figures if s.headline)
         loopback = record.loopback or {}
         return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return significant(value)
 
-    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         for way, direction in record.directions.items():
             for key in (s.key for s in self.shown_figures if s.has_spread):
                 yield from (
@@ -533,7 +533,7 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
         """Check that streams last long enough and that the right frames are timed."""
-        lengths = (t.asked["duration_s"] for t in data.counted(records))
+        lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
         words, enough = common.compare_minimum(common.TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
@@ -565,7 +565,7 @@ class Latency(Delay[LatencySettings]):
     def check(self, bound: RunContext) -> None:
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
         super().check(bound)
-        s = self.own(bound)
+        s = self.get_settings(bound)
         for size, longest, media in _media(bound):
             fixed_fps = s.given_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
@@ -577,8 +577,8 @@ class Latency(Delay[LatencySettings]):
                     code="trial-too-short",
                 )
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        s = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        s = self.get_settings(bound)
         if s.duration_s < 120 or s.first_tag_s < 60:
             yield (
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
@@ -590,13 +590,13 @@ class Latency(Delay[LatencySettings]):
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
-    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
             yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
-        yield from super().warnings(record)
+        yield from super().find_warnings(record)
 
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
-        trials = [t.asked for t in data.counted(records)]
+        trials = [t.asked for t in data.list_valid_trials(records)]
         yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
                      *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
         yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
@@ -635,8 +635,8 @@ class DelayVariation(Delay[DelayVariationSettings]):
     model = DelayVariationSettings
     quick = DelayVariationSettings(duration_s=0.6)
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        length_s = self.own(bound).duration_s
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        length_s = self.get_settings(bound).duration_s
         if length_s < RFC_DURATION_S:
             yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"
 
@@ -689,7 +689,7 @@ class Ipdv(DelayVariation):
         Shown("max", "max", compared="IPDV max"),
     )
 
-    def reported(self, record: DelayRecord) -> Iterator[Result]:
+    def list_reported(self, record: DelayRecord) -> Iterator[Result]:
         """Yield the three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
         for way, direction in record.directions.items():
             for s in self.shown_figures:
@@ -710,7 +710,7 @@ def _merge_distributions(
     data: RunData, record: DelayRecord, values: Literal["delays", "ipdv"]
 ) -> dict[str, Distribution]:
     by_direction: dict[str, list[Distribution]] = {}
-    for trial in data.counted([record]):
+    for trial in data.list_valid_trials([record]):
         for way, counted in trial.result.directions.items():
             by_direction.setdefault(way, []).extend((getattr(counted, values) or {}).values())
     whole = {way: Distribution.merge(parts) for way, parts in by_direction.items()}

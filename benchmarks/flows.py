@@ -174,8 +174,8 @@ def _list_degradations(
 ) -> Iterator[FlowFigure]:
     base: dict[tuple[str, str], float | None] = {}
     for benchmark, point, record in further:
-        rate = record.offered[0] if len(record.offered) == 1 else None
-        for result in benchmark.reported(record) if record.measured else ():
+        rate = record.offered_rates[0] if len(record.offered_rates) == 1 else None
+        for result in benchmark.list_reported(record) if record.measured else ():
             figure = Figure(values=result.values)
             key = benchmark.name, result.name
             if point.flows == 1:
@@ -313,35 +313,35 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
     heeds = frozenset({"adaptive"})
 
-    def needs(self, bound: RunContext) -> frozenset[Capability]:
-        own = self.own(bound)
+    def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
+        own = self.get_settings(bound)
         capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
-        for each in self.carries_out(bound):
-            needs = each.needs(bound)
+        for each in self.list_parts(bound):
+            needs = each.list_capabilities(bound)
             capabilities |= needs
             if each.incremental and needs and {"successive"} <= {*own.starts} & {*own.also_starts}:
                 capabilities.add("timed-flow-starts")
         return frozenset(capabilities)
 
-    def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        return [registry.load(name) for name in self.own(bound).also]
+    def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
+        return [registry.load(name) for name in self.get_settings(bound).also]
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         if bound.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
-        own, parts = self.own(bound), self.carries_out(bound)
+        own, parts = self.get_settings(bound), self.list_parts(bound)
         for each in parts:
-            yield from each.caveats(bound)
+            yield from each.list_deviations(bound)
         names = [b.name for b in parts if not b.incremental or "successive" not in own.also_starts]
         if names and "successive" in own.starts:
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
-    def cautions(self, bound: RunContext) -> Iterator[str]:
-        for each in self.carries_out(bound):
-            yield from each.cautions(bound)
+    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
+        for each in self.list_parts(bound):
+            yield from each.list_setting_warnings(bound)
 
     def check(self, bound: RunContext) -> None:
-        for each in self.carries_out(bound):
+        for each in self.list_parts(bound):
             if (
                 each.phase is not Phase.STREAMS
                 or each.connections == "only"
@@ -360,40 +360,46 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             for direction in DIRECTIONS:
                 entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
-    def most_connections(self, bound: RunContext) -> int:
-        return max(super().most_connections(bound), self._find_max_flows(bound))
+    def find_max_connections(self, bound: RunContext) -> int:
+        return max(super().find_max_connections(bound), self._find_max_flows(bound))
 
     def _find_max_flows(self, bound: RunContext) -> int:
-        return max(self.own(bound).counts, default=1)
+        return max(self.get_settings(bound).counts, default=1)
 
     def run(self, point: Point) -> Measured:
         if point.bound.settings.connects and not find_rate(point)[0]:
-            return self.nothing(point, "no connection rate passed")
+            return self.make_unmeasured(point, "no connection rate passed")
         points, rows, searches = [], [], []
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
-        at, own = point, self.own(point.bound)
+        at, own = point, self.get_settings(point.bound)
         for each in self._list_points(point):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
-            spec = flow_spec(specify_search(at, at.conditions()), each, own.interval_s)
+            spec = flow_spec(specify_search(at, at.make_conditions()), each, own.interval_s)
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             points.append((each, make_search_record(at, result)))
             rows += _rows(result, flows=each.flows, start=each.start)
             measured = replace(
                 at,
-                within={"variant": each.variant, "flow_starts": flow_starts(each, own.interval_s)},
-                found={**point.found, THROUGHPUT: [r.rate_fps for r in result.repetitions]},
+                trial_conditions={
+                    "variant": each.variant,
+                    "flow_starts": flow_starts(each, own.interval_s),
+                },
+                found_rates={
+                    **point.found_rates,
+                    THROUGHPUT: [r.rate_fps for r in result.repetitions],
+                },
             )
             for benchmark in self._list_parts(point, each):
                 at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
                 further.append((benchmark, each, benchmark.run(measured).record))
         records = [record for _, record in points] + [record for *_, record in further]
         base = points[0][1].median
-        record = FlowsRecord.of(
+        record = FlowsRecord.from_result(
             searches[0],
-            at.said,
+            at.run_conditions,
             benchmark=self.name,
             **_merge_trials(records),
             figures=list(_list_degradations(further)),
@@ -417,14 +423,14 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
 
     def _list_parts(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
         """List the benchmarks to measure with a number of flows."""
-        if each.flows > 1 and each.start not in self.own(point.bound).also_starts:
+        if each.flows > 1 and each.start not in self.get_settings(point.bound).also_starts:
             return ()
         # frames of flows that have not begun are left out: gaps in a burst
-        benchmarks = self.carries_out(point.bound)
+        benchmarks = self.list_parts(point.bound)
         return [b for b in benchmarks if b.incremental or each.start == "together"]
 
     def _list_points(self, point: Point) -> list[FlowPoint]:
-        own, most = self.own(point.bound), self._find_max_flows(point.bound)
+        own, most = self.get_settings(point.bound), self._find_max_flows(point.bound)
         parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
         return list(flow_points([*own.counts, *parts], own.starts))
 
@@ -437,11 +443,11 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         *_LIMIT_COLUMNS,
     )
 
-    def rows(self, records: Sequence[FlowsRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[FlowsRecord]) -> list[Line]:
         return [Line(record, point) for record in records for point in record.points]
 
-    def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _make_further_sheet(name, records)
         if len({r.sizes for r in records}) > 1:
@@ -478,7 +484,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     alone = True
     in_all = False
 
-    def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
+    def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
         return dict(plugin.spread)
 
     def check(self, bound: RunContext) -> None:
@@ -509,16 +515,16 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
-            spec = specify_search(at, at.conditions(variant=f"{case}-"))
+            spec = specify_search(at, at.make_conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             by_case[case] = make_search_record(at, result)
             rows += _rows(result, case=case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
         advice = advise({case: record.median for case, record in by_case.items()}, limited)
-        record = ProbeRecord.of(
+        record = ProbeRecord.from_result(
             searches[0],
-            at.said,
+            at.run_conditions,
             benchmark=self.name,
             **_merge_trials(list(by_case.values())),
             cases={case: _select_rates(record, VariantRates) for case, record in by_case.items()},
@@ -535,7 +541,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         Column("use", lambda line: "this" if line.case == line.record.use else "", text=True),
     )
 
-    def rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
         return [
             Line(r, rates, case=case) for r in records for case, rates in sorted(r.cases.items())
         ]
@@ -544,7 +550,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         for case, variant in sorted(record.cases.items()):
             yield _make_result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
-    def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
         yield "advice", record.why
 
 

@@ -125,7 +125,7 @@ class FrameLossRecord(Record):
         return title + (f" ({', '.join(deviations)})" if deviations else "")
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [row.rate for row in self.rates]
 
     @property
@@ -143,7 +143,7 @@ def make_loss_record(
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
-    return FrameLossRecord.of(
+    return FrameLossRecord.from_result(
         result,
         conditions,
         unit="per cent of the frames required",
@@ -252,14 +252,14 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
-        rates = self.own(bound).rates_fps
+        rates = self.get_settings(bound).rates_fps
         if rates is not None and (not rates or min(rates) <= 0):
             message = "frame_loss.rates_fps must be a non-empty list of positive rates"
             raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
     def run(self, point: Point) -> Measured:
         """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
-        f, at = self.own(point.bound), self.conditions(point)
+        f, at = self.get_settings(point.bound), self.make_conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         duration_s = f.duration_s or point.procedure.trial_duration_s
         spec = point.specify(
@@ -273,7 +273,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
-        record = make_loss_record(result, media_fps=point.media_fps, conditions=point.said)
+        record = make_loss_record(
+            result, media_fps=point.media_fps, conditions=point.run_conditions
+        )
         return Measured(record, list_loss_rows(result))
 
     columns = (
@@ -287,7 +289,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         common.COUNTED_BY,
     )
 
-    def rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
         """Return a row for each rate and direction (FLR-07)."""
         return [
             Line(record, (row, lost), way)
@@ -296,17 +298,17 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             for way, lost in row.loss_percent.items()
         ]
 
-    def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         mixed = [Line(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
             yield table("How loss divides between foreground and background", mixed, _BY_ROLE)
 
-    def brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+    def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
         """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
         yield table(records[0].title, records, _BRIEF)
 
-    def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         for part, some in enumerate(_split_readable(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
             name = f"-{part}" if part else ""
@@ -324,7 +326,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 "Forwarded against offered frames per second: " + points,
             )
 
-    def overlays(
+    def draw_overlays(
         self,
         rows: Sequence[tuple[tuple[str, ...], FrameLossRecord]],
         name: str,
@@ -350,7 +352,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 uncovered=uncovered,
             )
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return write(value, ".4f")
 
     def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Clause]:
@@ -386,7 +388,7 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
 
     def trial_s(self, bound: RunContext) -> float:
         """Return the length of its streams [s]."""
-        return self.own(bound).duration_s or super().trial_s(bound)
+        return self.get_settings(bound).duration_s or super().trial_s(bound)
 
 
 def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:

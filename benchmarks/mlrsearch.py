@@ -158,10 +158,10 @@ class MlrRecord(Record):
         return any(figures.limited for figures in self.goals)
 
     @property
-    def odd(self) -> Sequence[str]:
+    def repetition_notes(self) -> Sequence[str]:
         return [f"{figures.goal.name}: {note}" for figures in self.goals for note in figures.notes]
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         for figures in self.goals:
             yield f"{figures.goal.name} ", figures, "fps"
             yield f"{figures.goal.name} conditional ", figures.conditional_throughput, "fps"
@@ -194,7 +194,7 @@ def make_mlr_record(result: MlrResult, point: Point) -> MlrRecord:
                 upper_bound_hit=any(r.upper_fps is None and bool(r.rate_fps) for r in results),
             )
         )
-    return MlrRecord.of(result, point.said, controller=CONTROLLER, goals=goals)
+    return MlrRecord.from_result(result, point.run_conditions, controller=CONTROLLER, goals=goals)
 
 
 def _list_goal_rows(result: MlrResult, point: Point) -> list[Row]:
@@ -269,7 +269,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         )
     )
 
-    def lacks(self) -> tuple[str, str] | None:
+    def find_missing_requirement(self) -> tuple[str, str] | None:
         if mlr.is_available():
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
@@ -277,7 +277,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     def make_goals(self, bound: RunContext) -> tuple[Goal, ...]:
         """Make the goals of a run."""
         trial_s = bound.settings.procedure.trial_duration_s
-        return tuple(goal.complete(trial_s) for goal in self.own(bound).goals)
+        return tuple(goal.complete(trial_s) for goal in self.get_settings(bound).goals)
 
     def check(self, bound: RunContext) -> None:
         goals = self.make_goals(bound)
@@ -292,7 +292,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     code="conflict",
                 )
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         for goal in self.make_goals(bound):
             like = {
                 "unconditionally": "RFC 2544 throughput (RFC 9971 section 4.10.2)",
@@ -305,7 +305,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 f"sum {goal.duration_sum_s:g} s, width {goal.width:.4g}; {like}"
             )
 
-    def cautions(self, bound: RunContext) -> Iterator[str]:
+    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
         goals = self.make_goals(bound)
         if len({goal.final_trial_s for goal in goals}) > 1:
             yield (
@@ -322,9 +322,9 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     def run(self, point: Point) -> Measured:
         goals, max_load = self.make_goals(point.bound), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
-        least = self.own(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
+        least = self.get_settings(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
         spec = MlrSpec(
-            conditions=point.conditions(loss_tolerance=0.0, search_limit_fps=max_load),
+            conditions=point.make_conditions(loss_tolerance=0.0, search_limit_fps=max_load),
             goals=goals,
             min_load_fps=min(least, max_load / 2),
             max_load_fps=max_load,
@@ -351,10 +351,10 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("result", lambda line: line.value.mark, text=True),
     )
 
-    def rows(self, records: Sequence[MlrRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[MlrRecord]) -> list[Line]:
         return [Line(r, figures) for r in records for figures in r.goals]
 
-    def definition(self, records: Sequence[MlrRecord]) -> str:
+    def define(self, records: Sequence[MlrRecord]) -> str:
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
             "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "
@@ -387,7 +387,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 summary=conditional,
             )
 
-    def warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
         for figures in record.goals:
             yield from find_goal_warnings(figures)
 

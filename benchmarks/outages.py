@@ -68,7 +68,7 @@ class OutageRecord(Record):
     directions: Mapping[str, Outages]
     """times of each direction"""
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         yield from ((f"{way} ", times, "s") for way, times in self.directions.items())
 
 
@@ -97,7 +97,7 @@ class RecoveryRecord(OutageRecord):
     """recovery times of each direction"""
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.overload]
 
 
@@ -121,7 +121,7 @@ class ResetRecord(OutageRecord):
         return f"Reset ({self.hook}), frame-loss method"
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.rate]
 
 
@@ -137,7 +137,7 @@ def make_recovery_record(
             "values": [finite(t) for t in times],
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
-    return RecoveryRecord.of(
+    return RecoveryRecord.from_result(
         result, conditions, overload_limited=spec.limited, directions=directions
     )
 
@@ -156,7 +156,9 @@ def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> 
     if "connections" in conditions and at.mode == "reverse":
         # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
         survived = [time is not None for time in directions["reverse"]["values"]]
-    return ResetRecord.of(result, conditions, state_survived=survived, directions=directions)
+    return ResetRecord.from_result(
+        result, conditions, state_survived=survived, directions=directions
+    )
 
 
 def _check_moment(section: str, what: str, at_s: float, duration_s: float) -> None:
@@ -188,7 +190,9 @@ class OutageBenchmark(Benchmark[K, S]):
     heeds = frozenset({"rate_from"})
     columns = (
         *POINT,
-        Column("offered fps\nper direction", lambda r: offered(r.record, r.record.offered[0])),
+        Column(
+            "offered fps\nper direction", lambda r: offered(r.record, r.record.offered_rates[0])
+        ),
         Column("average s", lambda line: seconds(line.value.average)),
         Column("median", lambda line: seconds(line.value.median)),
         Column("min", lambda line: seconds(line.value.min)),
@@ -201,7 +205,7 @@ class OutageBenchmark(Benchmark[K, S]):
             name = f"recovery {way}"
             yield Result(name, "s", series.values, False, headline=way, summary=series)
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return seconds(value)
 
 
@@ -216,7 +220,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     capabilities = frozenset({"loss-times"})
 
     def check(self, bound: RunContext) -> None:
-        r = self.own(bound)
+        r = self.get_settings(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
                 f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
@@ -230,21 +234,21 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             )
 
     def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.throughput()
+        throughput_fps, _ = point.find_throughput()
         if not throughput_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to reset at")
-        spec = point.specify(ResetSpec, self.own(point.bound), rate_fps=throughput_fps)
+            return self.make_unmeasured(point, "no rate passed, so there is no rate to reset at")
+        spec = point.specify(ResetSpec, self.get_settings(point.bound), rate_fps=throughput_fps)
         result = measure_reset(spec, point.measure, point.watch)
-        return Measured(make_reset_record(result, conditions=point.said))
+        return Measured(make_reset_record(result, conditions=point.run_conditions))
 
-    def warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
         if survived := record.state_survived:
             some = f"{sum(survived)} of {len(survived)} resets"
             text = f"the connections survived {some} (frames from outside alone make none anew)"
             yield "state-survived", text
 
     def check_clauses(self, data: RunData, records: Sequence[ResetRecord]) -> Iterator[Clause]:
-        trials = [t.asked for t in data.counted(records)]
+        trials = [t.asked for t in data.list_valid_trials(records)]
         under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
         hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
         yield clause("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
@@ -277,22 +281,22 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     incremental = True
 
     def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.throughput()
+        throughput_fps, _ = point.find_throughput()
         if not throughput_fps:
-            return self.nothing(point, "no rate passed, so there is nothing to overload")
-        own = self.own(point.bound)
+            return self.make_unmeasured(point, "no rate passed, so there is nothing to overload")
+        own = self.get_settings(point.bound)
         spec = point.specify(
             RecoverySpec,
             own,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=own.overload_s + point.conditions().extra_duration_s,
+            overload_s=own.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
-        return Measured(make_recovery_record(result, conditions=point.said))
+        return Measured(make_recovery_record(result, conditions=point.run_conditions))
 
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Clause]:
-        trials = [t.asked for t in data.counted(records)]
+        trials = [t.asked for t in data.list_valid_trials(records)]
         yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
                      *compare_minimum(TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
         halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
@@ -302,7 +306,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
         loaded = [
             math.isclose(t.asked["rate_fps"], 1.1 * r.throughput)
             for r in records
-            for t in data.counted([r])
+            for t in data.list_valid_trials([r])
             if r.throughput
         ]
         yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
@@ -347,7 +351,7 @@ class ReconfigurationRecord(StreamRecord):
         for change in CONFIGURATION_CHANGES:
             yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
 
 
@@ -387,7 +391,7 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     in_all = False
 
     def check(self, bound: RunContext) -> None:
-        own = self.own(bound)
+        own = self.get_settings(bound)
         _check_moment("reconfiguration", "a change", own.at_s, own.duration_s)
         if bound.tester.simulates:
             return
@@ -399,18 +403,18 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             )
         bound.describe_live_change()
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
             "traffic"
         )
 
     def run(self, point: Point) -> Measured:
-        rate_fps, source = self.rate(point)
+        rate_fps, source = self.find_rate(point)
         if not rate_fps:
             why = "no rate passed, so there is no rate to change the device at"
-            return self.nothing(point, why)
-        own, bound = self.own(point.bound), point.bound
+            return self.make_unmeasured(point, why)
+        own, bound = self.get_settings(point.bound), point.bound
         spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
@@ -421,9 +425,9 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
                 values = changes.setdefault(stream.change, {}).setdefault(way, defaultdict(list))
                 for name, value in asdict(blocked).items():
                     values[_FIELDS.get(name, name)].append(value)
-        record = ReconfigurationRecord.of(
+        record = ReconfigurationRecord.from_result(
             result,
-            point.said,
+            point.run_conditions,
             not_measured=None if changes else "the tester faltered in every stream",
             what="simulated" if bound.tester.simulates else bound.describe_live_change(),
             changes=changes,
@@ -442,13 +446,13 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         Column("times", lambda line: str(len(line.value[1].values))),
     )
 
-    def rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
         return [Line(r, (change, times), way) for r in records for change, way, times in r.ordered]
 
-    def notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
         return [f"changed: {records[0].what}"]
 
-    def definition(self, records: Sequence[ReconfigurationRecord]) -> str:
+    def define(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (
             "Blocked time: frames that were lost in a stream over its rate, while something else of "
             "the device was changed (FD.io CSIT's measure)."
@@ -462,10 +466,10 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
                 name, "s", series.values, False, at=rate, headline=headline, summary=series
             )
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return seconds(value)
 
-    def warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
         for way, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
                 lost = f"up to {max(series.lost):,} frames were lost {way} without any change"

@@ -67,9 +67,9 @@ class Point:
         runner: the run or the plan.
         measure: the device between the tester's ports.
         find: the counted result of a trial by its key.
-        found: rates that benchmarks before this one found at this point, by their names.
-        also: further conditions of every number.
-        within: conditions of every trial here that are not the run's own.
+        found_rates: rates that benchmarks before this one found at this point, by their names.
+        extra_conditions: further conditions of every number.
+        trial_conditions: conditions of every trial here that are not the run's own.
     """
 
     bound: RunContext
@@ -79,9 +79,9 @@ class Point:
     runner: PointRunner
     measure: Measure
     find: FindResult
-    found: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    also: Mapping[str, Any] = field(default_factory=dict)
-    within: Mapping[str, Any] = field(default_factory=dict)
+    found_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    extra_conditions: Mapping[str, Any] = field(default_factory=dict)
+    trial_conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def watch(self) -> Watch:
@@ -120,7 +120,7 @@ class Point:
     @property
     def known_fps(self) -> float:
         """The median throughput measured here; 0.0 if none was."""
-        rates = self.found.get(THROUGHPUT, ())
+        rates = self.found_rates.get(THROUGHPUT, ())
         return median(rates) if rates else 0.0
 
     @property
@@ -136,11 +136,11 @@ class Point:
         return self.procedure.repetitions if a is None else a.most
 
     @property
-    def said(self) -> dict[str, Any]:
+    def run_conditions(self) -> dict[str, Any]:
         """Conditions of every number of this point."""
-        return {**self.runner.describe(), **self.also}
+        return {**self.runner.describe(), **self.extra_conditions}
 
-    def conditions(self, **changes: Any) -> Conditions:
+    def make_conditions(self, **changes: Any) -> Conditions:
         """Return the conditions of every trial here, with the changes of one benchmark."""
         p = self.procedure
         conditions = Conditions(
@@ -154,14 +154,14 @@ class Point:
             sending_time_tolerance=p.sending_time_tolerance,
             invalid_retries=p.invalid_retries,
         )
-        return replace(conditions, **{**self.within, **changes})
+        return replace(conditions, **{**self.trial_conditions, **changes})
 
     def specify(self, kind: type[P], own: object, **values: Any) -> P:
         """Make the specification of a procedure.
 
         Fields that are not given are the settings of their name: the benchmark's ``own``, else the run's.
         """
-        values.setdefault("conditions", self.conditions())
+        values.setdefault("conditions", self.make_conditions())
         for name in {known.name for known in fields(kind)} - values.keys():
             settings = (getattr(of, name, None) for of in (own, self.procedure))
             setting = next((value for value in settings if value is not None), None)
@@ -171,9 +171,9 @@ class Point:
             values["repetitions"] = self.repeat(values["repetitions"])
         return kind(**values)
 
-    def throughput(self) -> tuple[float, str]:
+    def find_throughput(self) -> tuple[float, str]:
         """Return the throughput measured here, and which figure of it; 0.0 if no rate passed."""
-        rates = self.found.get(THROUGHPUT, ())
+        rates = self.found_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"
         if self.procedure.rate_from == "p1":

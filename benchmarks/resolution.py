@@ -121,10 +121,10 @@ class ResolutionRecord(Record):
         return any(combination.limited for combination in self.combinations)
 
     @property
-    def odd(self) -> Sequence[str]:
+    def repetition_notes(self) -> Sequence[str]:
         return [note for combination in self.combinations for note in combination.notes]
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         for combination in self.combinations:
             yield f"{combination.name} ", combination, "queries/s"
 
@@ -231,8 +231,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 code="missing-device",
             )
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        own = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        own = self.get_settings(bound)
         if own.timeout_s > LONGEST_TIMEOUT_S:
             yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
         simulated = bound.tester.simulates
@@ -244,12 +244,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
         When all names are cached it does not matter which have one (section 9.2).
         """
-        own = self.own(bound)
+        own = self.get_settings(bound)
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
     def run(self, point: Point) -> Measured:
-        own, bound = self.own(point.bound), point.bound
+        own, bound = self.get_settings(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
         searches = {
@@ -266,9 +266,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             _combination(*pair, result, point.find, selftest) for pair, result in searches.items()
         ]
         results = list(searches.values())
-        record = ResolutionRecord.of(
+        record = ResolutionRecord.from_result(
             replace(results[0], attempts=sum((r.attempts for r in results), ())),
-            point.said,
+            point.run_conditions,
             direction="queries",
             not_measured=combinations[0].refused,
             combinations=combinations,
@@ -294,11 +294,11 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return Measured(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
-        own, p = self.own(point.bound), point.procedure
+        own, p = self.get_settings(point.bound), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
         queries = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
-        conditions = point.conditions(
+        conditions = point.make_conditions(
             queries=queries,
             residual_wait_s=max(own.timeout_s, p.residual_wait_s),
             # a device that was asked too much goes on working on it for a while
@@ -335,14 +335,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
     )
 
-    def rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
         return [Line(r, f) for r in records for f in r.combinations]
 
-    def notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
         return [f"{f.name}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
-    def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue
@@ -355,7 +355,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             rows = [(f"{o} %", *(_cell(found.get((o, c))) for c in cached)) for o in own]
             yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
-    def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         for r in records:
             if len(r.combinations) < 2:
                 continue
@@ -382,7 +382,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 + "; ".join(f"{f.name}: {f.median:,.0f}" for f in r.combinations),
             )
 
-    def definition(self, records: Sequence[ResolutionRecord]) -> str:
+    def define(self, records: Sequence[ResolutionRecord]) -> str:
         return (
             "The highest rate at which every query for an AAAA record is answered within "
             f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
@@ -403,7 +403,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             card = Card(_rate(first), "queries/s", what) if f is first else None
             yield replace(result, card=card)
 
-    def warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
         for f in record.combinations:
             if f.reasons:
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
@@ -427,7 +427,9 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Clause]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
-        lengths = [t.asked["duration_s"] for t in data.counted(records) if t.key in deciding]
+        lengths = [
+            t.asked["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
+        ]
         yield clause(SOURCE, "trials of 60 s", *common.compare_minimum(common.TRIAL_S, lengths))
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
         yield clause(SOURCE, f"at least {common.REPETITIONS} repetitions, median, P1 and P99", str(fewest),

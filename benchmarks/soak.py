@@ -159,7 +159,7 @@ def make_soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> So
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     good = [s for s in result.repetitions if s.intervals]
-    return SoakRecord.of(
+    return SoakRecord.from_result(
         result,
         conditions,
         not_measured=None if good else "the tester faltered in every stretch",
@@ -260,24 +260,26 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
     in_all = False
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        wait_s = bound.settings.procedure.residual_wait_s
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        own, wait_s = self.get_settings(bound), bound.settings.procedure.residual_wait_s
         yield (
-            f"soak: stretches of {self.own(bound).stretch_s:g} s with a wait of {wait_s:g} s for late "
-            "frames after each, in which nothing is sent"
+            f"soak: stretches of {own.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
+            "each, in which nothing is sent"
         )
 
     def run(self, point: Point) -> Measured:
-        rate_fps, source = self.rate(point)
+        rate_fps, source = self.find_rate(point)
         if not rate_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to soak at")
-        own = self.own(point.bound)
+            return self.make_unmeasured(point, "no rate passed, so there is no rate to soak at")
+        own = self.get_settings(point.bound)
         stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
         spec = point.specify(
             SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
-        return Measured(make_soak_record(result, conditions=point.said), list_soak_rows(result))
+        return Measured(
+            make_soak_record(result, conditions=point.run_conditions), list_soak_rows(result)
+        )
 
     columns = (
         *common.POINT,
@@ -294,7 +296,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         Column("2nd half %", lambda line: _format_share(line.value.halves_percent[1])),
     )
 
-    def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
             curves = []
             for number, way in enumerate(record.directions):
@@ -302,7 +304,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 style = {"linewidth": 0.9, "color": style_line(number)["color"]}
                 curves.append(Curve(way, [t / HOUR_S for t in times_s], losses, style=style))
             invalid = {t.key for t in record.invalid_trials}
-            gaps = [n for n, trial in enumerate(data.of(record)) if trial.key in invalid]
+            gaps = [n for n, trial in enumerate(data.find_trials(record)) if trial.key in invalid]
             hours = record.stretch_s / HOUR_S
 
             def adjust(at: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
@@ -332,10 +334,10 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 summary=Percentiles(direction.loss_percent, None, None),
             )
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return _format_share(value)
 
-    def warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
             some = f"{record.faltered} of {record.stretches} stretches"
             text = f"the tester faltered in {some}: nothing is known of them"
@@ -391,8 +393,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     in_all = False
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        own = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        own = self.get_settings(bound)
         yield (
             f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
             "throughput"
@@ -403,8 +405,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def run(self, point: Point) -> Measured:
         spec = point.specify(
             CriticalLoadSpec,
-            self.own(point.bound),
-            conditions=point.conditions(search_limit_fps=point.limit_fps),
+            self.get_settings(point.bound),
+            conditions=point.make_conditions(search_limit_fps=point.limit_fps),
             least_fps=point.limit_fps / LEAST,
             most_fps=point.limit_fps,
         )
@@ -413,12 +415,12 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         )
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
-            return self.nothing(point, "the tester faltered in all trials but one")
+            return self.make_unmeasured(point, "the tester faltered in all trials but one")
         rates = [step.offered.rate_fps for step in steps]
         shapes = estimate.shapes if estimate else ()
-        record = CriticalLoadRecord.of(
+        record = CriticalLoadRecord.from_result(
             result,
-            point.said,
+            point.run_conditions,
             target_percent=100 * spec.target,
             estimate=estimate and estimate.mean_fps,
             deviation=estimate and estimate.deviation_fps,
@@ -451,14 +453,16 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
     )
 
-    def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
+    def define(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
             "Critical load: the rate per direction at which the target share of the frames of all "
             "directions together is lost on average, by Bayesian inference from the loss counts of "
             "all trials (PLRsearch, draft-vpolak-bmwg-plrsearch-03)."
         )
 
-    def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
+    def draw_figures(
+        self, data: RunData, records: Sequence[CriticalLoadRecord]
+    ) -> Iterator[Drawing]:
         for record in records:
             where = record.excess
             if record.estimate is not None:
@@ -490,7 +494,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             ),
         )
 
-    def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
         if record.estimate is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
             yield "not-found", f"{seen}: the critical load is {record.excess}"
@@ -508,7 +512,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
 def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     points = [
-        sum_load(float(trial.asked["rate_fps"]), trial.result) for trial in data.counted([record])
+        sum_load(float(trial.asked["rate_fps"]), trial.result)
+        for trial in data.list_valid_trials([record])
     ]
     style = {"linestyle": "", "marker": "o", "markersize": 4, "color": BLUE}
     losses = [100 * point.ratio for point in points]
@@ -535,7 +540,7 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
 
 def _list_losses(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
     invalid = {t.key for t in record.invalid_trials}
-    for number, trial in enumerate(data.of(record)):
+    for number, trial in enumerate(data.find_trials(record)):
         begins_s = number * record.stretch_s
         counted = trial.result.directions.get(way)
         if trial.key in invalid or counted is None:

@@ -339,10 +339,10 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
 
     def get_tcp(self, bound: RunContext) -> TcpSettings:
         """Return the settings of TCP."""
-        settings: TcpSettings = self.shared(bound, "tcp")
+        settings: TcpSettings = self.get_shared_settings(bound, "tcp")
         return settings
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
+    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
         return ()
 
     def check(self, bound: RunContext) -> None:
@@ -355,8 +355,8 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
             )
         list(self._list_tester_warnings(bound))
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        yield from super().caveats(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        yield from super().list_deviations(bound)
         yield from self._list_tester_warnings(bound)
         tries = self.get_tcp(bound).retransmissions
         if tries:
@@ -364,7 +364,7 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
 
     def _list_tester_warnings(self, bound: RunContext) -> Iterator[str]:
         """Yield warnings of the tester about such connections; raise if it cannot make them."""
-        most, tcp = self.most_connections(bound), self.get_tcp(bound).for_trials
+        most, tcp = self.find_max_connections(bound), self.get_tcp(bound).for_trials
         alpha = connections.make_phase_one_settings(bound.settings.procedure).alpha
         return bound.tester.conversations(bound.technology, most, tcp, alpha)
 
@@ -415,7 +415,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
         common.WIDE_REPEATED,
     )
 
-    def notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
         notes = [_describe_exchange(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
@@ -458,7 +458,7 @@ class TcpCapacity(
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
+    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
         return () if self.get_tcp(bound).rate_cps is not None else (TcpRate.name,)
 
     def run(self, point: Point) -> Measured:
@@ -467,10 +467,10 @@ class TcpCapacity(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
         )
         if not rate_cps:
-            return self.nothing(point, "no TCP connection rate passed")
-        own, most = self.own(point.bound), self.most_connections(point.bound)
+            return self.make_unmeasured(point, "no TCP connection rate passed")
+        own, most = self.get_settings(point.bound), self.find_max_connections(point.bound)
         capacity = CapacitySpec(
-            conditions=point.conditions(),
+            conditions=point.make_conditions(),
             first=min(own.first, most),
             most=most,
             upper_bound_cps=rate_cps,
@@ -507,7 +507,7 @@ class TcpCapacity(
         )
         after = find_iterations(result.after, find)
         return Measured(
-            record, connections.number_rows(point.conditions(), map(dict, [*tries, *after]))
+            record, connections.number_rows(point.make_conditions(), map(dict, [*tries, *after]))
         )
 
     columns = (
@@ -519,11 +519,11 @@ class TcpCapacity(
         Column("steps", lambda r: str(len(r.steps)), wide=True),
     )
 
-    def notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
         return [_describe_exchange(records[0])]
 
-    def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         for r in records:
             if r.overfull is not None:
                 note = (
@@ -542,7 +542,7 @@ class TcpCapacity(
         card = Card(record.shown, "concurrent TCP connections", what)
         yield replace(connections.make_capacity_result(self.name, record), card=card)
 
-    def warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
             became = record.overfull.refusals or "all were established"

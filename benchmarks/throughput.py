@@ -138,9 +138,9 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     counted = [d for key in decisive for d in find(key).directions.values()]
     checked = 0 if point.bound.tester.simulates else sum(d.checked for d in counted)
     goals = [r.search.goal for r in repetitions if r.search.goal is not None]
-    return ThroughputRecord.of(
+    return ThroughputRecord.from_result(
         result,
-        point.said,
+        point.run_conditions,
         **describe_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
@@ -219,10 +219,10 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
 
     def timeout_s(self, bound: RunContext) -> float:
         """Return the deadline [s]."""
-        return (self.shared(bound, "frame_timeout").deadline_ms or 0.0) / 1000
+        return (self.get_shared_settings(bound, "frame_timeout").deadline_ms or 0.0) / 1000
 
-    def conditions(self, point: Point) -> Conditions:
-        return point.conditions(frame_timeout_s=self.timeout_s(point.bound))
+    def make_conditions(self, point: Point) -> Conditions:
+        return point.make_conditions(frame_timeout_s=self.timeout_s(point.bound))
 
     def trial_s(self, bound: RunContext) -> float:
         """Return the length of its trials [s]."""
@@ -269,7 +269,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     heeds = frozenset({"adaptive"})
 
     def run(self, point: Point) -> Measured:
-        spec = specify_search(point, self.conditions(point))
+        spec = specify_search(point, self.make_conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         record = make_search_record(point, result)
         return Measured(record, _list_repetitions(result, point), record.rates)
@@ -289,7 +289,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         common.COUNTED_BY,
     )
 
-    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+    def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         line_rate = data.config["line_rate_bps"]
         media = {r.sizes: medium_fps(r, line_rate) for r in records}
         summary = "; ".join(
@@ -303,14 +303,14 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             f"{records[0].title} by frame size, frames per second per direction. {summary}.",
         )
 
-    def overlays(
+    def draw_overlays(
         self,
         rows: Sequence[tuple[tuple[str, ...], ThroughputRecord]],
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
         if len({record.sizes for _, record in rows}) < 2:
-            yield from super().overlays(rows, name, line_rate_bps)
+            yield from super().draw_overlays(rows, name, line_rate_bps)
             return
         title = rows[0][1].title
         media = {record.sizes: medium_fps(record, line_rate_bps) for _, record in rows}
@@ -322,7 +322,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             drawn = _draw_rate_by_size(records, f"{name}-sizes-{number}", media)
             yield Drawing(drawn, caption, caption)
 
-    def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+    def draw_traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         for r in records:
             name = f"{self.name}-{r.frame_sizes.key}-{r.direction}"
             steps = _list_trials(data, r)
@@ -347,7 +347,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         resolution = record.resolution_fps
         yield common.make_rate_result(record, resolution=resolution, headline=self.name, card=card)
 
-    def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
             yield from find_goal_warnings(record.goal)
             upper, conditional = record.goal.upper_bounds, record.goal.conditional_throughput
@@ -362,7 +362,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
     def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Clause]:
         decisive = {key for r in records for key in r.decisive_trials}
-        deciding = [t for t in data.counted(records) if t.key in decisive]
+        deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
         lengths = (t.asked["duration_s"] for t in deciding)
         yield clause(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
                      *common.compare_minimum(common.TRIAL_S, lengths))  # fmt: skip
@@ -400,11 +400,11 @@ class ThroughputFrameTimeout(FrameTimeoutBenchmark, Throughput):
     metrics: ClassVar = {"throughput with timeout": "rate"}
     order = 20
 
-    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+    def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         yield from ()
 
-    def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        yield from super().lead(data, records)
+    def draw_figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        yield from super().draw_lead(data, records)
 
 
 def specify_search(
@@ -442,7 +442,7 @@ class SearchTrial(NamedTuple):
 
 def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     steps = []
-    for number, trial in enumerate(islice(data.of(record), MOST_STEPS), 1):
+    for number, trial in enumerate(islice(data.find_trials(record), MOST_STEPS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
             Trial(**{k: trial.asked[k] for k in _PLAIN}),

@@ -14,7 +14,7 @@ from v6t.analysis.record import Record
 from v6t.analysis.report.verdict import verdict_sentences
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
@@ -110,7 +110,7 @@ class Run(Tables):
             row
             for record in self.records
             if record.benchmark == name
-            for row in list_figure_rows(record, presentations().of(record))
+            for row in list_figure_rows(record, load_presentations().find(record))
         ]
         if not rows:
             known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS])

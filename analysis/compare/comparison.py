@@ -101,7 +101,7 @@ def compare(
             if odd and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, odd))} ({name})")
                 continue
-            unknown = [r for r in (ours[key], theirs[key]) if not presentations.knows(r)]
+            unknown = [r for r in (ours[key], theirs[key]) if not presentations.has_presentation(r)]
             if unknown:
                 left_out.append(
                     f"{place}: the benchmark '{unknown[0].benchmark}' is not installed, or of another "
@@ -109,7 +109,7 @@ def compare(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.of(r).results(r) if q.compared}
+                {q.name: q for q in presentations.find(r).results(r) if q.compared}
                 for r in (ours[key], theirs[key])
             ]
             lines += _lines(name, key, both[0], both[1], odd, left_out)

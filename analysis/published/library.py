@@ -141,7 +141,7 @@ def references(
 ) -> list[Reference]:
     """Find published numbers for the technology, benchmark, direction and frame size of a record."""
     comparable: list[Reference] = []
-    presentation = presentations.of(record)
+    presentation = presentations.find(record)
     for entry in library()["records"] if record.measured and presentation.metrics else ():
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
         if not about or entry.get("median") is None or paper not in (None, entry["seed"]):

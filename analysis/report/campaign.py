@@ -128,7 +128,7 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
     }
     results: Iterable[Result] = [Result("", "", (), headline="not measured")]
     if record.measured:
-        results = presentations.of(record).results(record)
+        results = presentations.find(record).results(record)
     for result in results:
         if result.headline:
             s = result.summary or Percentiles(None, None, None)
@@ -161,7 +161,7 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:
         for record in run.records:
-            show = presentations.of(record).shown
+            show = presentations.find(record).format_value
             for f in figures_of(record, presentations):
                 cells = [shown(run.axes.get(a, "")) for a in axes]
                 row = (

@@ -28,7 +28,7 @@ def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
         if presentation.name in done:
             records = [r for r in data.records if r.benchmark == presentation.name]
             all_clauses += presentation.check_clauses(
-                data, list(filter(presentation.knows, records))
+                data, list(filter(presentation.accepts, records))
             )
     return all_clauses
 
@@ -65,7 +65,7 @@ def _general(data: RunData) -> Iterator[Clause]:
     yield clause("RFC 4814 section 4.5 (GEN-10)", "pseudorandom port numbers",
                   {None: "not known", True: "pseudorandom", False: "not all pseudorandom"}[random],
                   random)  # fmt: skip
-    trials = data.counted(measured)
+    trials = data.list_valid_trials(measured)
     share = _foreground(data, trials)
     if share is not None:
         yield clause("RFC 8219 section 5.3 (GEN-14)", "translated share 100, 90, 50 or 10 %",
@@ -84,7 +84,7 @@ def _general(data: RunData) -> Iterator[Clause]:
                   "no trial is kept" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
                   None if waited is None or paused is None
                   else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
-    summarized = any(True for r in measured for _ in r.series())
+    summarized = any(True for r in measured for _ in r.list_series())
     yield clause("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
                   "all three, by nearest rank" if summarized else "nothing was summarised",
                   summarized or None)  # fmt: skip
@@ -171,7 +171,7 @@ def _neighbours(data: RunData) -> tuple[str, bool | None]:
 
 def _compared(data: RunData, record: Record) -> int | None:
     """Count the compared frames of a record; None where no trial had a stream."""
-    trials = data.counted([record])
+    trials = data.list_valid_trials([record])
     counts = [c.checked for t in trials for c in t.result.directions.values()]
     return sum(counts) if counts else None
 

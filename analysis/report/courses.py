@@ -234,7 +234,7 @@ def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Ite
 
     All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
     """
-    courses = [(r, list(data.of(r)), data.counted([r])) for r in records]
+    courses = [(r, list(data.find_trials(r)), data.list_valid_trials([r])) for r in records]
     courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_course, trials))]
     if not courses:
         return

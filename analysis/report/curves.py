@@ -150,8 +150,8 @@ def _overlays(
         if curved and isinstance(pairs[0][1], RateRecord):
             continue  # the figure of the curve shows these rates
         rows = [(tuple(_others(run)), record) for run, record in pairs]
-        presentation = presentations.of(pairs[0][1])
-        yield from presentation.overlays(rows, f"{name}-{number}", line_rate_bps)
+        presentation = presentations.find(pairs[0][1])
+        yield from presentation.draw_overlays(rows, f"{name}-{number}", line_rate_bps)
 
 
 def _mixture(

@@ -32,8 +32,8 @@ def to_latex(data: RunData, known: Presentations) -> str:
     """Write each table of a run as a ``table``, with the conditions in comments."""
     sheets = [
         table.narrow()
-        for presentation, records in known.measured(data.records)
-        for table in presentation.brief_tables(records)
+        for presentation, records in known.group_measured(data.records)
+        for table in presentation.make_brief_tables(records)
     ]
     notes = (*footnotes(data.records), *data.results.get("caveats", ()))
     return _render("tables.tex", data, sheets=sheets, notes=notes)

@@ -107,8 +107,8 @@ def _short(data: RunData, presentations: Presentations, figures: Figures) -> Ite
             "warning",
         )
     yield from verdict(data)
-    for presentation, measured in presentations.measured(data.records):
-        yield from figures.take(presentation.lead(data, measured))
+    for presentation, measured in presentations.group_measured(data.records):
+        yield from figures.take(presentation.draw_lead(data, measured))
     cards = list(_cards(data.records, presentations))
     if cards:
         yield Cards(cards)
@@ -133,19 +133,19 @@ def _cards(
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
         if record.frame_sizes.ipv6 == smallest:
-            for result in presentations.of(record).results(record):
+            for result in presentations.find(record).results(record):
                 if card := result.card:
                     yield card.number, card.unit, card.what
 
 
 def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -> Iterator[Section]:
-    groups = list(presentations.grouped(data.records))
+    groups = list(presentations.group_records(data.records))
     for number, (presentation, records) in enumerate(groups):
         share = figures.divide(len(groups) - number)
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
-            blocks += map(folded_if_long, presentation.tables(measured))
+            blocks += map(folded_if_long, presentation.make_tables(measured))
             blocks += (Text(note, "warning") for note in footnotes(measured))
             words = legend(_headings(blocks))
             if words:
@@ -154,7 +154,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
         if found := list_warnings(records, presentations):
             blocks.append(Items([str(warning) for warning in found]))
         if measured:
-            drawn = list(share.take(presentation.figures(data, measured)))
+            drawn = list(share.take(presentation.draw_figures(data, measured)))
             blocks += drawn[:SHOWN]
             if drawn[SHOWN:]:
                 rest = len(drawn) - SHOWN
@@ -164,7 +164,7 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
             blocks += over_time(data, measured, share)
             if share.left == 0 and share.most:
                 blocks.append(Text(MORE_FIGURES.format(share.most)))
-        definition = presentation.definition(measured) if measured else ""
+        definition = presentation.define(measured) if measured else ""
         if definition:
             blocks.append(Text(definition))
         anchor = presentation.name or f"unknown-{number}"
@@ -173,8 +173,8 @@ def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -
 
 def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Section:
     blocks: list[Block] = []
-    for presentation, measured in presentations.measured(data.records):
-        drawn = list(figures.take(presentation.traces(data, measured)))
+    for presentation, measured in presentations.group_measured(data.records):
+        drawn = list(figures.take(presentation.draw_traces(data, measured)))
         if drawn:
             blocks.append(Collapsible(f"{measured[0].title}: {len(drawn)} figures", drawn))
     words = "Every trial of each search in order, and the rate of every repetition."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import write_atomically
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import (
     FAILED,
     FAILURES,
@@ -84,7 +84,7 @@ def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: boo
     from v6t.analysis.report.campaign import campaign_document
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
-    return campaign_document(*head, runs, presentations(), **options)
+    return campaign_document(*head, runs, load_presentations(), **options)
 
 
 def make_tables(runs: Sequence[RunResult]) -> list[Sheet]:
@@ -95,7 +95,7 @@ def make_tables(runs: Sequence[RunResult]) -> list[Sheet]:
         sheet
         for experiment in dict.fromkeys(run.experiment for run in runs)
         for sheet in campaign_tables(
-            [run for run in runs if run.experiment == experiment], presentations()
+            [run for run in runs if run.experiment == experiment], load_presentations()
         )
     ]
 
@@ -132,7 +132,7 @@ def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Return the content of ``summary.json``."""
     from v6t.analysis.report.campaign import summary
 
-    return summary(campaign.name, campaign.title, campaign.paper, runs, presentations())
+    return summary(campaign.name, campaign.title, campaign.paper, runs, load_presentations())
 
 
 def to_csv(content: dict[str, Any]) -> str:
@@ -213,7 +213,7 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
                 continue
             with rundir.reading(other[name]):
                 found = compare(
-                    load_run(path), [load_run(other[name])], presentations(), anyway=anyway
+                    load_run(path), [load_run(other[name])], load_presentations(), anyway=anyway
                 )
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")

@@ -67,11 +67,13 @@ def print_results(
     from v6t.analysis.report.verdict import verdict_sentences
     from v6t.analysis.sheet import footnotes, number_of
     from v6t.analysis.warnings import NOT_MEASURED, list_warnings
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
-    known = presentations()
-    for presentation, records in known.measured(data.records):
-        for table in (presentation.tables if complete else presentation.brief_tables)(records):
+    known = load_presentations()
+    for presentation, records in known.group_measured(data.records):
+        for table in (presentation.make_tables if complete else presentation.make_brief_tables)(
+            records
+        ):
             print_table(console, table)
     trials = number_of(sum(len(record.trials) for record in data.records), "trial")
     if invalid := sum(len(record.invalid_trials) for record in data.records):

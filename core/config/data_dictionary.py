@@ -99,7 +99,7 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     from v6t.benchmarks import registry
     from v6t.benchmarks.common import ROW_HEAD
 
-    for benchmark in registry.installed():
+    for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
         median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
         columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
@@ -145,9 +145,9 @@ def describe_attributes(kind: type) -> dict[str, str]:
 
 def _results() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the fields of results.json and of each kind of object in it."""
-    from v6t.benchmarks.registry import results_schema
+    from v6t.benchmarks.registry import make_results_schema
 
-    schema = results_schema()
+    schema = make_results_schema()
     for name, part in {"": schema, **schema["$defs"]}.items():
         keys = {key: known["description"] for key, known in part["properties"].items()}
         yield f"results.json {name}".strip(), keys

@@ -193,8 +193,8 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 def _list_benchmarks() -> Iterator[Setting]:
     from v6t.benchmarks import registry
 
-    for benchmark in registry.installed():
-        keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
+    for benchmark in registry.load_installed():
+        keys = ", ".join(f"procedure.{key}" for key in benchmark.list_sections())
         settings = f" Its settings: {keys}." if keys else ""
         yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")
 

@@ -44,7 +44,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 def procedure_of(preset: Preset) -> dict[str, Any]:
     """Return the settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
+    return {**_COMMON[preset], **(registry.make_quick_preset() if preset == "quick" else {})}
 
 
 def is_demonstration(run: ResolvedRun) -> bool:

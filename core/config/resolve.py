@@ -79,10 +79,10 @@ def resolve_and_bind(
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
-        benchmarks = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
+        benchmarks = check_names(wanted, (*registry.list_names(), registry.ALL), "benchmark")
     notes: tuple[str, ...] = ()
     if registry.ALL in benchmarks:
-        benchmarks, notes = registry.everything(kind, benchmarks)
+        benchmarks, notes = registry.expand_all(kind, benchmarks)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -234,7 +234,7 @@ def _merge_params(
     """Return parameters of the driver, the benchmarks, the file and the flags, later ones winning."""
     values = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
-        values = {**benchmark.parameters(kind), **values}
+        values = {**benchmark.suggest_parameters(kind), **values}
     values |= source.flagged.get("params", {})
     try:
         return values, validate_params(kind, values, source)
@@ -305,17 +305,17 @@ def _merge_procedure(
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
     """Return the settings behind flags; a flag of benchmarks stands for those that are measured."""
-    measured = {key for name in benchmarks for key in registry.load(name).sections()}
+    measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
     general = dict(flags_in(ProcedureSettings))
     texts: dict[str, str] = {}
     for flag, text in flags.items():
         if flag in general:
             texts[general[flag]] = text
             continue
-        known = registry.flags()[flag]
+        known = registry.list_flags()[flag]
         settings = [setting for setting in known if setting.partition(".")[0] in measured]
         if not settings:
-            users = [name for s in known for name in registry.of_section(s.partition(".")[0])]
+            users = [name for s in known for name in registry.find_by_section(s.partition(".")[0])]
             raise UsageError(
                 f"{flag} is for {', '.join(users)}",
                 "add one of them to --measure",

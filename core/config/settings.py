@@ -262,11 +262,11 @@ class Flags:
 
 def procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
-    sections = registry.sections()
+    sections = registry.list_sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
         raise ExtensionError(
             f"procedure.{name} is reserved by v6t, but the settings of "
-            f"{' and '.join(registry.of_section(name))} have this name",
+            f"{' and '.join(registry.find_by_section(name))} have this name",
             "its author must choose another section",
             code="duplicate",
         )

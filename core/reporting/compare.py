@@ -10,7 +10,7 @@ from v6t.analysis.compare.comparison import Comparison, compare, comparison_shee
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
 from v6t.base.errors import UsageError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.run_data import load_run
 
 METHOD = (
@@ -27,7 +27,7 @@ def compare_runs(directories: Sequence[Path], anyway: bool) -> Comparison:
         UsageError: a directory holds no run, or the runs are not comparable.
     """
     first, *others = map(load_run, directories)
-    comparison = compare(first, others, presentations(), anyway=anyway)
+    comparison = compare(first, others, load_presentations(), anyway=anyway)
     if comparison.unlike and not anyway:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
@@ -66,7 +66,7 @@ def make_comparison_document(comparison: Comparison) -> Document:
 
 def make_published_document(directories: Sequence[Path]) -> Document:
     """Return published results with the runs that were made under the same conditions."""
-    sections, known = [], presentations()
+    sections, known = [], load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
         facts = facts_of(data.config, data.params, simulated=data.simulated)
         pairs = [(r, ref) for r in data.records for ref in references(r, facts, known)]

@@ -18,7 +18,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, number_of, table
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, find_changes
 from v6t.base.errors import UsageError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.run_data import load_run
 from v6t.core.runs.rundir import CONFIG, no_run
 
@@ -84,7 +84,7 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
         series.append(replace(one, changes=changes, least_percent=least_percent))
     if not series:
         raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
-    left_out += presentations().failures
+    left_out += load_presentations().failures
     return Trend(tuple(run.name for run in comparable), order, tuple(series), tuple(left_out))
 
 
@@ -97,18 +97,18 @@ def _make_series(
     runs: Sequence[RunData], key: Callable[[RunData], str], left_out: list[str]
 ) -> list[Series]:
     """Return the values of each figure of the last run; records with other conditions are left out."""
-    known, last_points = presentations(), points(runs[-1])
+    known, last_points = load_presentations(), points(runs[-1])
     series: dict[tuple[Key, str], Series] = {}
     for run in runs:
         for place, record in points(run).items():
-            if place not in last_points or not known.knows(record):
+            if place not in last_points or not known.has_presentation(record):
                 continue
             differing = unlike_records(last_points[place], record)
             if differing:
                 words = "; ".join(map(str, differing))
                 left_out.append(f"{run.name}, {' '.join(place)}: {words}")
                 continue
-            for result in known.of(record).results(record):
+            for result in known.find(record).results(record):
                 defined = result.defined
                 if not (result.compared and defined and len(defined) == len(result.values)):
                     continue

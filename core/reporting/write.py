@@ -91,11 +91,11 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
     from v6t.analysis.figures.canvas import save_pdf
     from v6t.analysis.report.latex import figures_to_latex
     from v6t.analysis.report.run import build
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
     (directory / "figures").mkdir(exist_ok=True)
     with save_pdf(directory / "figures"):
-        document = build(data, presentations(), most_figures=None)
+        document = build(data, load_presentations(), most_figures=None)
     write_atomically(directory / "figures.tex", figures_to_latex(data, document))
     return directory / "figures.tex"
 
@@ -107,9 +107,9 @@ def _make_renderers(
     from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.render import to_html, to_markdown
     from v6t.analysis.report.run import build
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
-    known = presentations()
+    known = load_presentations()
     return {
         "html": lambda: to_html(build(data, known, paper=paper, most_figures=most_figures)),
         "md": lambda: to_markdown(build(data, known, paper=paper, most_figures=0)),

@@ -53,7 +53,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
         links if loopback else intent.emulated_links,
         lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
-        delays=any(TIMING_CAPABILITIES & b.needs(bound) for b in benchmarks),
+        delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
         seed=bound.settings.seed,
     )
 

@@ -203,7 +203,7 @@ def count_trials(
         device.carries_fps = point.known_fps or None
         most_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
         device.carries_cps = most_cps / 2
-        device.holds = max(connections.count, 3 * benchmark.most_connections(bound) // 4)
+        device.holds = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
     at: Point | None = device.at(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
         at = prepare_connections(device.at(point))

@@ -217,7 +217,7 @@ def plan_stages(bound: BoundRun) -> tuple[tuple[PlannedPoint, ...], tuple[Planne
 
 def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
     more: tuple[Capability, ...] = ("connections",) if point.bound.settings.connects else ()
-    needs = benchmark.needs(point.bound).union(more)
+    needs = benchmark.list_capabilities(point.bound).union(more)
     return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 
@@ -255,7 +255,7 @@ def _plan_size(
     bound: BoundRun, sizes: Sizes, *, first: bool
 ) -> Iterator[tuple[Benchmark[Any, Any], Point, PlannedStage, PlannedStage]]:
     """Yield the stage of each benchmark at a frame size, and that of the self-test before it."""
-    run, benchmarks = bound.settings, registry.wanted(bound)
+    run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     tcp = [b for b in benchmarks if not b.phase.sized] if first else []
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
@@ -272,7 +272,7 @@ def _plan_size(
             if syn_point is not None and not benchmark.phase.sized:
                 point = syn_point
             stages[benchmark.name], rates[benchmark.name] = _plan_benchmark(
-                benchmark, replace(point, found=rates)
+                benchmark, replace(point, found_rates=rates)
             )
     groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):

@@ -112,8 +112,8 @@ class MeasuredPoint:
         self._trials.capacities.setdefault(spec.variant + octets, {})[spec.mode] = capacity.rate_fps
         better = MeasuredPoint(self._trials, self._sizes, self._streams, spec)
         better.capacity = capacity, THIS_RUN
-        within = {**point.within, "variant": f"{spec.variant}again{number}-"}
-        return replace(point, runner=better, within=within)
+        trial_conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
+        return replace(point, runner=better, trial_conditions=trial_conditions)
 
     @property
     def results(self) -> Mapping[str, TrialResult]:

@@ -198,7 +198,7 @@ class Runner:
 
     def _measure_size(self, sizes: Sizes, *, first: bool) -> None:
         """Measure a frame size, phase by phase, each in every mode or once."""
-        trials, benchmarks = self._trials, registry.wanted(self._bound)
+        trials, benchmarks = self._trials, registry.select_benchmarks(self._bound)
         trials.begin(first_stage(sizes.label, first=first))
         streams = trials.load(sizes)
         self._check_translation(sizes, first=first)
@@ -213,9 +213,9 @@ class Runner:
             if chosen and phase.directed:
                 for mode in self._run.modes:
                     point = make_point(trials, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, found=rates))
+                    self._measure_point(phase, chosen, replace(point, found_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, found=rates))
+                found = self._measure_point(phase, chosen, replace(once, found_rates=rates))
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
@@ -242,12 +242,12 @@ class Runner:
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:
-            current = replace(point, found={**point.found, **rates})
+            current = replace(point, found_rates={**point.found_rates, **rates})
             if refusal:
-                measured = benchmark.refuse(current, refusal)
+                measured = benchmark.skip(current, refusal)
             else:
                 current, measured = self._measure_benchmark(benchmark, current)
-                point = replace(current, found=point.found)
+                point = replace(current, found_rates=point.found_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
             self._keep(benchmark, measured)
@@ -274,7 +274,7 @@ class Runner:
                 point, measured = better, self._measure_planned(benchmark, better)
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
-            measured = benchmark.refuse(point, exc.message)
+            measured = benchmark.skip(point, exc.message)
         self._trials.counts.end(
             self._trials.bench.session,
             {

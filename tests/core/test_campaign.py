@@ -18,7 +18,7 @@ from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import curves
 from v6t.analysis.report.exports import schema
 from v6t.base.errors import DutError, TranslationError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
@@ -171,7 +171,7 @@ def test_scale_up_over_cores_is_by_its_own_formula(tmp_path):
         )
         for cores, rate in (("1", 100.0), ("1-2", 190.0), ("1-3,5", 300.0))
     ]
-    (table,) = curves("cores", runs, runs, presentations(), figures=False)
+    (table,) = curves("cores", runs, runs, load_presentations(), figures=False)
     assert "S_CPU(n) = P(n) / (n * P(1))" in table.title
     found = {row[1]: row[-2] for row in table.rows}
     assert found == {"1": "1.000", "2": "0.950", "4": "0.750"}

@@ -103,7 +103,10 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     assert (isinstance(words, Text) and "once a second" in words.text) or data.simulated
     assert isinstance(figure, Drawing)
     assert f"{key}, forward" in figure.svg and 'stroke-dasharray="4 3"' in figure.svg
-    assert not record.invalid_trials and f"all {len(list(data.of(record)))} trials" in figure.svg
+    assert (
+        not record.invalid_trials
+        and f"all {len(list(data.find_trials(record)))} trials" in figure.svg
+    )
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from v6t.analysis.blocks import Collapsible, Listing
 from v6t.analysis.report.setup import as_applied, command_lines
 from v6t.analysis.sheet import sheet
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve
@@ -47,7 +47,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name
         page = (path / "report.html").read_text()
         assert "IPv6/IPv4" not in page, name
-        for table in presentations().sheets(load_run(path).records):
+        for table in load_presentations().make_sheets(load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from v6t.analysis.posterior import Inference, log_erf, log_stretch
 from v6t.base.errors import TesterError
-from v6t.benchmarks.registry import presentations, results_schema
+from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.benchmarks.soak import list_critical_load_rows, list_soak_rows, make_soak_record
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -161,7 +161,7 @@ FIGURES = ("estimate", "deviation", "low", "high")
 def test_without_loss_there_is_no_critical_load(lossless):
     """The inference has a mean all the same, ten times what was offered: it stands nowhere."""
     (record,) = json.loads((lossless / "results.json").read_text())["results"]
-    jsonschema.validate(json.loads((lossless / "results.json").read_text()), results_schema())
+    jsonschema.validate(json.loads((lossless / "results.json").read_text()), make_results_schema())
     assert record["lossless"] == len(record["trials"]) > 3
     assert record["highest"] == record["upper_bound"] <= 40_000
     assert [record[key] for key in FIGURES] == [None] * 4
@@ -179,12 +179,12 @@ def test_figures_of_earlier_versions_that_nobody_measured_are_not_shown(lossless
     (values,) = json.loads((lossless / "results.json").read_text())["results"]
     earlier = {**values, "estimate": 406_818.0, "deviation": 9e5, "low": 43_222.0, "high": 2.9e6}
     del earlier["highest"]
-    known = presentations()
+    known = load_presentations()
     of = known.known["critical-load"]
     for lost, estimate, found in ((0, 4e5, None), (1, 4e5, None), (1, 3e4, 3e4)):
         lossless_trials = len(values["trials"]) - lost
-        record = known.read({**earlier, "lossless": lossless_trials, "estimate": estimate})
-        assert known.of(record) is of
+        record = known.read_record({**earlier, "lossless": lossless_trials, "estimate": estimate})
+        assert known.find(record) is of
         (result,) = of.results(record)
         assert (result.values, result.summary.median) == ([found], found)
         assert result.card.number == ("30,000 *" if found else "undefined *")
@@ -208,7 +208,13 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
     result = measure_critical_load(spec, measure, infer)
     assert [found and found.mean_fps for found in result.known] == [None, None, 900, None, 800]
-    assert [row["estimate"] for row in list_critical_load_rows(result)] == [None, None, 900, None, 800]
+    assert [row["estimate"] for row in list_critical_load_rows(result)] == [
+        None,
+        None,
+        900,
+        None,
+        800,
+    ]
     assert result.estimate == result.known[-1]
 
 

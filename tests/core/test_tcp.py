@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
@@ -46,7 +46,7 @@ def run(out, *more, plugin="nat44", device=(), settings=()):
     done = v6t("run", "--plugin", plugin, "--tester", "sim", *BOTH, *words, *more, "-o", out)
     assert done.status == 0, done.err
     content = json.loads((out / "results.json").read_text())
-    jsonschema.Draft202012Validator(results_schema()).validate(content)
+    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
     return {r["benchmark"]: r for r in content["results"]}, done
 
 

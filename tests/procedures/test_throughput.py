@@ -3,12 +3,13 @@
 import importlib.util
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.benchmarks.throughput import throughput_record
+from v6t.benchmarks.throughput import make_search_record
 from v6t.procedures import tester_rate
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import NEAR, ROUGH, binary_search, halvings
@@ -33,9 +34,14 @@ def measure(spec, tester):
 
 
 def record(result, recorded, capacity_fps=None):
-    return throughput_record(
-        result, recorded.find, capacity_fps=capacity_fps, selftest_margin=0.1, conditions={}
-    ).to_json()
+    point = SimpleNamespace(
+        find=recorded.find,
+        run_conditions={},
+        tester_capacity=SimpleNamespace(rate_fps=capacity_fps),
+        procedure=SimpleNamespace(selftest_margin=0.1),
+        bound=SimpleNamespace(tester=SimpleNamespace(simulates=False)),
+    )
+    return make_search_record(point, result).to_json()
 
 
 DEVICES = st.one_of(

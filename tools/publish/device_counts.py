@@ -111,7 +111,7 @@ def _load(data: RunData) -> str:
     for record in data.records:
         if not isinstance(record, ThroughputRecord) or not record.measured:
             continue
-        watched = [t for t in data.counted([record]) if t.result.device_loads]
+        watched = [t for t in data.list_valid_trials([record]) if t.result.device_loads]
         below = [t for t in watched if t.asked["rate_fps"] <= record.median]
         fastest = max((t.asked["rate_fps"] for t in below), default=0.0)
         if fastest > rate_fps:

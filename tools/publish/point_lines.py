@@ -167,12 +167,14 @@ def lines(
                 offered=_offered(record),
                 source=record.offered_from,
                 found=_found(record, presentations, queued=doubt == QUEUED),
-                show=presentations.of(record).shown,
+                show=presentations.find(record).format_value,
                 lacking=INVALID if invalid and not record.measured else "-",
                 told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
                 why=record.not_measured or "",
                 step=_step(record),
-                own=presentations.of(record).of_tester(record) if record.measured else {},
+                own=presentations.find(record).list_loopback_values(record)
+                if record.measured
+                else {},
                 odd=differs is not None and differs.concerns(benchmark),
                 doubt=doubt,
             )
@@ -194,7 +196,7 @@ def _step(record: Record) -> float | None:
 
 
 def _offered(record: Record) -> str:
-    rates = [f"{rate:,.0f}" for rate in record.offered]
+    rates = [f"{rate:,.0f}" for rate in record.offered_rates]
     said = rates[0] if len(rates) == 1 else f"{len(rates)} rates" if rates else ""
     return f"{said}, lowered" if record.lowered else said
 

@@ -170,7 +170,7 @@ def _page(
     campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
 ) -> dict[str, str]:
     from v6t.analysis.report.render import to_markdown
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
     from v6t.tools.publish.overview import overview
 
     drawn: dict[str, str] = {}
@@ -182,7 +182,7 @@ def _page(
 
     notes = {name: words.cleaned(text) for name, text in campaign.notes.items()}
     title = words.cleaned(campaign.title or campaign.name)
-    document = overview(title, notes, runs, presentations())
+    document = overview(title, notes, runs, load_presentations())
     return {PAGE: to_markdown(document, placed) + _again(campaign, page), **drawn}
 
 
