@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import Summarized, points_figure
+from v6t.analysis.figures.plots import Summarized, draw_points
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
@@ -213,7 +213,7 @@ class Presentation(Generic[R]):
         if len(rates) > 1:
             unit = UNITS[rates[0][1].unit or ""]
             caption = f"{rates[0][1].title}: median, bars from P1 to P99, {unit}."
-            yield Drawing(points_figure(rates, unit, f"{name}-points"), caption, caption)
+            yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
     def define(self, records: Sequence[R]) -> str:
         """Define the quantity in a sentence below the figures; empty where its name says it."""

@@ -17,7 +17,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from v6t.analysis.statistics import finite, notes, summary_json
+from v6t.analysis.statistics import describe_repetitions, drop_infinite, summarize
 from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
@@ -141,7 +141,7 @@ class Summary(Model):
     @classmethod
     def from_values(cls, values: Sequence[float]) -> Summary:
         """Summarize values."""
-        return cls(**summary_json(values))
+        return cls(**summarize(values))
 
 
 class Series(Model):
@@ -228,7 +228,9 @@ class NotedSeries(Series):
     @property
     def notes(self) -> list[str]:
         """What is odd about the repetitions."""
-        return notes([inf if v is None else v for v in self.repetition_values], self.unit_name)
+        return describe_repetitions(
+            [inf if v is None else v for v in self.repetition_values], self.unit_name
+        )
 
     @property
     def repetition_notes(self) -> Sequence[str]:
@@ -259,7 +261,7 @@ class Figure(Values, NotedSeries):
     @classmethod
     def from_values(cls: type[F], values: Sequence[float]) -> F:
         """Make a figure; infinite values are undefined."""
-        return cls(values=[finite(v) for v in values])
+        return cls(values=[drop_infinite(v) for v in values])
 
 
 class Record(Model):
@@ -492,7 +494,7 @@ class RateRecord(RatesFound, RangedSeries, Record):
     """A record of one rate."""
 
 
-def counted_by(results: Iterable[TrialResult]) -> str | None:
+def find_counting(results: Iterable[TrialResult]) -> str | None:
     """How the tester told test frames from others in these trials; see :class:`Record`."""
     said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
     return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None

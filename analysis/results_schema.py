@@ -97,7 +97,7 @@ class _Schema(GenerateJsonSchema):
         return False
 
 
-def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
+def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     """Build the schema of ``results.json`` (JSON Schema 2020-12) from the models of records by benchmark."""
     models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
     _, schema = models_json_schema(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from v6t.analysis.blocks import Collapsible, Items
-from v6t.analysis.means import remarks_on_means
+from v6t.analysis.means import describe_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
@@ -66,7 +66,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
         )
     yield from presentations.find(record).find_warnings(record)
     yield from (("repetitions", text) for text in record.repetition_notes)
-    yield from (("means", text) for text in remarks_on_means(record))
+    yield from (("means", text) for text in describe_means(record))
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:

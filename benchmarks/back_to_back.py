@@ -20,7 +20,7 @@ from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
     BurstSpec,
-    deviation,
+    compute_deviation,
     measure_back_to_back,
 )
 
@@ -84,7 +84,7 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
         return [self.burst_rate]
 
 
-def burst_record(
+def make_burst_record(
     result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
 ) -> BurstRecord:
     """Make the record of one back-to-back point (B2B-01, B2B-02, B2B-04)."""
@@ -96,11 +96,11 @@ def burst_record(
         conditions,
         burst_rate=spec.rate_fps,
         burst_rate_reason=spec.rate_reason,
-        not_measured=refused or spec.not_applicable or _unsent(result),
+        not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
         repetitions=len(bursts),
         invalid_repetitions=sum(not r.valid for r in result.repetitions),
         average=result.average_frames,
-        deviation=deviation(bursts),
+        deviation=compute_deviation(bursts),
         values=bursts,
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
@@ -112,7 +112,7 @@ def burst_record(
     )
 
 
-def _unsent(result: BurstResult) -> str | None:
+def _explain_missing_burst(result: BurstResult) -> str | None:
     if result.bursts:
         return None
     if any(r.attempts[-1].verdict.valid for r in result.repetitions):
@@ -123,7 +123,7 @@ def _unsent(result: BurstResult) -> str | None:
     return "the tester could not send the bursts as asked in any repetition"
 
 
-def burst_rows(result: BurstResult) -> list[Row]:
+def list_burst_rows(result: BurstResult) -> list[Row]:
     """Return a row for each repetition."""
     spec = result.spec
     return [
@@ -189,7 +189,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def list_deviations(self, bound: RunContext) -> Iterator[str]:
         b = self.get_settings(bound)
-        if unprovable := self._unprovable(bound):
+        if unprovable := self._find_unprovable(bound):
             yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
             yield (
@@ -210,7 +210,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def run(self, point: Point) -> Measured:
         """Search the longest burst, unless the tester cannot send frames back to back (B2B-03)."""
-        spec = self._spec(point, point.find_throughput()[0])
+        spec = self._specify(point, point.find_throughput()[0])
         refused = None
         if point.limit_reason == "tester" and self.get_settings(point.bound).at == "media":
             refused = (
@@ -218,20 +218,20 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
-        refused = refused or self._unprovable(point.bound)
+        refused = refused or self._find_unprovable(point.bound)
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
-        record = burst_record(result, refused=refused, conditions=point.run_conditions)
-        return Measured(record, burst_rows(result))
+        record = make_burst_record(result, refused=refused, conditions=point.run_conditions)
+        return Measured(record, list_burst_rows(result))
 
-    def _tolerance(self, bound: RunContext) -> float:
+    def _get_tolerance(self, bound: RunContext) -> float:
         general = bound.settings.procedure.sending_time_tolerance
         return self.get_settings(bound).sending_time_tolerance or general
 
-    def _unprovable(self, bound: RunContext) -> str | None:
+    def _find_unprovable(self, bound: RunContext) -> str | None:
         longest_s, error_s = self.get_settings(bound).longest_s, bound.tester.sending_error_s
-        slack_s = longest_s * (self._tolerance(bound) - 1)
+        slack_s = longest_s * (self._get_tolerance(bound) - 1)
         if slack_s >= error_s:
             return None
         return (
@@ -240,9 +240,9 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             "(back_to_back.sending_time_tolerance, back_to_back.longest_s)"
         )
 
-    def _spec(self, point: Point, throughput_fps: float) -> BurstSpec:
+    def _specify(self, point: Point, throughput_fps: float) -> BurstSpec:
         b = self.get_settings(point.bound)
-        tolerance = self._tolerance(point.bound)
+        tolerance = self._get_tolerance(point.bound)
         error_s = point.bound.tester.sending_error_s
         return point.specify(
             BurstSpec,

@@ -9,14 +9,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
-from v6t.analysis.means import with_means
+from v6t.analysis.means import add_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Model, Number, Record, counted_by
+from v6t.analysis.record import FrameSizes, Model, Number, Record, find_counting
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
-from v6t.procedures.tester_rate import usable_fps
+from v6t.procedures.tester_rate import compute_usable_rate
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
@@ -207,13 +207,13 @@ class Benchmark(Presentation[R], Generic[R, S]):
         changes: dict[str, Any] = {}
         if record.offered_rates and self.phase is Phase.STREAMS:
             margin = point.procedure.selftest_margin
-            changes = {"usable_fps": usable_fps(point.tester_capacity.rate_fps, margin)}
+            changes = {"usable_fps": compute_usable_rate(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
-        if counting := counted_by(results[key] for key in record.trials if key in results):
+        if counting := find_counting(results[key] for key in record.trials if key in results):
             changes["counted_by"] = counting
         record = record.model_copy(update=changes)
         if point.procedure.means:
-            record = with_means(record)
+            record = add_means(record)
         return replace(measured, record=record)
 
     @abstractmethod

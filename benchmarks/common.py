@@ -9,7 +9,7 @@ from typing import Any
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import Interval, RateRecord, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, count, marked, percent, write
+from v6t.analysis.sheet import ABSENT, SIZES, Column, count, mark, percent, write
 from v6t.benchmarks.point import Point
 from v6t.trials.conditions import Conditions
 from v6t.trials.verdict import Attempt
@@ -49,7 +49,7 @@ def get_part(row: Any) -> Any:
 def make_rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[Any]]:
     """Make the columns of the median, with its mark, and of the percentiles of a rate."""
     return (
-        Column(heading, lambda row: marked(count(get_part(row).median), get_part(row).limited)),
+        Column(heading, lambda row: mark(count(get_part(row).median), get_part(row).limited)),
         Column("P1", lambda row: count(get_part(row).p1)),
         Column("P99", lambda row: count(get_part(row).p99)),
     )
@@ -76,7 +76,7 @@ def make_rate_result(
 ) -> Result:
     """Make the figure of a rate; ``card`` holds unit and description for the first page of a report."""
     limit = " - limited by the tester or the medium" if rates.limited else ""
-    number = marked(count(rates.median), rates.limited)
+    number = mark(count(rates.median), rates.limited)
     return Result(
         name,
         unit,

@@ -212,7 +212,7 @@ _KINDS: Mapping[str, type[DelayRecord]] = {
 }
 
 
-def timing_record(
+def make_delay_record(
     result: TimingResult,
     *,
     loopback: TimingResult | None,
@@ -253,7 +253,7 @@ def timing_record(
     )
 
 
-def timing_rows(result: TimingResult) -> list[Row]:
+def list_delay_rows(result: TimingResult) -> list[Row]:
     """Return a row for each repetition and direction, milliseconds; undefined figures are empty."""
     spec = result.spec
     return [
@@ -407,7 +407,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 related=[(self.section or "", "rate_bps")],
                 code="conflict",
             )
-        for size, longest, media in _media(bound):
+        for size, longest, media in _list_media_rates(bound):
             rate_fps = s.given_fps(longest)
             if rate_fps is not None and rate_fps > media:
                 raise UsageError(
@@ -442,20 +442,20 @@ class Delay(Benchmark[DelayRecord, D]):
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
-        record = timing_record(
+        record = make_delay_record(
             result,
             loopback=own,
             conditions=point.run_conditions,
             stamps=point.bound.tester.stamps,
             tester_error=point.bound.tester.delay_error,
         )
-        return Measured(record, timing_rows(result))
+        return Measured(record, list_delay_rows(result))
 
     def make_sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         columns = [
             *common.POINT,
             Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
-            *(column for s in self.shown_figures for column in _figure_columns(s)),
+            *(column for s in self.shown_figures for column in _make_columns(s)),
             Column("lost", lambda line: _sum_counts(line.value.lost)),
             Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
             common.WIDE_REPEATED,
@@ -478,9 +478,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
                 caption = self.caption.format(record.point, frames)
                 draw = (
-                    delays.delay_figure
-                    if self.drawn_values == "delays"
-                    else delays.variation_figure
+                    delays.draw_delays if self.drawn_values == "delays" else delays.draw_variation
                 )
                 yield Drawing(draw(distributions, name), caption, caption)
 
@@ -566,7 +564,7 @@ class Latency(Delay[LatencySettings]):
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
         super().check(bound)
         s = self.get_settings(bound)
-        for size, longest, media in _media(bound):
+        for size, longest, media in _list_media_rates(bound):
             fixed_fps = s.given_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
@@ -698,7 +696,7 @@ class Ipdv(DelayVariation):
                 yield Result(f"IPDV {s.column} {way}", "ms", values, more_is_better=False, at=load)
 
 
-def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
+def _list_media_rates(bound: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and what the medium carries of it [fps]."""
     for size in bound.settings.frame_sizes:
         sizes = bound.technology.sizes_of(size)
@@ -717,7 +715,7 @@ def _merge_distributions(
     return {way: one for way, one in whole.items() if one.values_ns}
 
 
-def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
+def _make_columns(s: Shown) -> Iterator[Column[Line]]:
     def figure(line: Line) -> Figure:
         found: Figure = line.value.figures[s.key]
         return found

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from v6t.analysis.presentation import Line, Result
 from v6t.analysis.record import Figure, Number, RatesFound, Record, Row, Values
-from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
+from v6t.analysis.scaling import XPD, XPD_LOWER, compute_degradation
 from v6t.analysis.sheet import (
     ABSENT,
     SIZES,
@@ -31,8 +31,8 @@ from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
-from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
-from v6t.procedures.rss_probe import CASES, Case, advise, holds
+from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
+from v6t.procedures.rss_probe import CASES, Case, find_held_fields, recommend
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
@@ -190,7 +190,7 @@ def _list_degradations(
                 start=point.start,
                 rate=rate,
                 values=figure.values,
-                degradation_percent=degradation_percent(many, one, more_is_better=more)
+                degradation_percent=compute_degradation(many, one, more_is_better=more)
                 if one and many is not None and (one > 0 or not more)
                 else None,
             )
@@ -230,7 +230,7 @@ def list_degradation_rows(record: FlowsRecord) -> list[Row]:
     ]
 
 
-def _rows(result: ThroughputResult, **variant: Any) -> list[Row]:
+def _list_rows(result: ThroughputResult, **variant: Any) -> list[Row]:
     at = result.spec.conditions
     return [
         {
@@ -270,7 +270,7 @@ class FlowSettings(StrictModel):
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
-def _start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
+def _format_start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
     if point.flows == 1:
         return ABSENT
     return f"one every {record.interval_s:g} s" if point.start == "successive" else point.start
@@ -376,16 +376,18 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
-            spec = flow_spec(specify_search(at, at.make_conditions()), each, own.interval_s)
+            spec = specify_flow_search(
+                specify_search(at, at.make_conditions()), each, own.interval_s
+            )
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             points.append((each, make_search_record(at, result)))
-            rows += _rows(result, flows=each.flows, start=each.start)
+            rows += _list_rows(result, flows=each.flows, start=each.start)
             measured = replace(
                 at,
                 trial_conditions={
                     "variant": each.variant,
-                    "flow_starts": flow_starts(each, own.interval_s),
+                    "flow_starts": make_flow_starts(each, own.interval_s),
                 },
                 found_rates={
                     **point.found_rates,
@@ -408,7 +410,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
                 {
                     "flows": each.flows,
                     "start": each.start,
-                    "degradation_percent": degradation_percent(r.median, base) if base else None,
+                    "degradation_percent": compute_degradation(r.median, base) if base else None,
                     **_select_rates(r, FlowRates),
                 }
                 for each, r in points
@@ -432,12 +434,12 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def _list_points(self, point: Point) -> list[FlowPoint]:
         own, most = self.get_settings(point.bound), self._find_max_flows(point.bound)
         parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
-        return list(flow_points([*own.counts, *parts], own.starts))
+        return list(list_flow_points([*own.counts, *parts], own.starts))
 
     columns = (
         *common.POINT,
         Column("flows", lambda line: f"{line.value.flows:,}"),
-        Column("start", lambda line: _start(line.record, line.value), text=True),
+        Column("start", lambda line: _format_start(line.record, line.value), text=True),
         *_RATE_COLUMNS,
         Column("Xpd %", lambda line: _format_xpd(line.value.degradation_percent)),
         *_LIMIT_COLUMNS,
@@ -510,7 +512,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         rows, searches = [], []
         at = point
         for case in CASES:
-            ports, addresses = holds(case)
+            ports, addresses = find_held_fields(case)
             at = point.runner.vary(
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )
@@ -519,9 +521,9 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             by_case[case] = make_search_record(at, result)
-            rows += _rows(result, case=case)
+            rows += _list_rows(result, case=case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
-        advice = advise({case: record.median for case, record in by_case.items()}, limited)
+        advice = recommend({case: record.median for case, record in by_case.items()}, limited)
         record = ProbeRecord.from_result(
             searches[0],
             at.run_conditions,
@@ -562,7 +564,7 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
     found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
     for r, f in pairs:
         applied = ABSENT if f.rate is None else count(f.rate)
-        point = (r.sizes, r.direction, f"{f.flows:,}", _start(r, f), applied)
+        point = (r.sizes, r.direction, f"{f.flows:,}", _format_start(r, f), applied)
         found.setdefault(point, {})[f.figure] = (
             _format_value(f),
             _format_xpd(f.degradation_percent),
@@ -588,7 +590,7 @@ def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
     for r in records:
         for f in r.all_figures:
             if f.flows > 1:
-                point = (r.direction, f"{f.flows:,}", _start(r, f), f.figure)
+                point = (r.direction, f"{f.flows:,}", _format_start(r, f), f.figure)
                 applied = "" if f.rate is None else f" at {count(f.rate)}"
                 cells = found.setdefault(f.benchmark, {}).setdefault(point, {})
                 cells[r.sizes] = _format_xpd(f.degradation_percent) + applied

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import CYCLE, thousands
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
+from v6t.analysis.figures.canvas import CYCLE, format_thousands
+from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import (
     MAX_LINES,
     Clause,
@@ -343,7 +343,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             yield Result(
                 f"loss at {row.media_percent:.2f} % of the medium",
                 "%",
-                _losses(row),
+                _list_losses(row),
                 more_is_better=False,
                 limited=uncovered,
                 share=True,
@@ -393,7 +393,7 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
 
 def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = [
-        summary_curve(
+        make_summary_curve(
             number,
             f"{record.sizes} {record.direction}",
             [(r.media_percent, r.loss) for r in _sort_rates(record)],
@@ -402,7 +402,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
     ]
     # a restricted range far below the medium's rate would be a blot on the left
     most = max((r.media_percent for record in records for r in record.rates), default=100)
-    return errorbar_plot(
+    return draw_errorbars(
         name,
         curves,
         "offered rate, % of the medium's maximum for the frame size",
@@ -419,19 +419,19 @@ def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
         ways = record.load_directions
         label = f"{record.sizes} {record.direction}"
         points = [(r.rate * ways, r.forwarded) for r in _sort_rates(record)]
-        curves.append(replace(summary_curve(number, label, points), bars=None))
+        curves.append(replace(make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
     curves.append(Curve("all that is offered", [0, top], [0, top], style=grey))
     xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
-    return errorbar_plot(
+    return draw_errorbars(
         name,
         curves,
         xlabel,
         ylabel,
         linear=True,
         xlim=(0, None),
-        adjust=lambda at: thousands(at, "x"),
+        adjust=lambda at: format_thousands(at, "x"),
     )
 
 
@@ -444,7 +444,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
     shares = [row.media_percent for row in record.rates]
     steps = [high - low for high, low in pairwise([*shares, 0.0])]
     last = record.rates[-2:]
-    ended = len(last) == 2 and not any(map(any, map(_losses, last)))
+    ended = len(last) == 2 and not any(map(any, map(_list_losses, last)))
     return (
         bool(shares)
         and shares[0] >= 99.99
@@ -453,7 +453,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
     )
 
 
-def _losses(row: LossAtRate) -> list[float]:
+def _list_losses(row: LossAtRate) -> list[float]:
     """Return the lost share of each trial, of both directions together [%]."""
     required = zip(*(way.required for way in row.frames.values()), strict=True)
     received = zip(*(way.received for way in row.frames.values()), strict=True)
@@ -478,7 +478,7 @@ def _find_worst_loss(row: LossAtRate) -> float | None:
     return max(known) if known and row.valid else None
 
 
-def _lossless(record: FrameLossRecord) -> str:
+def _find_lossless_rate(record: FrameLossRecord) -> str:
     highest = None
     for row in reversed(record.rates):
         if _find_worst_loss(row) != 0:
@@ -489,7 +489,7 @@ def _lossless(record: FrameLossRecord) -> str:
 
 _BRIEF: Sequence[Column[FrameLossRecord]] = (
     *common.POINT,
-    Column("no loss up\nto fps", _lossless),
+    Column("no loss up\nto fps", _find_lossless_rate),
     Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
     Column("loss %\nthere", lambda r: write(_find_worst_loss(r.rates[0]), ".4f")),
     Column("rates", lambda r: str(len(r.rates))),

@@ -19,7 +19,7 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, marked
+from v6t.analysis.sheet import Column, count, mark
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
@@ -231,7 +231,7 @@ class MlrSettings(StrictModel):
 
 
 def _format_conditional(line: Line) -> str:
-    return marked(count(line.value.conditional_throughput.median), line.value.limited)
+    return mark(count(line.value.conditional_throughput.median), line.value.limited)
 
 
 def _format_aggregate(line: Line) -> str:

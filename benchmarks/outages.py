@@ -14,7 +14,7 @@ from v6t.analysis.presentation import Clause, Line, Result, clause
 from v6t.analysis.record import Number, Record, Series, Values
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, offered, seconds
-from v6t.analysis.statistics import finite
+from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import AtShare, Benchmark, S, ShareSettings, StreamRecord
@@ -134,7 +134,7 @@ def make_recovery_record(
     for way in list_directions(spec.conditions.mode):
         times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
         directions[way] = {
-            "values": [finite(t) for t in times],
+            "values": [drop_infinite(t) for t in times],
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
     return RecoveryRecord.from_result(
@@ -149,7 +149,7 @@ def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> 
     for way in list_directions(at.mode):
         seen = [outages[way] for outages in result.repetitions if way in outages]
         directions[way] = {
-            "values": [finite(outage.by_loss_s) for outage in seen],
+            "values": [drop_infinite(outage.by_loss_s) for outage in seen],
             "by_silence": [outage.by_silence_s for outage in seen],
         }
     survived = None

@@ -45,10 +45,12 @@ def load(name: str) -> Benchmark[Any, Any]:
 def list_benchmarks() -> list[Kind]:
     """List all benchmarks; an added one whose settings collide with another's is broken."""
     rows = BENCHMARKS.list_rows()
-    return [replace(row, kind=None, error=e) if (e := _clash(row, rows)) else row for row in rows]
+    return [
+        replace(row, kind=None, error=e) if (e := _find_clash(row, rows)) else row for row in rows
+    ]
 
 
-def _clash(row: Kind, rows: Iterable[Kind]) -> str:
+def _find_clash(row: Kind, rows: Iterable[Kind]) -> str:
     mine = row.kind.list_sections() if row.kind and row.distribution != OWN_PACKAGE else {}
     for other in rows if mine else ():
         theirs = other.kind.list_sections() if other.kind else {}
@@ -73,11 +75,11 @@ def list_sections() -> dict[str, type[StrictModel]]:
 
 def list_flags() -> dict[str, list[str]]:
     """Return the command line flags that benchmarks ask for, with the settings each stands for."""
-    from v6t.benchmarks.settings import flags_in
+    from v6t.benchmarks.settings import list_flags
 
     by_flag: dict[str, list[str]] = {}
     for section, model in list_sections().items():
-        for flag, name in flags_in(model, f"{section}."):
+        for flag, name in list_flags(model, f"{section}."):
             by_flag.setdefault(flag, []).append(name)
     return by_flag
 
@@ -142,4 +144,4 @@ def make_results_schema() -> dict[str, Any]:
     """Return the JSON schema of ``results.json``, with the records of every installed benchmark."""
     from v6t.analysis import results_schema as results
 
-    return results.results_schema({b.name: b.record for b in load_installed()})
+    return results.build_results_schema({b.name: b.record for b in load_installed()})

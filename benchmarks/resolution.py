@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import errorbar_plot, summary_curve
+from v6t.analysis.figures.plots import draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import (
     FindResult,
@@ -26,7 +26,7 @@ from v6t.analysis.sheet import (
     Column,
     Sheet,
     count,
-    marked,
+    mark,
     percent,
     sheet,
     text_columns,
@@ -129,7 +129,7 @@ class ResolutionRecord(Record):
             yield f"{combination.name} ", combination, "queries/s"
 
 
-def _combination(
+def _make_combination(
     cached: int, own_aaaa: int, result: ThroughputResult, find: FindResult, selftest: SelfTest
 ) -> Combination:
     spec = result.spec
@@ -263,7 +263,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             covered_qps=covered,
         )
         combinations = [
-            _combination(*pair, result, point.find, selftest) for pair, result in searches.items()
+            _make_combination(*pair, result, point.find, selftest)
+            for pair, result in searches.items()
         ]
         results = list(searches.values())
         record = ResolutionRecord.from_result(
@@ -316,7 +317,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     columns = (
         Column("cached\n%", lambda line: str(line.value.cached_percent)),
         Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
-        Column("median\nqueries/s", lambda line: _rate(line.value)),
+        Column("median\nqueries/s", lambda line: _format_rate(line.value)),
         *common.make_rate_columns("")[1:],
         common.INTERVAL,
         common.DISPERSION,
@@ -352,7 +353,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 *text_columns("names with\nan AAAA record"),
                 *(f"{c} %\ncached" for c in cached),
             ]
-            rows = [(f"{o} %", *(_cell(found.get((o, c))) for c in cached)) for o in own]
+            rows = [(f"{o} %", *(_format_cell(found.get((o, c))) for c in cached)) for o in own]
             yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
@@ -360,7 +361,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             if len(r.combinations) < 2:
                 continue
             curves = [
-                summary_curve(
+                make_summary_curve(
                     number,
                     f"{own} % with an AAAA record",
                     [
@@ -371,7 +372,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 )
                 for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
             ]
-            drawn = errorbar_plot(
+            drawn = draw_errorbars(
                 self.name, curves, "names in the cache [%]", "queries per second", linear=True
             )
             yield Drawing(
@@ -400,7 +401,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 resolution=record.resolution_qps,
                 headline=self.name if f is first else f"{self.name}, {f.name}",
             )
-            card = Card(_rate(first), "queries/s", what) if f is first else None
+            card = Card(_format_rate(first), "queries/s", what) if f is first else None
             yield replace(result, card=card)
 
     def find_warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
@@ -460,13 +461,13 @@ def make_selftest_queries(bound: RunContext) -> Queries:
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 
 
-def _rate(combination: Combination) -> str:
+def _format_rate(combination: Combination) -> str:
     return (
-        "refused" if combination.refused else marked(count(combination.median), combination.limited)
+        "refused" if combination.refused else mark(count(combination.median), combination.limited)
     )
 
 
-def _cell(combination: Combination | None) -> str:
+def _format_cell(combination: Combination | None) -> str:
     if combination is None:
         return ABSENT
-    return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
+    return f"{_format_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"

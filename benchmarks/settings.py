@@ -15,7 +15,7 @@ MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB (ST-13)."""
 
 
-def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
+def list_flags(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
     """Yield the flags that a model's fields ask for, each with the setting's name."""
     for name, field in model.model_fields.items():
         for mark in field.metadata:

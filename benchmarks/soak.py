@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, style_line, thousands
-from v6t.analysis.figures.plots import Curve, time_plot
+from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, format_thousands, style_line
+from v6t.analysis.figures.plots import Curve, draw_series
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, marked, offered, percent, seconds
+from v6t.analysis.sheet import UNDEFINED, Column, count, mark, offered, percent, seconds
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import AtShare, Benchmark, ShareSettings, StreamRecord
@@ -300,7 +300,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         for record in records:
             curves = []
             for number, way in enumerate(record.directions):
-                times_s, losses = zip(*_list_losses(data, record, way), strict=True)
+                times_s, losses = zip(*_list_interval_losses(data, record, way), strict=True)
                 style = {"linewidth": 0.9, "color": style_line(number)["color"]}
                 curves.append(Curve(way, [t / HOUR_S for t in times_s], losses, style=style))
             invalid = {t.key for t in record.invalid_trials}
@@ -313,7 +313,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 at.set_ylim(bottom=0)
 
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            figure = time_plot(
+            figure = draw_series(
                 name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=adjust
             )
             what = (
@@ -442,7 +442,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     columns = (
         *common.POINT,
         Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
-        Column("critical load\nfps per direction", lambda r: marked(count(r.estimate), r.limited)),
+        Column("critical load\nfps per direction", lambda r: mark(count(r.estimate), r.limited)),
         Column("95 % interval", lambda r: r.interval),
         Column("deviation", lambda r: count(r.deviation)),
         Column("stretch", lambda r: _format_shape(r, "stretch")),
@@ -488,7 +488,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             headline=self.name,
             summary=Percentiles(record.estimate, record.low, record.high),
             card=Card(
-                marked(count(record.estimate), record.limited),
+                mark(count(record.estimate), record.limited),
                 "fps per direction",
                 f"critical load at {loss}, {record.point}{beyond}{limit}",
             ),
@@ -525,9 +525,9 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
             at.axvline(record.estimate, color=VERMILLION, label="critical load")
             at.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
         at.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
-        thousands(at, "x")
+        format_thousands(at, "x")
 
-    return time_plot(
+    return draw_series(
         f"critical-load-{record.frame_sizes.key}-{record.direction}",
         [trials],
         "offered, frames per second per direction",
@@ -538,7 +538,9 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     )
 
 
-def _list_losses(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
+def _list_interval_losses(
+    data: RunData, record: SoakRecord, way: str
+) -> Iterator[tuple[float, float]]:
     invalid = {t.key for t in record.invalid_trials}
     for number, trial in enumerate(data.find_trials(record)):
         begins_s = number * record.stretch_s

@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
+from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, abbreviate
+from v6t.analysis.figures.plots import Curve, draw_errorbars, draw_series, make_summary_curve
 from v6t.analysis.presentation import Clause, Result, clause, split_lines
-from v6t.analysis.record import Number, RateRecord, Row, counted_by, describe_rates
+from v6t.analysis.record import Number, RateRecord, Row, describe_rates, find_counting
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, marked, medium_fps
+from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, count, mark
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
@@ -155,7 +155,7 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
         ),
         resolution_fps=find_error_fps(result),
         decisive_trials=decisive,
-        counted_by=counted_by(find(a.trial.key) for a in result.attempts),
+        counted_by=find_counting(find(a.trial.key) for a in result.attempts),
     )
 
 
@@ -246,7 +246,7 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
 def _format_aggregate(record: ThroughputRecord) -> str:
     if record.direction != "bidirectional":
         return "-"
-    return marked(count(record.aggregate_median), record.limited)
+    return mark(count(record.aggregate_median), record.limited)
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
@@ -291,7 +291,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
     def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         line_rate = data.config["line_rate_bps"]
-        media = {r.sizes: medium_fps(r, line_rate) for r in records}
+        media = {r.sizes: compute_medium_fps(r, line_rate) for r in records}
         summary = "; ".join(
             f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
         )
@@ -313,7 +313,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             yield from super().draw_overlays(rows, name, line_rate_bps)
             return
         title = rows[0][1].title
-        media = {record.sizes: medium_fps(record, line_rate_bps) for _, record in rows}
+        media = {record.sizes: compute_medium_fps(record, line_rate_bps) for _, record in rows}
         for number, records in enumerate(split_lines(rows)):
             caption = (
                 f"{title} against frame size: median, bars from P1 to P99, and the "
@@ -466,8 +466,8 @@ def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> s
     for outcome, (marker, color) in _OUTCOMES.items():
         if met := [s for s in steps if s.outcome == outcome]:
             curves.append(_make_curve(outcome, met, marker=marker, color=color, linestyle=""))
-    median = (result_fps, f"median {short(result_fps)}", {"color": BLACK, "linestyle": "--"})
-    return time_plot(
+    median = (result_fps, f"median {abbreviate(result_fps)}", {"color": BLACK, "linestyle": "--"})
+    return draw_series(
         name,
         curves,
         "trial of the point",
@@ -486,11 +486,11 @@ def _draw_repetitions(record: ThroughputRecord, name: str) -> str:
     dots = Curve("repetition", range(1, len(record.rates) + 1), record.rates, style=style)
     lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
     levels = [
-        (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
+        (value, f"{word} {abbreviate(value)}", {"color": VERMILLION, "linestyle": dash})
         for word, value, dash in lines
         if value is not None
     ]
-    return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
+    return draw_series(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
 
 
 def _draw_rate_by_size(
@@ -508,13 +508,13 @@ def _draw_rate_by_size(
     for number, mode in enumerate(modes):
         shift = 0.06 * (number - (len(modes) - 1) / 2)
         here = [(places[r.sizes] + shift, r) for r in records if r.direction == mode]
-        curves.append(summary_curve(number, mode, here))
+        curves.append(make_summary_curve(number, mode, here))
         if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
             style = {"color": GREY, "linestyle": ":", "marker": "_", "markersize": 14}
             across, own = zip(*known, strict=True)
             curves.append(Curve(label if number == 0 else "_", across, own, style=style))
     both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
-    return errorbar_plot(
+    return draw_errorbars(
         name,
         curves,
         f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)",

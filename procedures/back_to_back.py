@@ -131,16 +131,18 @@ class BurstResult(Repeated[BurstSpec, BurstRepetition]):
         average = self.average_frames
         if average is None:
             return None
-        return buffer_time(average, self.spec.rate_fps, self.spec.throughput_fps)
+        return compute_buffer_time(average, self.spec.rate_fps, self.spec.throughput_fps)
 
 
-def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
+def compute_buffer_time(
+    average_frames: float, rate_fps: float, throughput_fps: float
+) -> BufferTime:
     """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02)."""
     implied = average_frames / rate_fps
     return BufferTime(implied, implied * (1 - min(1.0, throughput_fps / rate_fps)))
 
 
-def deviation(bursts: Sequence[float]) -> float | None:
+def compute_deviation(bursts: Sequence[float]) -> float | None:
     """Sample standard deviation (RFC 9004 section 6.4); None for fewer than two values."""
     if len(bursts) < 2:
         return None

@@ -32,7 +32,7 @@ class FlowPoint:
         return f"{'flows' if self.start == 'together' else self.start}{self.flows}-"
 
 
-def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
+def list_flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
     """Yield one flow first, then each number of flows with each order of starting."""
     yield FlowPoint(1, "together")
     for start in starts:
@@ -40,19 +40,21 @@ def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[Flow
             yield FlowPoint(count, start)
 
 
-def flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
+def make_flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
     """Return the start times of the flows of a point, or None if all start with the first frame."""
     return None if point.start == "together" else FlowStarts(point.flows, interval_s)
 
 
-def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> ThroughputSpec:
+def specify_flow_search(
+    spec: ThroughputSpec, point: FlowPoint, interval_s: float
+) -> ThroughputSpec:
     """Return the search at one point.
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.
     """
     conditions = replace(spec.conditions, variant=point.variant)
-    starts = flow_starts(point, interval_s)
+    starts = make_flow_starts(point, interval_s)
     if starts is None:
         return replace(spec, conditions=conditions)
     longer = starts.last_start_s

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.search.goals import Goal, GoalResult, goal_result
-from v6t.procedures.search.mlr import Counted, mlr_search
+from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
+from v6t.procedures.search.mlr import Counted, run_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
 from v6t.procedures.trial_runner import Outcome, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.conditions import Conditions
@@ -88,8 +88,8 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
             bracket[0] = max(low, load_fps)
         return count_loss(at, outcome)
 
-    trials = mlr_search(
+    trials = run_search(
         offer, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
     )
-    results = tuple(goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
+    results = tuple(find_goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
     return Repetition(attempts.number, results, tuple(attempts.all))

@@ -84,14 +84,14 @@ def measure_recovery(
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         return RecoveryRepetition(
-            {way: _recovery_s(spec, outcome.result, way) for way in ways},
+            {way: _find_recovery_time(spec, outcome.result, way) for way in ways},
             {way: _has_overload_loss(spec, outcome.result, way) for way in ways},
         )
 
     return repeat(spec, spec.repetitions, measure, watch, recover)
 
 
-def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:
+def _find_recovery_time(spec: RecoverySpec, result: TrialResult, way: str) -> float:
     last = result.directions[way].last_lost_s
     if last is None:
         return 0.0

@@ -82,12 +82,12 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
     def reset(trials: TrialRunner) -> Mapping[str, Outage]:
         outcome = trials.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        return {way: _outage(spec, outcome.result, way) for way in ways}
+        return {way: _measure_outage(spec, outcome.result, way) for way in ways}
 
     return repeat(spec, spec.repetitions, measure, watch, reset)
 
 
-def _outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
+def _measure_outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
     counted = result.directions[way]
     lost = counted.count_frames("required") - counted.count_frames("received")
     last = counted.last_lost_s

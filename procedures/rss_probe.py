@@ -30,12 +30,12 @@ class Advice:
     why: str
 
 
-def holds(case: Case) -> tuple[bool, bool]:
+def find_held_fields(case: Case) -> tuple[bool, bool]:
     """Whether a case holds ports, and whether it holds addresses."""
     return case in ("fixed", "addresses"), case in ("fixed", "ports")
 
 
-def advise(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
+def recommend(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
     """Recommend from measured rates.
 
     Args:

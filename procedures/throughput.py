@@ -13,13 +13,13 @@ from v6t.procedures.search.binary import (
     SearchResult,
     Step,
     binary_search,
-    halvings,
+    count_halvings,
+    find_lowest_rate,
+    find_widest_bracket,
     is_narrow_enough,
-    lowest_fps,
-    widest_fps,
 )
-from v6t.procedures.search.goals import Goal, goal_result
-from v6t.procedures.search.mlr import Counted, mlr_search
+from v6t.procedures.search.goals import Goal, find_goal_result
+from v6t.procedures.search.mlr import Counted, run_search
 from v6t.procedures.trial_runner import PointSpec, Progress, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
@@ -83,7 +83,7 @@ class ThroughputSpec(PointSpec):
 
         It holds if every trial is valid and the search does not continue below the resolution.
         """
-        return halvings(self.upper_bound_fps, self.resolution_fps) + 1
+        return count_halvings(self.upper_bound_fps, self.resolution_fps) + 1
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Repetition:
             return self.search.error_fps(resolution_fps)
         if not self.rate_fps:
             return above
-        return max(widest_fps(resolution_fps, above), above - self.rate_fps)
+        return max(find_widest_bracket(resolution_fps, above), above - self.rate_fps)
 
     @property
     def non_monotonic(self) -> bool:
@@ -215,13 +215,13 @@ class _Search:
                 lost = min(lost, math.floor(frames * tolerated))
             return Counted(frames, lost, verdict.passed)
 
-        trials = mlr_search(
+        trials = run_search(
             offer,
             [goal],
-            min_load_fps=lowest_fps(min(spec.resolution_fps, spec.upper_bound_fps / 2)),
+            min_load_fps=find_lowest_rate(min(spec.resolution_fps, spec.upper_bound_fps / 2)),
             max_load_fps=spec.upper_bound_fps,
         )
-        result = goal_result(goal, trials, spec.upper_bound_fps)
+        result = find_goal_result(goal, trials, spec.upper_bound_fps)
         unbounded = result.upper_fps is None
         return SearchResult(result.rate_fps, result.upper_fps, unbounded, tuple(steps), result)
 
@@ -271,11 +271,11 @@ class _Search:
         spec = self._spec
         if spec.final_duration_s is None:
             return 0.0
-        step = widest_fps(spec.resolution_fps, rate_fps)
+        step = find_widest_bracket(spec.resolution_fps, rate_fps)
         for place in range(1, _MOST_DESCENTS):
             # what is left is halved at most: a step that passes it would end at nothing
             failed, rate_fps = rate_fps, max(rate_fps - step, rate_fps / 2)
-            if rate_fps <= lowest_fps(spec.resolution_fps):
+            if rate_fps <= find_lowest_rate(spec.resolution_fps):
                 break
             step *= 2
             if self._stands(rate_fps, checks, f"d{place:02d}"):

@@ -58,7 +58,7 @@ def style_line(number: int) -> dict[str, Any]:
 
 
 @contextmanager
-def drawing(name: str) -> Iterator[None]:
+def apply_style(name: str) -> Iterator[None]:
     """Draw within this: style, and identifiers that depend on nothing but the figure."""
     # a home directory that cannot be written is no news for whoever reads a report
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -79,7 +79,9 @@ def save_pdf(directory: Path) -> Iterator[None]:
         _PDF_DIRECTORY.reset(token)
 
 
-def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figure, list[Axes]]:
+def make_axes(
+    width: float = 8.0, height: float = 4.0, panels: int = 1
+) -> tuple[Figure, list[Axes]]:
     """Make a figure with panels side by side; sizes in inches."""
     from matplotlib.figure import Figure
 
@@ -87,7 +89,7 @@ def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figu
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def svg(figure: Figure, name: str) -> str:
+def write_svg(figure: Figure, name: str) -> str:
     """Return the ``<svg>`` element; its identifiers are those of the figure alone."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
@@ -107,22 +109,22 @@ def svg(figure: Figure, name: str) -> str:
     return text.replace("<svg", f'<svg id="{name}-figure"', 1)
 
 
-def legend(at: Axes) -> None:
+def draw_legend(at: Axes) -> None:
     """Draw a legend beside the panel, where it hides nothing."""
     handles, labels = at.get_legend_handles_labels()
     if handles:
         at.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
-def thousands(at: Axes, axis: str = "y") -> None:
+def format_thousands(at: Axes, axis: str = "y") -> None:
     """Numbers on an axis as ``250 k`` and ``2.5 M``."""
     from matplotlib.ticker import FuncFormatter
 
     chosen = at.yaxis if axis == "y" else at.xaxis
-    chosen.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: abbreviate(value)))
 
 
-def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
+def set_logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
     """Make an axis logarithmic, with numbers as people write them, at 1, 2 and 5 of each decade if few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -135,7 +137,7 @@ def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
     chosen.set_minor_locator(NullLocator())
 
 
-def short(value: float) -> str:
+def abbreviate(value: float) -> str:
     """``1250000`` as ``"1.25 M"``."""
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= limit:

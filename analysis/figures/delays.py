@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.figures.canvas import (
     BLACK,
-    axes,
-    drawing,
-    legend,
-    logarithmic,
-    short,
+    abbreviate,
+    apply_style,
+    draw_legend,
+    make_axes,
+    set_logarithmic,
     style_line,
-    svg,
+    write_svg,
 )
 from v6t.trials.delays import Distribution
 
@@ -26,39 +26,39 @@ BINS = 60
 _FAR = 5.0
 
 
-def delay_figure(delays: Mapping[str, Distribution], name: str) -> str:
+def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
     """Draw the histogram and the share of later frames, lost ones included, on logarithmic scales."""
-    with drawing(name):
-        figure, (left, right) = axes(width=10.0, height=3.8, panels=2)
+    with apply_style(name):
+        figure, (left, right) = make_axes(width=10.0, height=3.8, panels=2)
         low, high = _draw_histograms(left, delays)
         for number, (way, distribution) in enumerate(delays.items()):
             across, later = _compute_ccdf(distribution)
             right.step(across, later, where="post", label=way, **_style_steps(number))
         for at in (left, right):
             if high > _FAR * low > 0:
-                logarithmic(at, "x", short)
+                set_logarithmic(at, "x", abbreviate)
             at.set_xlabel("one-way delay, µs")
-        logarithmic(right, "y", lambda share: f"{100 * share:.4g} %")
+        set_logarithmic(right, "y", lambda share: f"{100 * share:.4g} %")
         left.set_ylabel("frames per bin")
         right.set_ylabel("share of frames that take longer")
         for share, word in ((0.5, "median"), (0.001, "99.9 %")):
             right.axhline(share, color=BLACK, linewidth=0.7, linestyle=":")
             right.text(1.0, share, f" {word}", transform=right.get_yaxis_transform(), va="center",
                        fontsize=8)  # fmt: skip
-        legend(right)
+        draw_legend(right)
         right.get_legend().set_bbox_to_anchor((1.12, 1.0))  # type: ignore[union-attr]
-        return svg(figure, name)
+        return write_svg(figure, name)
 
 
-def variation_figure(differences: Mapping[str, Distribution], name: str) -> str:
+def draw_variation(differences: Mapping[str, Distribution], name: str) -> str:
     """Draw how often each difference of consecutive delays occurs (IPDV)."""
-    with drawing(name):
-        figure, (at,) = axes(height=3.4)
+    with apply_style(name):
+        figure, (at,) = make_axes(height=3.4)
         _draw_histograms(at, differences, linear=True)
         at.set_xlabel("delay minus that of the frame before, µs")
         at.set_ylabel("pairs per bin")
-        legend(at)
-        return svg(figure, name)
+        draw_legend(at)
+        return write_svg(figure, name)
 
 
 def _style_steps(number: int) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _draw_histograms(
         style = _style_steps(number)
         at.stairs([c or math.nan for c in counts], edges, linewidth=1.4, label=way, **style)
     at.set_ylim(bottom=0.8)
-    logarithmic(at, "y", short)
+    set_logarithmic(at, "y", abbreviate)
     return low, high
 
 

@@ -172,7 +172,7 @@ class Hiccup:
         )
 
 
-def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
+def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
     """List the hiccups of valid trials, the deepest first; none where the device was reset or overloaded."""
     spans = []
     for trial in trials:
@@ -180,13 +180,13 @@ def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
             continue
         for way, counted in trial.result.directions.items():
             if counted.timeline is not None:
-                one = _hiccup(trial, way, counted, counted.timeline)
+                one = _find_hiccup(trial, way, counted, counted.timeline)
                 if one is not None:
                     spans.append(one)
     return sorted(spans, key=lambda h: -h.lost)
 
 
-def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Timeline) -> list[float]:
+def count_due_frames(trial: RunTrial, counted: DirectionResult, course: Timeline) -> list[float]:
     """Return the frames due in each slot of a trial while it sends."""
     rate = float(trial.asked["rate_fps"])
     first, whole = float(trial.asked["duration_s"]), trial.sending_s
@@ -197,12 +197,14 @@ def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Timeline) -> 
     return [n * share for n in due]
 
 
-def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timeline) -> Hiccup | None:
+def _find_hiccup(
+    trial: RunTrial, way: str, counted: DirectionResult, course: Timeline
+) -> Hiccup | None:
     lost = sum(course.lost)
-    due = due_by_slot(trial, counted, course)
+    due = count_due_frames(trial, counted, course)
     if not lost or len(due) < FEWEST_SLOTS:
         return None
-    first, last = _stretch(course.lost, MOST * lost)
+    first, last = _find_stretch(course.lost, MOST * lost)
     inside = sum(course.lost[first : last + 1])
     deepest = max(n / d for n, d in zip(course.lost, due, strict=False) if d)
     if last - first + 1 > max(1, SHORT * len(due)) or deepest < DEEP:
@@ -212,7 +214,7 @@ def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timelin
     )
 
 
-def _stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
+def _find_stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
     best = (0, len(lost) - 1)
     first, within = 0, 0
     for last, count in enumerate(lost):
@@ -229,7 +231,7 @@ MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5
 """Trials of a point in its map, panels beside it, and hiccups of a benchmark that are told."""
 
 
-def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
+def draw_over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
     """Draw the trials of a benchmark over time, one figure for each test point.
 
     All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
@@ -238,7 +240,7 @@ def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Ite
     courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_course, trials))]
     if not courses:
         return
-    all_hiccups = [h for _, _, valid in courses for h in hiccups(valid)]
+    all_hiccups = [h for _, _, valid in courses for h in find_hiccups(valid)]
     if all_hiccups:
         more = len(all_hiccups) - MOST_SAID
         lines = [f"hiccup in {h}" for h in all_hiccups[:MOST_SAID]]
@@ -246,11 +248,13 @@ def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Ite
         yield Items(lines, "warning")
     drawn: list[Block] = []
     for record, trials, valid in courses:
-        drawn += figures.take(_point(record, trials, valid))
+        drawn += figures.take(_draw_point(record, trials, valid))
     if not drawn:
         return
     shown = sum(len(trials) for _, trials, _ in courses)
-    yield Collapsible(f"Rate and loss over time: {shown:,} trials", [_words(data, courses), *drawn])
+    yield Collapsible(
+        f"Rate and loss over time: {shown:,} trials", [_describe_courses(data, courses), *drawn]
+    )
 
 
 def has_course(trial: RunTrial) -> bool:
@@ -258,7 +262,9 @@ def has_course(trial: RunTrial) -> bool:
     return any(counted.timeline is not None for counted in trial.result.directions.values())
 
 
-def _words(data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]) -> Text:
+def _describe_courses(
+    data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]
+) -> Text:
     loaded = any(t.result.device_loads for _, trials, _ in courses for t in trials)
     device = (
         "Dashed: the device's busiest core, read once a second."
@@ -277,43 +283,43 @@ def _words(data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[R
     )
 
 
-def _point(
+def _draw_point(
     record: Record, trials: Sequence[RunTrial], valid: Sequence[RunTrial]
 ) -> Iterator[Drawing]:
     invalid = {t.key for t in record.invalid_trials}
     courses = [t for t in trials if has_course(t)]
     rest = len(courses) - MOST_ROWS
-    rows = [Row(_worst(t), t.key in invalid) for t in courses[:MOST_ROWS]]
+    rows = [Row(_find_worst_losses(t), t.key in invalid) for t in courses[:MOST_ROWS]]
     if not any(any(row.lost) or row.invalid for row in rows):
         rows = []
-    panels = [_panel(h.trial, h.way) for h in hiccups(valid)[: MOST_PANELS - 1]]
+    panels = [_make_panel(h.trial, h.way) for h in find_hiccups(valid)[: MOST_PANELS - 1]]
     shown = [t for t in valid if has_course(t)]
-    shown = [t for t in shown if not any(_worst(t))] or shown
+    shown = [t for t in shown if not any(_find_worst_losses(t))] or shown
     if shown:
-        panels += [_panel(shown[-1], way) for way in shown[-1].result.directions]
+        panels += [_make_panel(shown[-1], way) for way in shown[-1].result.directions]
     caption = f"{record.title}, {record.point}" + (
         f"; {rest:,} further trials are in journal.jsonl." if rest > 0 else "."
     )
     yield Drawing(draw_courses(panels, rows), caption, f"Over time: {caption}")
 
 
-def _worst(trial: RunTrial) -> list[float]:
+def _find_worst_losses(trial: RunTrial) -> list[float]:
     worst: list[float] = []
     for counted in trial.result.directions.values():
         if counted.timeline is not None:
-            due = due_by_slot(trial, counted, counted.timeline)
+            due = count_due_frames(trial, counted, counted.timeline)
             lost = [*counted.timeline.lost, *[0] * len(due)]
             shares = [n / d if d else 0.0 for n, d in zip(lost, due, strict=False)]
             worst = [*map(max, worst, shares)] if worst else shares
     return worst
 
 
-def _panel(trial: RunTrial, way: str) -> Panel:
+def _make_panel(trial: RunTrial, way: str) -> Panel:
     counted = trial.result.directions[way]
     course = counted.timeline
     if course is None:
         raise ValueError("this trial has no course")
-    due = due_by_slot(trial, counted, course)
+    due = count_due_frames(trial, counted, course)
     even = sum(due) / len(due) or 1.0
     lost = [*course.lost, *[0] * len(due)]
     return Panel(

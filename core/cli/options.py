@@ -354,12 +354,12 @@ class RunCommand(Command):
         from v6t.base.strict_model import describe_fields
         from v6t.base.text import convert_docstring
         from v6t.benchmarks import registry
-        from v6t.benchmarks.settings import flags_in
+        from v6t.benchmarks.settings import list_flags
         from v6t.core.config.settings import ProcedureSettings
 
         models: dict[str, Any] = {"": ProcedureSettings, **registry.list_sections()}
         settings = {
-            name: [field] for name, field in flags_in(ProcedureSettings)
+            name: [field] for name, field in list_flags(ProcedureSettings)
         } | registry.list_flags()
         known = {name for param in self.params for name in _names(param)}
         options = []

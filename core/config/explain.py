@@ -200,10 +200,10 @@ def _list_benchmarks() -> Iterator[Setting]:
 
 
 def _list_words() -> Iterator[Setting]:
-    from v6t.analysis.terms import terms
+    from v6t.analysis.terms import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
-    meanings = terms()
+    meanings = read_terms()
     for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
         yield Setting(term, TERM, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():

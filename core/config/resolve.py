@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
-from v6t.benchmarks.settings import flags_in
+from v6t.benchmarks.settings import list_flags
 from v6t.core.config.bound import (
     BoundRun,
     make_device_view,
@@ -306,7 +306,7 @@ def _merge_procedure(
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
     """Return the settings behind flags; a flag of benchmarks stands for those that are measured."""
     measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
-    general = dict(flags_in(ProcedureSettings))
+    general = dict(list_flags(ProcedureSettings))
     texts: dict[str, str] = {}
     for flag, text in flags.items():
         if flag in general:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from v6t.analysis.blocks import Block, Document, Items, Section, Text
-from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets, lead
-from v6t.analysis.published.library import facts_of, references, sources
-from v6t.analysis.report.run import reproduction
+from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets, summarize_lines
+from v6t.analysis.published.library import collect_facts, find_references, list_sources
+from v6t.analysis.report.run import make_reproduction_sheets
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.run_data import load_run
@@ -48,7 +48,7 @@ def compare_runs(directories: Sequence[Path], anyway: bool) -> Comparison:
 
 def make_comparison_document(comparison: Comparison) -> Document:
     """Return the comparison with its tables, and what was left out."""
-    blocks: list[Block] = [Text(lead(comparison))]
+    blocks: list[Block] = [Text(summarize_lines(comparison))]
     for name, differing in comparison.unlike.items():
         words = f"{name} was measured under other conditions than {comparison.runs[0]}:"
         blocks += [Text(words), Items(differing, "warning")]
@@ -68,14 +68,14 @@ def make_published_document(directories: Sequence[Path]) -> Document:
     """Return published results with the runs that were made under the same conditions."""
     sections, known = [], load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
-        facts = facts_of(data.config, data.params, simulated=data.simulated)
-        pairs = [(r, ref) for r in data.records for ref in references(r, facts, known)]
+        facts = collect_facts(data.config, data.params, simulated=data.simulated)
+        pairs = [(r, ref) for r in data.records for ref in find_references(r, facts, known)]
         alike = [(r, ref) for r, ref in pairs if ref.alike]
         blocks: list[Block] = [
             Text("No published result was made under the conditions of this run.")
         ]
         if alike:
-            blocks = list(reproduction(alike))
+            blocks = list(make_reproduction_sheets(alike))
         near = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs
@@ -85,6 +85,6 @@ def make_published_document(directories: Sequence[Path]) -> Document:
             blocks.append(Text("Published under other conditions, so no reference:"))
             blocks.append(Items(near))
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
-        blocks.append(Items([f"{name}: {sources()[name]}" for name in cited]))
+        blocks.append(Items([f"{name}: {list_sources()[name]}" for name in cited]))
         sections.append(Section(data.name, f"run-{number}", blocks))
     return Document("Beside published results", "", sections)

@@ -25,7 +25,7 @@ from v6t.core.runs.tester_capacity import (
     remeasure_capacity,
 )
 from v6t.core.runs.trials import Trials
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, min_plausible_fps
+from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.trials.load_estimate import EstimateLoad
@@ -75,7 +75,7 @@ class MeasuredPoint:
             spec,
             self._capacity_measure or self._loopback,
             trials.directory,
-            least_fps=0.0 if connections else min_plausible_fps(spec.mode, rates),
+            least_fps=0.0 if connections else find_plausible_rate(spec.mode, rates),
             say=self._say_of_size,
             of_phase_one=connections,
         )

@@ -46,7 +46,7 @@ from v6t.core.runs.telemetry import KEY as DEVICE
 from v6t.core.runs.telemetry import DeviceCounts
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneFailed
-from v6t.procedures.tester_rate import MOST_AGAIN, usable_fps
+from v6t.procedures.tester_rate import MOST_AGAIN, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
 WRITING_SHARE = 20
@@ -296,7 +296,9 @@ class Runner:
     ) -> Point | None:
         """Repeat the self-test after a result that it does not cover; None if nothing changes."""
         margin = self._run.procedure.selftest_margin
-        usable = self._bound.search_share * usable_fps(point.tester_capacity.rate_fps, margin)
+        usable = self._bound.search_share * compute_usable_rate(
+            point.tester_capacity.rate_fps, margin
+        )
         doubtful = benchmark.phase == Phase.STREAMS and measured.rates
         if not doubtful or median(measured.rates) <= usable:
             return None

@@ -55,10 +55,10 @@ class SearchResult:
             return resolution_fps
         if not self.rate_fps:
             return self.first_failed_fps
-        return widest_fps(resolution_fps, self.first_failed_fps)
+        return find_widest_bracket(resolution_fps, self.first_failed_fps)
 
 
-def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
+def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
     """How wide a bracket may be that ends a search in which something passed [fps].
 
     The resolution, or a share of the rate that failed where that is less: resolutions follow from a
@@ -71,12 +71,12 @@ def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) ->
     return min(resolution_fps, failed_fps * share)
 
 
-def lowest_fps(resolution_fps: float) -> float:
+def find_lowest_rate(resolution_fps: float) -> float:
     """Where a search ends in which nothing passed: a rate that failed is no higher [fps]."""
     return resolution_fps / 2**BELOW
 
 
-def halvings(upper_fps: float, resolution_fps: float) -> int:
+def count_halvings(upper_fps: float, resolution_fps: float) -> int:
     """Halving steps until the interval from 0 is no wider than the resolution."""
     steps = max(0, math.ceil(math.log2(upper_fps / resolution_fps)))
     # the logarithm rounds: decide at its edge by the widths themselves
@@ -124,7 +124,7 @@ def binary_search(
         return SearchResult(upper_fps, None, True, tuple(steps))
     low, high = 0.0, upper_fps
     note("s00", upper_fps, verdict, low, high)
-    usual = halvings(upper_fps, resolution_fps)
+    usual = count_halvings(upper_fps, resolution_fps)
     for number in count(1):
         if number > usual and is_narrow_enough(low, high, resolution_fps, share):
             break
@@ -150,6 +150,6 @@ def is_narrow_enough(low: float, high: float, resolution_fps: float, share: floa
         resolution_fps, share: as of :func:`widest_fps`.
     """
     if not low:
-        return high <= lowest_fps(resolution_fps)
+        return high <= find_lowest_rate(resolution_fps)
     # halving rounds: what is as wide as it may be is no wider
-    return high - low <= widest_fps(resolution_fps, high, share) * (1 + 1e-9)
+    return high - low <= find_widest_bracket(resolution_fps, high, share) * (1 + 1e-9)

@@ -59,7 +59,7 @@ def _find_installed_version() -> str | None:
         return None
 
 
-def mlr_search(
+def run_search(
     offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
 ) -> tuple[Observed, ...]:
     """Trials until every goal has its bounds, or cannot have them.
@@ -96,12 +96,12 @@ def mlr_search(
     # the library watches a real clock; the length of a search is bounded by its loads instead
     config.search_duration_max = 1e9
     config.warmup_duration = None
-    measurer = _measurer(library, offer, max(goal.loss_ratio for goal in goals))
+    measurer = _make_measurer(library, offer, max(goal.loss_ratio for goal in goals))
     library.MultipleLossRatioSearch(config=config).search(measurer)
     return tuple(measurer.trials)
 
 
-def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
+def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):

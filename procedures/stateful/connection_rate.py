@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import NEAR, SearchResult, Step, binary_search, halvings
+from v6t.procedures.search.binary import NEAR, SearchResult, Step, binary_search, count_halvings
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
 from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
@@ -45,7 +45,7 @@ class ConnectionRateSpec(PointSpec):
     @property
     def steps(self) -> int:
         """Trials of one search when every one is valid."""
-        return halvings(self.upper_bound_cps, self.resolution_cps) + 1
+        return count_halvings(self.upper_bound_cps, self.resolution_cps) + 1
 
 
 @dataclass(frozen=True)

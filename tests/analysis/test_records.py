@@ -102,7 +102,7 @@ FOUND = {
 
 def test_a_record_goes_out_as_it_came_in():
     values = {**HEAD, **FOUND, "of_tomorrow": [1]}
-    read = Presentations([OfMine()]).read(values)
+    read = Presentations([OfMine()]).read_record(values)
     assert isinstance(read, RateRecord)
     assert read.limited
     out = read.to_json()
@@ -111,7 +111,7 @@ def test_a_record_goes_out_as_it_came_in():
 
 
 def test_stored_statistics_are_computed_again():
-    read = Presentations([OfMine()]).read({**HEAD, **FOUND, "median": 7.0, "p1": None})
+    read = Presentations([OfMine()]).read_record({**HEAD, **FOUND, "median": 7.0, "p1": None})
     assert (read.median, read.p1, read.to_json()["median"]) == (2.5, 1, 2.5)
 
 
@@ -136,7 +136,7 @@ def test_single_values_are_the_table_of_a_benchmark_that_draws_none():
     ],
 )
 def test_what_a_record_is_read_as(changes, kind):
-    assert type(Presentations([OfMine()]).read({**HEAD, **FOUND, **changes})) is kind
+    assert type(Presentations([OfMine()]).read_record({**HEAD, **FOUND, **changes})) is kind
 
 
 def test_what_is_no_record_is_refused():

@@ -17,9 +17,9 @@ import jsonschema
 import pytest
 from v6t.analysis.blocks import Items
 from v6t.analysis.figures import canvas, plots
-from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.exports import schema, to_json
-from v6t.analysis.report.trust import trust
+from v6t.analysis.report.compliance import list_clauses
+from v6t.analysis.report.exports import read_schema, to_json
+from v6t.analysis.report.trust import assess_validity
 from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
@@ -225,7 +225,9 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
     }
     path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
     data = load_run(path)
-    deviating = [c.source for c in clauses(data, load_presentations()) if c.verdict != "follows"]
+    deviating = [
+        c.source for c in list_clauses(data, load_presentations()) if c.verdict != "follows"
+    ]
     # simulated, not all frame sizes, nothing learned before each trial
     sections = [source.split("section ")[1].split(" (")[0] for source in deviating]
     assert sections == ["4", "5.1.1", "23 a", "23 b"]
@@ -243,7 +245,7 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     """No clause is a constant: what the run did otherwise makes it deviate."""
 
     def verdict(data):
-        (found,) = [c for c in clauses(data, load_presentations()) if source in c.source]
+        (found,) = [c for c in list_clauses(data, load_presentations()) if source in c.source]
         return found.verdict
 
     data = load_run(run)
@@ -280,11 +282,11 @@ def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on,
     real = replace(
         data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
     )
-    (found,) = [c for c in clauses(real, load_presentations()) if "GEN-27" in c.source]
+    (found,) = [c for c in list_clauses(real, load_presentations()) if "GEN-27" in c.source]
     assert found.verdict == verdict
     assert entries in found.done or answers_on is None
     for pause_s, early in ((2.0, True), (1.9, False)):
-        again = clauses(
+        again = list_clauses(
             replace(real, settings={**real.procedure, "pause_s": pause_s}), load_presentations()
         )
         (found,) = [c for c in again if "section 23 b" in c.source]
@@ -315,12 +317,12 @@ def test_what_the_device_was_seen_to_do_is_told(run):
     trials = [with_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
     shown = replace(data, trials=trials)
     assert shown.behaviour == {"reverse": {k: 2 * v for k, v in seen.items()}}
-    items = [b.items for b in trust(shown) if isinstance(b, Items)]
+    items = [b.items for b in assess_validity(shown) if isinstance(b, Items)]
     assert [re.findall(r"\d+", " ".join(texts)) for texts in items if "DSCP" in str(texts)] == [
         ["14", "63", "18"]
     ]
     content = json.loads(to_json(shown, load_presentations()))
-    jsonschema.validate(content, schema("report-1"))
+    jsonschema.validate(content, read_schema("report-1"))
     assert content["validity"]["behaviour"] == shown.behaviour
     assert json.loads(to_json(data, load_presentations()))["validity"]["behaviour"] == {}
 
@@ -328,9 +330,12 @@ def test_what_the_device_was_seen_to_do_is_told(run):
 def test_json_follows_its_schema(run):
     jsonschema.validate(json.loads((run / "results.json").read_text()), make_results_schema())
     content = json.loads((run / "report.json").read_text())
-    jsonschema.validate(content, schema("report-1"))
+    jsonschema.validate(content, read_schema("report-1"))
     assert content["results"] == read_results(run)
-    for known in (make_results_schema(), *map(schema, ("report-1", "comparison-1", "campaign-1"))):
+    for known in (
+        make_results_schema(),
+        *map(read_schema, ("report-1", "comparison-1", "campaign-1")),
+    ):
         jsonschema.Draft202012Validator.check_schema(known)
 
 

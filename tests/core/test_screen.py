@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 from v6t.analysis.sheet import sheet, text_columns
-from v6t.analysis.terms import legend
+from v6t.analysis.terms import find_terms
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit, print_table
 
@@ -112,7 +112,7 @@ def test_every_abbreviation_of_a_table_is_explained(run):
         short = {
             w for h in headings for w in h.split() if re.fullmatch(r"[A-Z]+\d*[a-z]*[\d.]*", w)
         }
-        explained = {term for term, _ in legend(headings)}
+        explained = {term for term, _ in find_terms(headings)}
         assert short - {"IPv6", "IPv4"} <= explained
 
 

@@ -9,7 +9,7 @@ import math
 import jsonschema
 import numpy as np
 import pytest
-from v6t.analysis.posterior import Inference, log_erf, log_stretch
+from v6t.analysis.posterior import Inference, compute_log_erf, compute_log_stretch
 from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.benchmarks.soak import list_critical_load_rows, list_soak_rows, make_soak_record
@@ -39,13 +39,15 @@ def test_both_shapes_are_those_of_the_draft(b, m, a):
     bells = math.exp(-((b - m) ** 2) / a**2) - math.exp(-(m**2) / a**2)
     sums = a * bells / math.sqrt(math.pi) + m * math.erfc(m / a) + (b - m) * math.erfc((m - b) / a)
     at = [np.array([float(x)]) for x in (b, m, a)]
-    assert math.exp(log_stretch(*at)[0]) == pytest.approx(stretch, rel=1e-5)
-    assert math.exp(log_erf(*at)[0]) == pytest.approx(sums / (1 + math.erf(m / a)), rel=1e-5)
+    assert math.exp(compute_log_stretch(*at)[0]) == pytest.approx(stretch, rel=1e-5)
+    assert math.exp(compute_log_erf(*at)[0]) == pytest.approx(
+        sums / (1 + math.erf(m / a)), rel=1e-5
+    )
 
 
 def test_shapes_stay_finite_and_grow():
     loads = np.linspace(1.0, 1e7, 500)
-    for shape in (log_stretch, log_erf):
+    for shape in (compute_log_stretch, compute_log_erf):
         for m, a in ((1e6, 10.0), (1e6, 1e3), (1e6, 9e5), (5.0, 2.0)):
             rates = shape(loads, np.full(500, m), np.full(500, a))
             assert np.isfinite(rates[loads > m / 2]).all()
@@ -69,13 +71,17 @@ def searched(true_rate, target, seed, search_s=60.0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "target", "truth"),
-    [(log_stretch, 1e-3, 527560), (log_erf, 1e-3, 567335), (log_erf, 1e-5, 533888)],
+    [
+        (compute_log_stretch, 1e-3, 527560),
+        (compute_log_erf, 1e-3, 567335),
+        (compute_log_erf, 1e-5, 533888),
+    ],
 )
 def test_the_interval_holds_the_truth(shape, target, truth):
     """In most short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
 
     def lost(load):
-        m, a = 6e5, 2e4 if shape is log_stretch else 3e4
+        m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4
         return math.exp(shape(*(np.array([x]) for x in (load, m, a)))[0])
 
     assert lost(truth) == pytest.approx(target * truth, rel=0.01)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
+from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import FPS, Figure, Number, Record
 from v6t.analysis.rundata import RunData
@@ -88,13 +88,13 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
     def draw_figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
         places = {place: f"{r.sizes}\n{r.direction}" for place, r in enumerate(records)}
         curves = [
-            summary_curve(0, "received", [(n, f) for n, r in enumerate(records)
+            make_summary_curve(0, "received", [(n, f) for n, r in enumerate(records)
                                           for f in r.directions.values()]),
             Curve("offered", list(places), [r.rate for r in records], style={"color": "black"}),
         ]  # fmt: skip
         what = "Maximum receive rate by frame size and mode, with the rate that was offered."
         ylabel = "frames per second, per direction"
-        yield Drawing(errorbar_plot(self.name, curves, "point", ylabel, ticks=places), what, what)
+        yield Drawing(draw_errorbars(self.name, curves, "point", ylabel, ticks=places), what, what)
 
     def results(self, record: MrrRecord) -> Iterator[Result]:
         for way, found in record.directions.items():

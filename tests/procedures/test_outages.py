@@ -4,9 +4,14 @@ import json
 import math
 
 import pytest
-from v6t.benchmarks.back_to_back import burst_record, burst_rows
+from v6t.benchmarks.back_to_back import list_burst_rows, make_burst_record
 from v6t.benchmarks.outages import make_recovery_record, make_reset_record
-from v6t.procedures.back_to_back import BurstSpec, buffer_time, deviation, measure_back_to_back
+from v6t.procedures.back_to_back import (
+    BurstSpec,
+    compute_buffer_time,
+    compute_deviation,
+    measure_back_to_back,
+)
 from v6t.procedures.recovery import RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
@@ -25,7 +30,7 @@ def bursts(**changes):
 
 
 def record_of_bursts(result):
-    return burst_record(result, refused=None, conditions={}).to_json()
+    return make_burst_record(result, refused=None, conditions={}).to_json()
 
 
 @pytest.mark.parametrize("buffer", [1, 100, 4096, 1_000_000])
@@ -48,14 +53,14 @@ def test_the_corrected_buffer_time_is_the_buffer(buffer):
 def test_buffer_time_follows_the_formula_of_rfc_9004(
     frames, rate_fps, throughput_fps, implied_s, corrected_s
 ):
-    time = buffer_time(frames, rate_fps, throughput_fps)
+    time = compute_buffer_time(frames, rate_fps, throughput_fps)
     assert time.implied_s == pytest.approx(implied_s, rel=1e-4)
     assert time.corrected_s == pytest.approx(corrected_s, rel=1e-4)
 
 
 def test_deviation_is_that_of_a_sample():
-    assert deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.13809, abs=1e-3)
-    assert deviation([5]) is None
+    assert compute_deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.13809, abs=1e-3)
+    assert compute_deviation([5]) is None
 
 
 def test_bursts_have_exactly_so_many_frames():
@@ -108,9 +113,9 @@ def test_the_average_is_reported():
     values = [r.frames for r in result.repetitions]
     entry = record_of_bursts(result)
     assert entry["average"] == sum(values) / 10
-    assert entry["deviation"] == pytest.approx(deviation(values))
+    assert entry["deviation"] == pytest.approx(compute_deviation(values))
     assert (entry["min"], entry["max"]) == (min(values), max(values))
-    assert len(burst_rows(result)) == 10
+    assert len(list_burst_rows(result)) == 10
     json.dumps(entry, allow_nan=False)
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.report.campaign_run import run_name
+from v6t.analysis.report.campaign_run import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
@@ -157,12 +157,12 @@ def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
     taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
     found = []
     for run in runs:
-        plain, number, name = run_name(run.directory), 1, run.directory
-        while run_name(name) in taken:
+        plain, number, name = strip_number(run.directory), 1, run.directory
+        while strip_number(name) in taken:
             number += 1
             name = f"{run.directory}-{number}"
-        taken.add(run_name(name))
-        found.append(replace(run, directory=name) if run_name(name) != plain else run)
+        taken.add(strip_number(name))
+        found.append(replace(run, directory=name) if strip_number(name) != plain else run)
     return found
 
 
@@ -243,6 +243,6 @@ def _run(run: CampaignRun) -> dict[str, str]:
         RESULTS: share_conditions(run.data.results),
     }
     return {
-        f"{run_name(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
+        f"{strip_number(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
         for name, content in contents.items()
     }
