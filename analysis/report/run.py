@@ -144,7 +144,7 @@ def _list_cards(
                     yield card.number, card.unit, card.what
 
 
-def _make_benchmark_sections(
+def _make_sections(
     data: RunData, presentations: Presentations, figures: Figures
 ) -> Iterator[Section]:
     groups = list(presentations.group_records(data.records))
