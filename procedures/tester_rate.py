@@ -149,7 +149,7 @@ def measure_plausible_capacity(
         least_fps: see :func:`least_plausible_fps`.
         say: told when it is looked for again, or by long trials.
     """
-    capacity = measure_capacity_of_tester(spec, measure, say=say)
+    capacity = measure_tester_capacity(spec, measure, say=say)
     for again in range(1, MOST_AGAIN + 1):
         if capacity.rate_fps >= least_fps:
             break
@@ -157,13 +157,13 @@ def measure_plausible_capacity(
             f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
-        other = measure_capacity_of_tester(spec, measure, again, say)
+        other = measure_tester_capacity(spec, measure, again, say)
         better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
         capacity = replace(better, keys=capacity.keys + other.keys)
     return capacity
 
 
-def measure_capacity_of_tester(
+def measure_tester_capacity(
     spec: CapacitySpec,
     measure: Measure,
     again: int = 0,

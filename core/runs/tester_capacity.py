@@ -33,8 +33,8 @@ from v6t.procedures.tester_rate import (
     can_carry_more,
     compute_usable_rate,
     find_plausible_rate,
-    measure_capacity_of_tester,
     measure_plausible_capacity,
+    measure_tester_capacity,
 )
 from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
@@ -122,7 +122,7 @@ def find_capacity(
     if bound.tester.in_lab and least_fps > spec.start_fps:  # lower rates are known to pass
         spec = replace(spec, start_fps=least_fps)
     if bound.driver.absent and bound.tester.loops_back:
-        seen = measure_capacity_of_tester(replace(spec, rules=None), measure)
+        seen = measure_tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _may_be_remembered(bound)):
         return measure_plausible_capacity(spec, measure, least_fps, say), THIS_RUN
@@ -160,7 +160,7 @@ def remeasure_capacity(
         f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
         "far more: self-test and search are repeated"
     )
-    capacity = measure_capacity_of_tester(spec, measure, MOST_AGAIN + number, say)
+    capacity = measure_tester_capacity(spec, measure, MOST_AGAIN + number, say)
     if capacity.rate_fps <= before.rate_fps:
         return None
     if _may_be_remembered(bound):

@@ -153,7 +153,7 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
         for record in records:
-            table = registry.load(record.benchmark).sheet([record])
+            table = registry.load(record.benchmark).make_sheet([record])
             cells = {
                 row[place]
                 for place, column in enumerate(table.columns)

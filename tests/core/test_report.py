@@ -252,7 +252,7 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     (record,) = [r for r in data.records if r.benchmark == "throughput"][:1]
     sound = replace(data, records=[record])
     assert verdict(sound) == "follows"
-    head, *others = sound.of(record)
+    head, *others = sound.find_trials(record)
     said, result = record.to_json(), result_to_json(head.result)
     for way in result["directions"].values():
         damage(said, way)

@@ -174,7 +174,7 @@ def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagge
 )
 def test_a25_the_capacity_is_what_the_tester_does_without_a_device(tester_fps, low, high):
     spec = tester_rate.CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
-    capacity = tester_rate.measure_capacity_of_tester(spec, sim(tester_fps=tester_fps).measure)
+    capacity = tester_rate.measure_tester_capacity(spec, sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high
     assert capacity.faults
 
