@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-
 from v6t.drivers.duts.session.shell import HEADING, Section, build_batch_script, parse_sections
+
+from .support import run_shell
 
 
 def ran(commands, limit=None):
-    done = subprocess.run(
-        ["sh"], input=build_batch_script(commands), capture_output=True, text=True, check=False
-    )
+    done = run_shell(build_batch_script(commands), check=False)
     return parse_sections(done.stdout[:limit])
 
 
@@ -35,7 +33,7 @@ def test_errors_are_not_output():
 
 def test_an_answer_that_breaks_off_has_no_status():
     whole = build_batch_script({"a": "echo 1", "b": "echo 2"})
-    out = subprocess.run(["sh"], input=whole, capture_output=True, text=True, check=False).stdout
+    out = run_shell(whole, check=False).stdout
     cut = out[: out.rindex(HEADING)]
     found = parse_sections(cut)
     assert found["a"] == Section("1", 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,15 +24,14 @@ from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat44 import Nat66
 
 from .cases import CASES
+from .support import run_shell
 
 POSSIBLE, WHY = available()
 DUTS = Path(drivers.__path__[0]) / "duts"
 
 
 def run(line, text=""):
-    done = subprocess.run(
-        ["sh", "-c", line], input=text, capture_output=True, text=True, check=False
-    )
+    done = run_shell(line, text, check=False)
     return done.stdout
 
 

@@ -7,7 +7,6 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.registry import make_driver
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.nat64 import Nat64, Nat64Params
-from v6t.plugins.siit import Siit, SiitParams
 
 
 def plan(driver, technology, **options):
@@ -20,16 +19,6 @@ def refusal(*args, **options):
     with pytest.raises(UsageError) as caught:
         plan(*args, **options)
     return caught.value
-
-
-def behind_prefix(host, orientation="nat64"):
-    given = {
-        "eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}],
-        "prefix": "2001:db8:64::/96",
-        "ipv4_hosts": {"first": host},
-        "orientation": orientation,
-    }
-    return Siit(SiitParams.model_validate(given))
 
 
 def test_jool_refuses_a_udp_timeout_below_two_minutes():

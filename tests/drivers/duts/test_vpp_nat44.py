@@ -24,13 +24,6 @@ def test_what_clears_the_table_is_seen_to_have_cleared_it():
     assert flush.check.checker("")
 
 
-def test_the_command_that_leaves_ports_in_use_is_not_used():
-    """`clear nat44 ei sessions` forgets sessions and not their ports."""
-    (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
-    assert "nat44 ei add address 198.19.0.1 del" in flush.set
-    assert "clear" not in flush.set
-
-
 def test_endpoint_independent_nat_has_room_for_all_clients():
     commands = [s.set for s in make_plan("vpp", nat44(inside4=["198.18.0.0/16"]), nat44="ei").steps]
     assert any("plugin enable sessions 64512 users 65536" in c for c in commands)
@@ -45,11 +38,6 @@ def test_endpoint_independent_nat_has_room_for_all_clients():
 def test_what_a_plugin_cannot_be_is_refused(plugin, settings):
     with expect_error("unsupported-by-device", mentions=next(iter(settings))):
         make_plan("vpp", nat44(**settings), nat44=plugin)
-
-
-def test_versions_with_other_commands_are_refused():
-    with expect_error("unsupported-by-version", mentions="21.06"):
-        make_plan("vpp", nat44(), nat44="ei", version="21.06")
 
 
 def test_its_counts():

@@ -171,15 +171,6 @@ def test_its_sessions():
     assert flush.check.checker("") is not None
 
 
-def test_nat64_addresses_go_with_their_plugin_only():
-    """One that is removed before leaves its count of ports in use behind."""
-    plan = make_plan("vpp", intents.nat64("64:ff9b::/96"))
-    assert "add pool address 198.19.0.1 ;" in plan.flush[0].set
-    assert "add pool address 198.19.0.1 del" not in plan.flush[0].set
-    (pool,) = [s for s in plan.steps if "add pool address" in s.set]
-    assert not pool.undo
-
-
 @pytest.mark.parametrize(
     ("sessions", "room", "words"),
     [(0, 10_240, ""), (10_240, 10_240, ""), (10_241, 20_480, " bib-buckets 2048"),
@@ -203,12 +194,6 @@ def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
     assert make_plan("vpp", intents.requiring(two, sessions=2000))
     with expect_error("unsupported-by-device", mentions="198.19.0.1"):
         make_plan("vpp", intents.with_values(intent, pool4=["198.19.0.1"]))
-
-
-def test_the_aftrs_address_is_no_interfaces_own():
-    commands = [step.set for step in make_plan("vpp", intents.dslite()).steps]
-    assert not any("set interface ip address host-left" in c for c in commands)
-    assert any(c.endswith("ip route add 2001:db8:6::/64 via host-left") for c in commands)
 
 
 def test_silence_is_no_empty_table():
