@@ -21,7 +21,7 @@ DOCS = CHECKOUT / "docs"
 SHELL = ("cat", "head", "ls", "mkdir", "printf")
 """Programs besides v6t that examples may use."""
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_REASON = re.compile(r"<!-- not executed: (.+?) -->\n\Z", re.DOTALL)
+_REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
