@@ -80,6 +80,11 @@ def test_page_of_a_technology_or_device_begins_with_a_drawing(page):
 
 
 @pytest.mark.parametrize("page", TECHNOLOGIES, ids=place)
+def test_page_of_a_technology_has_commands(page):
+    assert re.search(r"^    v6t run ", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TECHNOLOGIES, ids=place)
 def test_drawing_of_a_technology_has_its_addresses(page):
     name = page.stem
     dut = ["--driver", PLANNED[name]] if name in PLANNED else []
