@@ -165,8 +165,10 @@ def test_connections_are_divided_learned_and_validated(two):
             assert (counted.established, counted.validated) == (COUNT, COUNT)
             assert int(run("conntrack -C", two.device)) == COUNT
             for way in result.directions.values():
-                assert way.count_frames("sent") == way.count_frames("received") == 8000
+                assert way.count_frames("sent") == way.count_frames("received") == COUNT
                 assert way.checked == way.matched > 100
+            again = Connections(COUNT, 10_000.0, wait_s=1.0, reuse=True)
+            check_all_matched(measure_valid(bench, make_trial(sizes, connections=again)))
     finally:
         bench.close()
 
