@@ -11,7 +11,7 @@ from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 
 METHOD = (
     "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
