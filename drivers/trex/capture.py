@@ -139,6 +139,22 @@ def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch
         yield ((times_s[current], frames[current]) if stale else (times_s, frames)), stale
 
 
+def request_capture(
+    kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
+) -> dict[str, Any]:
+    """Return what the worker needs to capture the frames at a port that pass a filter.
+
+    Args:
+        kind: see :class:`~v6t.drivers.trex.stats.Capture`.
+        pattern: BPF filter.
+        limit: frames that are kept.
+        snaplen: octets of each; 0: all.
+        class_number: class of the marked frames that are counted.
+    """
+    request = {"kind": kind, "port": port, "class": class_number}
+    return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
+
+
 class Recordings:
     """Recordings of captures in files of the server's host.
 
@@ -152,17 +168,17 @@ class Recordings:
         self._paths: dict[str, tuple[str, int]] = {}
         self.stale: dict[str, int] = {}
 
-    def request(self, name: str, frames: int, length: int, nonce: int = 0) -> dict[str, Any]:
+    def request(
+        self, name: str, port: int, frames: int, length: int, nonce: int = 0
+    ) -> dict[str, Any]:
         """Return what the worker needs to record ``frames`` test frames of at most ``length`` octets."""
         path = f"{self._attachment.ask('scratch')}/{name}.pcap"
         self._paths[name] = path, nonce
         limit = frames + SPARE_FRAMES
+        octets = limit * (length + _GROWTH_OCTETS + _RECORD)
         return {
-            "filter": TEST_FRAMES,
-            "limit": limit,
-            "path": path,
-            "octets": limit * (length + _GROWTH_OCTETS + _RECORD),
-        }
+            **request_capture("recording", port, TEST_FRAMES, limit), "path": path, "octets": octets,
+        }  # fmt: skip
 
     def read(self, name: str) -> Iterator[Batch]:
         """Yield the frames of the trial, some at a time, then remove the file."""

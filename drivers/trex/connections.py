@@ -307,7 +307,7 @@ class LearnedConnections:
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
         name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
-        return {str(port): self._recordings.request(name, self._rows.count, length, nonce)}
+        return self._recordings.request(name, port, self._rows.count, length, nonce)
 
     def read_phase(self, direction: Direction) -> None:
         """Read the recording of a phase; of phase 1, remember its four-tuples."""

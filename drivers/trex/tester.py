@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -34,6 +34,7 @@ from v6t.drivers.trex.capture import (
     compare_frames,
     identify_streams,
     make_batches,
+    request_capture,
     select_current,
 )
 from v6t.drivers.trex.channel import DEADLINE_S
@@ -192,13 +193,13 @@ class TrexTester:
         finds_losses = "loss-times" in trial.required_capabilities
         if not is_sampled and not finds_losses:
             return self._exchange(trial, loads)[0]
-        recordings = {}
+        recordings = []
         for load in loads:
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
-            request = self._recordings.request(
-                load.direction, frames, longest_packet(load.streams), load.nonce
+            length = longest_packet(load.streams)
+            recordings.append(
+                self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
             )
-            recordings[str(load.rx_port)] = request
         result, _ = self._exchange(trial, loads, recordings, lambda: self._read_recordings(loads))
         return self._add_losses(trial, result, loads) if finds_losses else result
 
@@ -305,12 +306,10 @@ class TrexTester:
         """Have the frames of a trial or a phase differ from those of the ones before."""
         self._nonce = self._nonce % 255 + 1
 
-    def _run_phase(
-        self, trial: Trial, load: OfferedLoad, recording: Mapping[str, Any]
-    ) -> PhaseCounts:
+    def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
         connections, direction = self._connections, load.direction
         read = partial(connections.read_phase, direction)
-        return connections.count_phase(direction, *self._exchange(trial, [load], recording, read))
+        return connections.count_phase(direction, *self._exchange(trial, [load], [recording], read))
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
         if self._bed is not None:
@@ -395,7 +394,7 @@ class TrexTester:
         self,
         trial: Trial,
         loads: Sequence[OfferedLoad],
-        recordings: Mapping[str, Any] | None = None,
+        recordings: Sequence[dict[str, Any]] = (),
         read: Callable[[], None] | None = None,
     ) -> tuple[TrialResult, float]:
         """Run the trial; return its result, and when it began by the monotonic clock [s]."""
@@ -412,13 +411,6 @@ class TrexTester:
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
                 code="unsupported-by-tester",
             )
-        classes = sorted({(n, load.nonce) for load in loads for n in load.marked_classes})
-        marked = [[n, capture_filters.class_filter(n, nonce)] for n, nonce in classes]
-        if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
-            # stamped frames tell what several cores hand on to captures
-            marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
-        control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
-        needs_ipdv = trial.delays is not None and trial.delays.ipdv
         self.before_start()
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
         stats = TrialStats.model_validate(
@@ -431,10 +423,7 @@ class TrexTester:
                 receive=sorted({load.rx_port for load in loads}),
                 residual_s=trial.residual_wait_s,
                 give_up_s=overtime_s,
-                control=control,
-                samples=self._make_sample_requests(loads, needs_ipdv),
-                recordings=dict(recordings or {}),
-                marked=marked,
+                captures=[*self._request_captures(trial, loads), *recordings],
             )
         )
         began = datetime.now(timezone.utc) - timedelta(seconds=stats.began_ago_s)
@@ -446,30 +435,45 @@ class TrexTester:
         started = began.isoformat(timespec="milliseconds")
         return self._make_result(trial, loads, stats, started), began_s
 
-    def _make_sample_requests(
-        self, loads: Sequence[OfferedLoad], needs_ipdv: bool
-    ) -> dict[str, list[dict[str, Any]]]:
-        """Request received frames to be kept: single ones, or runs of neighbors for IPDV."""
-        wanted = self._options.sample
-        if not (wanted or needs_ipdv):
-            return {}
-        requests: dict[str, list[dict[str, Any]]] = {}
+    def _request_captures(
+        self, trial: Trial, loads: Sequence[OfferedLoad]
+    ) -> Iterator[dict[str, Any]]:
+        """Request what counts frames, and frames to be kept: single ones, or neighbors for IPDV."""
+        wanted, needs_ipdv = self._options.sample, trial.delays is not None and trial.delays.ipdv
         for load in loads:
+            port, patterns = load.rx_port, []
             stamped, marked = (
                 [b.frames for b in bursts] for bursts in (load.stamped_bursts, load.marked_bursts)
             )
             if needs_ipdv and stamped:
                 pattern = capture_filters.neighbors_filter(load.frames, timing.IPDV_FRAMES)
-                requests[str(load.rx_port)] = [{"filter": pattern, "limit": 2 * timing.IPDV_FRAMES}]
+                yield request_capture("sample", port, pattern, 2 * timing.IPDV_FRAMES)
                 continue
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
-            limit = 4 * max(wanted, len(load.bursts)) + 100
-            patterns = [capture_filters.stamp_sample_filter(max(stamped), each)] if stamped else []
+            if stamped:
+                patterns.append(capture_filters.stamp_sample_filter(max(stamped), each))
             if marked:
                 where = mark_distance(load.streams), load.nonce
                 patterns.append(capture_filters.mark_sample_filter(max(marked), each, *where))
-            requests[str(load.rx_port)] = [{"filter": p, "limit": limit} for p in patterns]
-        return requests
+            limit = 4 * max(wanted, len(load.bursts)) + 100
+            for pattern in patterns if wanted or needs_ipdv else ():
+                yield request_capture("sample", port, pattern, limit)
+        counted = {
+            n: capture_filters.class_filter(n, load.nonce)
+            for load in loads
+            for n in load.marked_classes
+        }
+        if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
+            # stamped frames tell what several cores hand on to captures
+            counted[counting.STAMPS_CLASS] = capture_filters.STAMPED_FRAMES
+        control = ""
+        if not all(load.is_identified for load in loads):
+            control = capture_filters.control_filter(load.streams for load in loads)
+        for port in sorted({load.rx_port for load in loads}):
+            for number, pattern in counted.items():
+                yield request_capture("marked", port, pattern, 1, snaplen=64, class_number=number)
+            if control:
+                yield request_capture("control", port, control, 1000, snaplen=128)
 
     def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
         for load in loads:
