@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,10 @@ from v6t.base.errors import BeyondTester, UsageError
 from v6t.drivers.trex.streams import (
     MARK_IDS,
     MARKS_PER_CLASS,
-    CyclicSource,
+    SentStream,
     class_number,
     is_marked,
-    with_checksum_fixes,
-    with_mark,
+    mark_stream,
     with_stamp,
 )
 from v6t.packets.direction import Direction
@@ -27,11 +27,7 @@ from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_fra
 from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, list_directions
 
 if TYPE_CHECKING:
-    from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
-
-    OracleOf = Callable[[Stream], Oracle | None]
-    SourceOf = Callable[[Stream], FrameSource | None]
 
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
@@ -76,10 +72,6 @@ class Burst:
     gap_us: float = 0.0
 
 
-def _no_source(stream: Stream) -> None:
-    del stream
-
-
 @dataclass(frozen=True)
 class OfferedLoad:
     """What one pair of ports sends of a direction in a trial.
@@ -89,7 +81,6 @@ class OfferedLoad:
             one, or to any other.
         nonce: octet of this trial in the trailers of marked frames.
         oracle_of: returns the oracle for the frames of a stream; None in loopback.
-        source_of: returns the frames of a stream that are not those of its program; None: they are.
     """
 
     streams: StreamSet
@@ -97,8 +88,7 @@ class OfferedLoad:
     tx_port: int
     rx_ports: tuple[int, ...]
     nonce: int = 0
-    oracle_of: OracleOf = _no_source
-    source_of: SourceOf = _no_source
+    oracle_of: Callable[[Stream], Oracle | None] = lambda stream: None
 
     @property
     def direction(self) -> Direction:
@@ -287,18 +277,23 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     return [b for b in (main, between, tagged) if b.frames]
 
 
-def take_part(streams: StreamSet, trial: Trial, part: int, parts: int) -> StreamSet:
-    """Return the streams of one of several pairs of ports, which begin where those before it end."""
+def take_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0) -> StreamSet:
+    """Return the streams of one of several pairs of ports, which begin where those before it end.
+
+    A pair with other ports than the first two has a core of its own, whose draws differ.
+    """
     weights = [s.weight for s in streams.streams]
     before = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
     shift = part * len(weights)
-    own = (
+    own = [
         replace(
             start_at_frame(s, sum(shares[n] for shares in before)), stream_id=s.stream_id + shift
         )
         for n, s in enumerate(streams.streams)
-    )
-    return replace(streams, streams=tuple(own)) if part else streams
+    ]
+    if core:
+        own = [SentStream.make(s, make_source=partial(Expander, s, core)) for s in own]
+    return replace(streams, streams=tuple(own)) if part or core else streams
 
 
 def add_second_rate(
@@ -327,16 +322,13 @@ def add_second_rate(
 
 def start_flows_in_turn(
     streams: StreamSet, trial: Trial, starts: FlowStarts
-) -> tuple[StreamSet, list[Burst], dict[int, FrameSource]]:
+) -> tuple[StreamSet, list[Burst]]:
     """Make streams and bursts of flows that begin one after the other.
 
     Frame k of a class belongs to flow k mod n, and traffic of n flows repeats after n frames at most:
     so a flow is one frame again and again, a stream of its own that waits for its turn. The first
     flow of each class is stamped, which proves how long sending took; the others, more than TRex's
     identifiers, carry marks that tell their class.
-
-    Returns:
-        Streams, bursts, and the frames of each marked stream by its identifier.
     """
     if starts.flows > MARKS_PER_CLASS:
         raise UsageError(
@@ -347,7 +339,6 @@ def start_flows_in_turn(
     weights = [s.weight for s in streams.streams]
     made: list[Stream] = []
     bursts: list[Burst] = []
-    sources: dict[int, FrameSource] = {}
     for number, (stream, frames) in enumerate(
         zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
@@ -367,14 +358,12 @@ def start_flows_in_turn(
             constant = _make_constant(stream, flow)
             if flow:
                 identifier = MARK_IDS + number * MARKS_PER_CLASS + flow
-                constant = replace(constant, stream_id=identifier)
-                sources[identifier] = CyclicSource(Expander(constant), 1, True)
-                made.append(with_checksum_fixes(with_mark(constant)))
+                made.append(mark_stream(replace(constant, stream_id=identifier), rows=1))
             else:
                 made.append(with_stamp(constant))
             group = None if flow else constant.stream_id
             bursts.append(Burst(len(made) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
-    return replace(streams, streams=tuple(made)), bursts, sources
+    return replace(streams, streams=tuple(made)), bursts
 
 
 def _find_first_turn(

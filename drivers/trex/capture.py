@@ -20,6 +20,7 @@ from v6t.drivers.trex.capture_filters import TEST_FRAMES
 from v6t.drivers.trex.streams import (
     FIRST_SEQUENCE,
     MARK_IDS,
+    SentStream,
     is_marked,
     number_distance,
     packet_of,
@@ -338,7 +339,7 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         load.direction,
         load.oracle_of(stream),
         first_sequence=FIRST_SEQUENCE,
-        source=load.source_of(stream),
+        source=stream.source() if isinstance(stream, SentStream) else None,
         numbered=(lambda received: read_marks(received, distance)[2])
         if is_marked(stream)
         else None,

@@ -21,6 +21,7 @@ from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import (
     SAMPLED_CAPABILITIES,
     STAMPED_FPS,
+    Burst,
     OfferedLoad,
     add_second_rate,
     check_stamps,
@@ -40,23 +41,24 @@ from v6t.drivers.trex.capture import (
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.connections import (
     IDS_PER_DIRECTION,
+    Block,
     LearnedConnections,
     check_connections,
+    compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
 from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
-    MarkedStreams,
     longest_packet,
     mark_distance,
+    mark_streams,
     replace_addresses,
     with_cache,
     with_macs,
     with_stamps,
 )
 from v6t.packets.direction import DIRECTIONS, Direction
-from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
@@ -65,7 +67,6 @@ from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 
 if TYPE_CHECKING:
-    from v6t.drivers.trex.bursts import SourceOf
     from v6t.drivers.trex.capture import Batch
 
 _LIST_S = 5.0
@@ -119,7 +120,7 @@ class TrexTester:
         self._bed = Bed(links, None if loopback else device) if options.lab else None
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
-        self._marked = MarkedStreams()
+        self._marked: dict[Direction, StreamSet] = {}
         self._nonce = 0
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
@@ -154,7 +155,7 @@ class TrexTester:
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         self._oracle = None if self._loopback else oracle
         self._streams = {}
-        self._marked = MarkedStreams()
+        self._marked = {}
         self._installed.clear()
         uses_trailer, can_compare = self.attachment.uses_trailer, self.attachment.can_compare()
         for direction, stream_set in streams.items():
@@ -171,8 +172,12 @@ class TrexTester:
                     code="too-many-for-trex",
                 )
             self._streams[direction] = ready
-            if uses_trailer and self._marks_streams is not False:
-                self._marked.load(listed)
+            if (
+                uses_trailer
+                and self._marks_streams is not False
+                and (marked := mark_streams(listed))
+            ):
+                self._marked[direction] = marked
         self._connections.load(self._streams, oracle, loopback=self._loopback)
         self._tcp.load(oracle)
 
@@ -307,9 +312,9 @@ class TrexTester:
         self._nonce = self._nonce % 255 + 1
 
     def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
-        connections, direction = self._connections, load.direction
-        read = partial(connections.read_phase, direction)
-        return connections.count_phase(direction, *self._exchange(trial, [load], [recording], read))
+        read = partial(self._connections.read_phase, load.streams)
+        exchanged = self._exchange(trial, [load], [recording], read)
+        return self._connections.count_phase(load.direction, *exchanged)
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
         if self._bed is not None:
@@ -317,38 +322,30 @@ class TrexTester:
         return phase
 
     def _load(
-        self,
-        streams: StreamSet,
-        bursts: Sequence[Any],
-        source_of: SourceOf | None = None,
-        *,
-        nonce: int | None = None,
+        self, streams: StreamSet, bursts: Sequence[Burst], *, nonce: int | None = None
     ) -> OfferedLoad:
-        direction, pairs = streams.direction, self._pairs[streams.direction]
+        pairs = self._pairs[streams.direction]
         return OfferedLoad(
             streams,
             bursts,
             pairs[0].tx,
             tuple(pair.rx for pair in pairs),
             self._nonce if nonce is None else nonce,
-            lambda stream: self._connections.oracle(direction, stream) or self._oracle,
-            source_of or partial(self._connections.source, direction),
+            lambda stream: self._connections.oracle(stream) or self._oracle,
         )
 
     def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
         streams, pairs = self._streams[direction], self._pairs[direction]
         if trial.flow_starts is not None:
-            started, bursts, sources = start_flows_in_turn(streams, trial, trial.flow_starts)
-            return [self._load(started, bursts, lambda s: sources.get(s.stream_id), nonce=0)]
+            return [self._load(*start_flows_in_turn(streams, trial, trial.flow_starts), nonce=0)]
         if trial.second_segment is not None:
-            both = add_second_rate(streams, trial, trial.second_segment)
-            return [self._load(*both, nonce=0)]
+            return [self._load(*add_second_rate(streams, trial, trial.second_segment), nonce=0)]
         uses_trailer, samples = self.attachment.uses_trailer, self._options.sample
         if len(pairs) == 1:
             if not trial.required_capabilities and (
                 self._marks_streams or trial.max_rate_fps > STAMPED_FPS
             ):
-                streams = self._marked.sets.get(direction) or streams
+                streams = self._marked.get(direction, streams)
             bursts = make_bursts(
                 streams,
                 trial,
@@ -357,17 +354,15 @@ class TrexTester:
                 samples=samples,
                 interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),
             )
-            return [self._load(streams, bursts, partial(self._marked.source, direction))]
+            return [self._load(streams, bursts)]
         loads = []
         for part, pair in enumerate(pairs):
-            own = take_part(streams, trial, part, len(pairs))
+            own = take_part(streams, trial, part, len(pairs), core=pair.tx // 2)
             bursts = make_bursts(
                 own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
             )
             rx_ports = (pair.rx, *(other.rx for other in pairs if other is not pair))
-            core = pair.tx // 2
-            source_of = partial(Expander, core=core) if core else None
-            load = self._load(own, bursts, source_of, nonce=0)
+            load = self._load(own, bursts, nonce=0)
             loads.append(replace(load, tx_port=pair.tx, rx_ports=rx_ports))
         return loads
 
@@ -384,7 +379,7 @@ class TrexTester:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
         for at, stream in enumerate(load.streams.streams):  # one by one: lists are made as they go
-            sent = self._connections.render(load.direction, stream)
+            sent = stream.render() if isinstance(stream, Block) else stream
             if (side := pair.sending) is not None:
                 sent = with_macs(sent, side.tester_mac, side.dut_mac, side.vlan)
             self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
@@ -560,7 +555,7 @@ class TrexTester:
             counted = timing.add_sampled_delays(counted, first, stats, reader)
             timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
         elif delays is not None and trial.connections:
-            timed_share = self._connections.timed_share(first.direction)
+            timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
         never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s

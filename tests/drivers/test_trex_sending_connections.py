@@ -135,7 +135,7 @@ class Server:
     def frames(self, streams, burst):
         """As TRex sends them: a stamp in those of a group, else the mark of the program."""
         stream = streams.streams[burst["index"]]
-        program = dict(self.tester._connections.render(streams.direction, stream).trex)
+        program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
         if "vm" in program:
             program["vm"] = unpack_lists(program["vm"])
         if burst.get("nonce") is not None:
