@@ -240,7 +240,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     """Tag every k-th of the frames from ``first`` on, each at its own time.
 
     The main stream ends before the first tag, groups of k - 1 frames leave room for one frame after
-    each group, and tags fill the rooms. Each of the three begins the sequence of frames anew.
+    each group, and tags fill the rooms. Each of the three begins the sequence of frames again.
     """
     if tags > whole.frames - first:
         raise UsageError(
@@ -280,7 +280,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
 def take_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0) -> StreamSet:
     """Return the streams of one of several pairs of ports, which begin where those before it end.
 
-    A pair with other ports than the first two has a core of its own, whose draws differ.
+    A pair with other ports than the first two has a separate core, whose draws differ.
     """
     weights = [s.weight for s in streams.streams]
     before = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
@@ -326,7 +326,7 @@ def start_flows_in_turn(
     """Make streams and bursts of flows that begin one after the other.
 
     Frame k of a class belongs to flow k mod n, and traffic of n flows repeats after n frames at most:
-    so a flow is one frame again and again, a stream of its own that waits for its turn. The first
+    so a flow is one frame again and again, a separate stream that waits for its turn. The first
     flow of each class is stamped, which proves how long sending took; the others, more than TRex's
     identifiers, carry marks that tell their class.
     """

@@ -3,7 +3,7 @@
 Three ways to tell test frames from others:
 
 * *trailer*: every frame is stamped (latency streams, software mode, one data path core); each
-  class is counted for itself across translation and encapsulation, control frames are the rest;
+  class is counted separately across translation and encapsulation, control frames are the rest;
 * *marks*: capture filters count marks that the streams' programs write, class by class; neither
   order nor duplicates are seen (:mod:`v6t.drivers.trex.streams`);
 * *ports*: port counters less the control frames that a capture filter counted; any number of

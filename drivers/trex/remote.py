@@ -17,7 +17,7 @@ class Remote:
     """A host, by the same options as a device's. Keys only: no password is asked for.
 
     Raises:
-        EnvironmentLacking: there is no ssh.
+        EnvironmentLacking: ssh is not installed.
         UsageError: a file that the options name does not exist.
     """
 

@@ -75,7 +75,7 @@ kill $watcher 2>/dev/null
 %(clean)s
 exit $status"""
 """A shell that ends a program, and all it started, with its standard input: a broken connection, or the
-end of v6t by whatever cause, leaves nothing behind."""
+end of v6t, leaves nothing behind."""
 
 
 def make_config(
