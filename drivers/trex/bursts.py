@@ -24,7 +24,7 @@ from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames, find_first_positions, find_positions
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
-from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, list_directions
+from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divide, list_directions
 
 if TYPE_CHECKING:
     from v6t.drivers.tester import Oracle
@@ -181,7 +181,7 @@ def make_bursts(
         interval: at most one of this many frames is tagged where not all are stamped.
     """
     weights = [s.weight for s in streams.streams]
-    frames = _share(trial.frames, part, parts)
+    frames = divide(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
     shares = count_frames(weights, frames)
     delays = trial.delays
@@ -191,10 +191,10 @@ def make_bursts(
     taggable = [0 if is_marked(s) else s.weight for s in streams.streams]
     tags = [0] * len(weights)
     if delays is not None and delays.tags:
-        total = _share(delays.tags, part, parts)
+        total = divide(delays.tags, part, parts)
         tags = count_frames(taggable, total) if total else tags
     elif stamp and not every:
-        most = frames if delays is not None else _share(samples, part, parts)
+        most = frames if delays is not None else divide(samples, part, parts)
         step = max(interval, math.ceil(trial.rate_fps / limit_fps))
         tags = [
             min(most, n // step) if weight else 0
@@ -213,10 +213,6 @@ def make_bursts(
         else:
             bursts.append(whole)
     return [one for burst in bursts for one in _split_by_limit(burst)]
-
-
-def _share(whole: int, part: int, parts: int) -> int:
-    return whole * (part + 1) // parts - whole * part // parts
 
 
 def _split_by_limit(burst: Burst) -> list[Burst]:
@@ -283,7 +279,7 @@ def take_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: int
     A pair with other ports than the first two has a separate core, whose draws differ.
     """
     weights = [s.weight for s in streams.streams]
-    before = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
+    before = [count_frames(weights, divide(trial.frames, n, parts)) for n in range(part)]
     shift = part * len(weights)
     own = [
         replace(

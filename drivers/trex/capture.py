@@ -32,8 +32,8 @@ from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
+    from v6t.drivers.transport.ssh_client import SshClient
     from v6t.drivers.trex.attachment import Attachment
-    from v6t.drivers.trex.remote import Remote
     from v6t.packets.arrays import F64, I64, U8
 
     Batch = tuple[F64, U8]
@@ -163,7 +163,7 @@ class Recordings:
         stale: frames of earlier trials in the last recording of each name.
     """
 
-    def __init__(self, attachment: Attachment, remote: Remote | None) -> None:
+    def __init__(self, attachment: Attachment, remote: SshClient | None) -> None:
         self._attachment = attachment
         self._remote = remote
         self._paths: dict[str, tuple[str, int]] = {}

@@ -18,7 +18,6 @@ from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.installation import Installation, find_installation, find_interpreter
 from v6t.drivers.trex.interfaces import full_address, is_pci
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.stats import ServerFacts
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
@@ -159,7 +158,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         return
     host, deadline_s = ssh.text, ssh.connect_deadline_s + _GRACE_S
     try:
-        remote = options.remote or Remote(ssh)
+        remote = options.remote
         command = remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from v6t.base.errors import TesterError
 from v6t.drivers.placement import ThreadPlacement
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.trex import supervise
-from v6t.drivers.trex.remote import Remote
 
 _RESTORE_S = 30.0
 """How long TRex may take to close its ports, and the kernel to take NICs back."""
@@ -185,7 +185,7 @@ class Server:
         nics: Sequence[str] = (),
         fence: Sequence[int] = (),
         namespace_pid: int | None = None,
-        remote: Remote | None = None,
+        remote: SshClient | None = None,
     ) -> None:
         self._failed = False
         binary = "./t-rex-64" if nics else "./_t-rex-64"
