@@ -181,7 +181,6 @@ class Schedule:
         return self.lasts_s + self.wait_s + _COUNTING_S / 2
 
     def begin_s(self, step: Step) -> float:
-        """Return when the first connection takes a step."""
         return {"open": 0.0, "ask": self.hold_s, "end": self.hold_s + self.after_s}[step]
 
 
@@ -337,7 +336,6 @@ class TcpTrials:
         return self._make_phase(stats, "open", count, counts.attempted, counts.established)
 
     def validate(self) -> PhaseCounts:
-        """Ask for the objects."""
         _, tcp = self._current
         count = min(_count(self._opened, side, "tcps_connects") for side in self._opened)
         done = {"client": {"tcps_rcvbyte": count * len(build_response(tcp.object_octets))}}

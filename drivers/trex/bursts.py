@@ -96,7 +96,6 @@ class OfferedLoad:
 
     @property
     def rx_port(self) -> int:
-        """The sender's partner."""
         return self.rx_ports[0]
 
     @property
@@ -105,12 +104,10 @@ class OfferedLoad:
 
     @property
     def stamped_bursts(self) -> tuple[Burst, ...]:
-        """Bursts whose frames carry TRex's stamp."""
         return tuple(b for b in self.bursts if b.pg_id is not None)
 
     @property
     def marked_bursts(self) -> tuple[Burst, ...]:
-        """Bursts whose frames carry a mark of their stream."""
         return tuple(b for b in self.bursts if is_marked(self.stream(b)))
 
     @property

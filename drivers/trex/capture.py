@@ -269,7 +269,6 @@ class CaptureReader:
 
     @property
     def stamps(self) -> StampColumns:
-        """Columns of all frames that TRex stamped."""
         return self.columns(number for number in self._parts if number < MARK_IDS)
 
     @property

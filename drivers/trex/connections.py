@@ -159,11 +159,9 @@ class Block(SentStream):
 
     @property
     def is_timed(self) -> bool:
-        """Whether TRex stamps its frames."""
         return not is_marked(self)
 
     def source(self) -> FrameSource:
-        """Return its frames as TRex sends them."""
         return CyclicSource(self.make_source(), len(self.connections), not self.is_timed)
 
     def render(self) -> Stream:
@@ -402,7 +400,6 @@ class LearnedConnections:
         return StreamOracle(*self._oracles, locate)
 
     def close(self) -> None:
-        """Forget the table. May be called twice."""
         self._table = None
         self._sets.clear()
         if self._file is not None:

@@ -256,13 +256,11 @@ class TrexOptions(StrictModel):
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
     def with_swapped_ports(self) -> TrexOptions:
-        """Return the options with left and right exchanged."""
         pairs = tuple(pair.model_copy(update=_swap_ports(pair)) for pair in self.pairs)
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
     def all_pairs(self) -> tuple[Pair, ...]:
-        """All pairs of ports, the first one included."""
         first = {name: getattr(self, name) for name in Pair.model_fields}
         return (Pair.model_construct(**first), *self.pairs)
 

@@ -34,7 +34,6 @@ class SendingTime:
 
     @property
     def most_s(self) -> float:
-        """Upper limit of the time."""
         return self.time_s + self.error_s
 
 

@@ -225,12 +225,10 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The guard's process id."""
         return self._process.pid
 
     @property
     def is_fenced(self) -> bool:
-        """Whether other hosts cannot reach its ports."""
         return FENCED in self._read_output()
 
     def make_error(self, problem: str) -> TesterError:
@@ -245,7 +243,6 @@ class Server:
         return [line for s in text.splitlines() if (line := s.strip())]
 
     def close(self) -> None:
-        """Stop it and everything it started. May be called twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -245,11 +245,9 @@ class SentStream(Stream):
 
     @classmethod
     def make(cls, stream: Stream, **fields: Any) -> Self:
-        """Make one from the fields of another stream and its own."""
         return cls(**{**vars(stream), **fields})
 
     def source(self) -> FrameSource:
-        """Return its frames."""
         return self.make_source()
 
 

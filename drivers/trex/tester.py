@@ -157,7 +157,8 @@ class TrexTester:
         self._streams = {}
         self._marked = {}
         self._installed.clear()
-        uses_trailer, can_compare = self.attachment.uses_trailer, self.attachment.can_compare()
+        uses_trailer = self.attachment.uses_trailer
+        can_compare = uses_trailer or self.attachment.can_time_some()
         for direction, stream_set in streams.items():
             listed = with_rows(stream_set, self._options.rows)
             # TRex keeps no cache of frames it stamps
@@ -349,7 +350,7 @@ class TrexTester:
             bursts = make_bursts(
                 streams,
                 trial,
-                stamp=self.attachment.can_compare(),
+                stamp=uses_trailer or self.attachment.can_time_some(),
                 stamp_all=uses_trailer,
                 samples=samples,
                 interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),

@@ -83,7 +83,6 @@ class StlWorker:
         return self.facts()
 
     def facts(self) -> dict[str, Any]:
-        """Return versions, cores and ports of the server."""
         info: dict[str, Any] = self.client.get_server_system_info()
         self.has_several_queues = bool(info.get("is_multiqueue_mode"))
         info["version"] = self.client.get_server_version()
@@ -288,7 +287,6 @@ class StlWorker:
         return self.directory
 
     def close(self) -> None:
-        """Stop traffic, give ports back, disconnect."""
         client = self.client
         try:
             if client is not None:
@@ -298,7 +296,6 @@ class StlWorker:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def leave(self, client: Any) -> None:
-        """Give ports back and disconnect."""
         try:
             if self.ports:
                 client.stop(ports=self.ports)
@@ -312,7 +309,6 @@ class StlWorker:
             client.disconnect(stop_traffic=False, release_ports=False)
 
     def stop_answering(self) -> None:
-        """Answer for no host any more."""
         if self.answering is not None:
             for port in self.ports:
                 rpc.stop_port_capture(self.client, port)
@@ -334,7 +330,6 @@ class StlWorker:
                     rpc.forget_streams(self.client, port)
 
     def make_stream(self, port: int, burst: dict[str, Any], number: int) -> Any:
-        """Make TRex's stream of a burst."""
         trex = dict(self.streams[str(port)][burst["index"]])
         rate = {"type": "pps", "value": burst["pps"]}
         trex["mode"] = {"type": "single_burst", "total_pkts": burst["frames"], "rate": rate}
@@ -419,7 +414,6 @@ class StlWorker:
         self.in_service = True
 
     def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
-        """Start captures; return TRex's number of each."""
         if captures:
             self._enter_service_mode()
         numbers = []
@@ -496,7 +490,6 @@ class TrialStart:
         return True
 
     def look(self) -> dict[int, int]:
-        """Look once more; return frames sent by now."""
         now = time.monotonic()
         before, counts, after = self._worker.read_counters(self.ports)
         sent = {p: n - self._base[p] for p, n in counts.items()}
