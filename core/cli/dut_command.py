@@ -21,7 +21,7 @@ from v6t.core.cli.options import (
     flag,
     frame_size_option,
     json_option,
-    read_file,
+    read_run_files,
 )
 from v6t.core.log import is_verbose, notice
 
@@ -261,7 +261,7 @@ def _resolve(
 
         run = bind(read_config(given["run_file"]))
         return replace(run, rollback_command=_rollback_command(given, whole=False))
-    run_file, testbed = read_file(given["run_file"]), read_file(given["testbed"])
+    run_file, testbed = read_run_files(given)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
 

@@ -24,12 +24,14 @@ class YamlFile:
         data: its values as plain Python objects.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        """Parse a text, by default that of the file."""
         self.path = path
-        try:
-            text = read_text(path, SETTINGS_OCTETS)
-        except OSError as exc:
-            raise explain_read_error(path, exc) from exc
+        if text is None:
+            try:
+                text = read_text(path, SETTINGS_OCTETS)
+            except OSError as exc:
+                raise explain_read_error(path, exc) from exc
         self._tree = _load_tree(path, text)
         if self._tree is None:
             raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")

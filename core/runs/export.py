@@ -9,8 +9,8 @@ from typing import Any
 from v6t.core.config.examples import write_files
 from v6t.core.config.presets import procedure_of
 from v6t.core.config.settings import ResolvedRun, procedure_model
-from v6t.core.config.yaml_file import to_yaml
-from v6t.core.runs.rundir import read_config
+from v6t.core.config.yaml_file import YamlFile, to_yaml
+from v6t.core.runs.rundir import CONFIG, read_config
 
 
 def restore(source: Path, directory: Path) -> list[Path]:
@@ -19,6 +19,15 @@ def restore(source: Path, directory: Path) -> list[Path]:
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"
     return write_files({directory / name: head + to_yaml(v) for name, v in files.items()})
+
+
+def read_files(source: Path) -> tuple[YamlFile, YamlFile]:
+    """Return run file and testbed file of a run, to repeat it with other options."""
+    run, path = read_config(source), source / CONFIG
+    return (
+        YamlFile(path, to_yaml(make_run_file(run))),
+        YamlFile(path, to_yaml(make_testbed_file(run))),
+    )
 
 
 def make_run_file(run: ResolvedRun) -> dict[str, Any]:

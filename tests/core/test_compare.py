@@ -11,6 +11,7 @@ from v6t.analysis.published.library import facts_of
 from v6t.analysis.report.exports import schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
+from v6t.core.runs.run_data import load_run
 from v6t.drivers.lab import privilege
 from v6t.tests.expect import expect_refusal
 
@@ -36,7 +37,7 @@ def runs(tmp_path_factory):
 
 
 def lines(*paths, anyway=False):
-    found = compare_runs(paths, anyway).lines
+    found = compare_runs([*map(load_run, paths)], anyway).lines
     return {(line.benchmark, line.what): line for line in found}
 
 
