@@ -203,7 +203,10 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
             *text_columns("result"),
         ]
         octets, direction = place.split(" ", 1)
-        yield sheet(f"{octets} octets, {direction}", columns, rows)
+        title = f"{octets} octets, {direction}"
+        if len(comparison.runs) > 2:
+            title = f"{run} against {comparison.runs[0]}: {title}"
+        yield sheet(title, columns, rows)
 
 
 def _brief_row(line: Line) -> tuple[str, ...]:

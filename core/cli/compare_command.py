@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH, Command, flag, json_option, output_option
+from v6t.core.cli.terminal import deliver
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ def command(
 
 
 def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
-    from v6t.core.cli.terminal import deliver
     from v6t.core.reporting.compare import compare_runs, make_published_document
     from v6t.core.runs.run_data import load_run
 
@@ -98,7 +98,6 @@ def _deliver(
     runs: Sequence[RunData] = (),
 ) -> int:
     """Print or write a comparison and return the exit status."""
-    from v6t.core.cli.terminal import deliver
     from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
     def make_document() -> Document:
@@ -113,7 +112,6 @@ def _deliver(
 def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
     from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
-    from v6t.core.cli.terminal import deliver
     from v6t.core.runs.rundir import AUDIT
 
     if options.published:

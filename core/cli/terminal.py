@@ -48,6 +48,14 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
     )
 
 
+def print_text(text: str, indent: int = 2) -> None:
+    """Print lines, on a terminal wrapped between words, with more indentation from the second on."""
+    for line in escape_controls(text).split("\n"):
+        if sys.stdout.isatty():
+            line = wrap(line, len(line) - len(line.lstrip()) + indent)  # noqa: PLW2901
+        click.echo(line)
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
     click.echo(json.dumps(value, indent=1, default=str))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from v6t.base.errors import UsageError
+from v6t.base.errors import EnvironmentLacking, UsageError
 
 RUN = """\
 # What to measure. `v6t run run.yaml --testbed testbed.yaml`; flags win over this file.
@@ -87,9 +88,11 @@ def write_files(wanted: Mapping[Path, str]) -> list[Path]:
                 created.append(path)
                 out.write(text)
     except OSError as exc:
-        for path in created:
-            path.unlink(missing_ok=True)
-        raise UsageError(
-            f"cannot write {path.parent}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        for written in created:
+            written.unlink(missing_ok=True)
+        problem = f"cannot write {path}: {exc.strerror}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free space on the disk, or choose another directory with --dir"
+            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
+        raise UsageError(problem, code="file-unwritable") from exc
     return list(wanted)

@@ -29,7 +29,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.registry import presentations
 from v6t.core.runs.run_data import load_run
 
-MOST_REASONS = 3
+MOST_REASONS = 10
 """Quantities that were not compared, whose reasons a terminal shows."""
 MOST_FACTORS = 40
 """Factors that one figure can show."""

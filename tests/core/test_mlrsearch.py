@@ -141,7 +141,10 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
     slow = {**STEADY, "capacity_fps": 500_000}
     other = [*GOALS[:1], {**GOALS[1], "exceed_ratio": 0.25}]
     measured(tmp_path / "slow", device=slow, goals=other, repetitions=6)
-    lines = {line.what: line for line in compare_runs([*map(load_run, (path, tmp_path / "slow"))], False).lines}
+    lines = {
+        line.what: line
+        for line in compare_runs([*map(load_run, (path, tmp_path / "slow"))], False).lines
+    }
     ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
     assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
