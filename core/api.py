@@ -21,7 +21,7 @@ from v6t.core.config.settings import Flags
 from v6t.core.reporting.write import FiguresWanted, write
 from v6t.core.runs import rundir, runner
 from v6t.core.runs.events import Listener
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -94,7 +94,7 @@ def command(
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import signals, stop_device
-    from v6t.core.runs.log import log_to
+    from v6t.core.runs.events import log_to
     from v6t.core.runs.rundir import find_unused_path
 
     if interfaces is None:

@@ -76,7 +76,7 @@ def command(
 
 def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
     from v6t.core.reporting.compare import compare_runs, make_published_document
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
 
     if not options.published:
         runs = [*map(load_run, directories)]

@@ -320,7 +320,7 @@ def _run_dir(given: dict[str, Any]) -> Path | None:
 def _device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
     """Log to the run's log file, if there is one; on a signal, end the work on a device in order."""
     from v6t.core.cli.stopping import signals, stop_device
-    from v6t.core.runs.log import log_to
+    from v6t.core.runs.events import log_to
 
     with log_to(_run_dir(given)):
         if run is None:

@@ -203,7 +203,7 @@ def device_options(command: F) -> F:
 def run_options(command: F) -> F:
     """Add the options that describe a run."""
     from v6t.benchmarks import registry
-    from v6t.core.modifiers.registry import MODIFIERS
+    from v6t.core.modifiers.base import MODIFIERS
     from v6t.drivers.testers import AUTOMATIC, TESTERS
 
     return combine(
@@ -421,7 +421,7 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
     if path is None:
         return None, files
     if path.is_dir():
-        from v6t.core.runs.export import read_files
+        from v6t.core.runs.rundir import read_files
 
         run_file, own_testbed = read_files(path)
         return run_file, files or own_testbed

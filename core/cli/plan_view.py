@@ -10,8 +10,8 @@ from v6t.analysis.sheet import number_of
 from v6t.core.cli.terminal import print_json, print_text, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.events import duration
 from v6t.core.runs.plan import RunPlan, plan
-from v6t.core.runs.progress import duration
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.profiles.mixes import format_sizes
 

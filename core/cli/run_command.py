@@ -113,7 +113,7 @@ def command(
 
 def _check_rates(path: Path, least_fps: float) -> int:
     """Print each throughput below a rate; return the exit status."""
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
 
     rates = [(r.point, r.throughput_fps) for r in load_run(path).records]
     measured = [(point, fps) for point, fps in rates if fps is not None]

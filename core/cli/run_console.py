@@ -65,7 +65,7 @@ def carry_out(
 def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
     """Resume a run, write the report and print the results; print those of a complete run."""
     from v6t.core.config.bound import bind
-    from v6t.core.runs.results_file import COMPLETE, read_results
+    from v6t.core.runs.results import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
     from v6t.core.runs.runner import resume
 
@@ -125,7 +125,7 @@ def _show_run(
 def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
     """Look for the bottleneck and add it to the data; the results are on disk already."""
     from v6t.core.runs.bottleneck import watch_device
-    from v6t.core.runs.log import log_to
+    from v6t.core.runs.events import log_to
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:

@@ -22,8 +22,9 @@ from v6t.core.config.bound import (
 )
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.plugins import load_plugin, technology_name
-from v6t.core.config.presets import MODES, PRESETS, procedure_of
 from v6t.core.config.settings import (
+    MODES,
+    PRESETS,
     DutSettings,
     Flags,
     Preset,
@@ -33,9 +34,18 @@ from v6t.core.config.settings import (
     TestbedFile,
     TesterSettings,
     procedure_model,
+    procedure_of,
 )
-from v6t.core.config.validation import Source, check_name, check_names, locate_errors, validate
-from v6t.core.config.yaml_file import YamlFile, deep_merge, parse_assignments
+from v6t.core.config.yaml_file import (
+    Source,
+    YamlFile,
+    check_name,
+    check_names,
+    deep_merge,
+    locate_errors,
+    parse_assignments,
+    validate,
+)
 from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of

@@ -27,7 +27,7 @@ from v6t.analysis.sheet import Sheet, number_of, sheet, text_columns
 from v6t.base.errors import UsageError
 from v6t.benchmarks import registry
 from v6t.benchmarks.registry import presentations
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 
 MOST_REASONS = 10
 """Quantities that were not compared, whose reasons a terminal shows."""

@@ -21,29 +21,28 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.events import Listener
+from v6t.core.runs.device import KEY as DEVICE
+from v6t.core.runs.device import DeviceCounts
+from v6t.core.runs.events import Listener, headline, log_run
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
-from v6t.core.runs.log import log_run
 from v6t.core.runs.manifest import manifest, utc_now
 from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
-from v6t.core.runs.progress import headline
-from v6t.core.runs.results_file import (
+from v6t.core.runs.results import (
     COMPLETE,
     INCORRECT,
     RUNNING,
     SCHEMA,
     ResultsFile,
     Tables,
+    load_run,
+    make_run_data,
     read_records,
     read_results,
     with_limit,
 )
-from v6t.core.runs.run_data import load_run, make_run_data
 from v6t.core.runs.rundir import CONFIG, MANIFEST, MEDIANS, RunDir, reading
-from v6t.core.runs.telemetry import KEY as DEVICE
-from v6t.core.runs.telemetry import DeviceCounts
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneFailed
 from v6t.procedures.tester_rate import MOST_AGAIN, usable_fps

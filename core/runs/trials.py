@@ -13,14 +13,12 @@ from v6t.benchmarks.point import Vary
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.core.runs.device import prepare_device_event
-from v6t.core.runs.events import Listener
+from v6t.core.runs.device import DeviceCounts, add_device_load, prepare_device_event
+from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
 from v6t.core.runs.preflight import find_mismatch, make_error
-from v6t.core.runs.progress import RemainingTime
 from v6t.core.runs.rundir import RunDir
-from v6t.core.runs.telemetry import DeviceCounts, add_device_load
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.preflight import Finding
 from v6t.profiles.mixes import Sizes

@@ -11,7 +11,7 @@ from v6t.analysis.published.library import facts_of
 from v6t.analysis.report.exports import schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.drivers.lab import privilege
 from v6t.tests.expect import expect_refusal
 

@@ -131,7 +131,7 @@ def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(compl
 
 def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatch):
     """At no moment of a resumed run does results.json hold less than before."""
-    from v6t.core.runs.results_file import ResultsFile
+    from v6t.core.runs.results import ResultsFile
 
     known = [len(results(begun)["results"])]
     update = ResultsFile.update

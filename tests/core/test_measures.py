@@ -26,8 +26,7 @@ from v6t.core.runs.device import DeviceAction, run_device_event, run_hook
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results_file import read_results
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions

@@ -16,8 +16,7 @@ from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results_file import read_records
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run, read_records
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
 from v6t.tests.core.support import SIM, v6t

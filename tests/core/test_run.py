@@ -12,7 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting.write import ALL_FILES, write
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results_file import read_results, share_conditions
+from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error

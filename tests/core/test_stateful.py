@@ -16,7 +16,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import execute, resume
 from v6t.tests.expect import expect_error
 

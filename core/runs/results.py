@@ -1,22 +1,47 @@
-"""results.json and the tables of a run: known results are never replaced by fewer."""
+"""The results of a run: results.json and the tables, the data of a report, a list of runs."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_trial_rows
 from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
-from v6t.base.files import read_json
+from v6t.base.files import acquire_lock, read_json
 from v6t.benchmarks import registry
-from v6t.core.runs.journal import Journal
-from v6t.core.runs.rundir import MEDIANS, REPETITIONS, RESULTS, TRIALS, RunDir
+from v6t.core.config.bound import make_links, validate_params
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.journal import Journal, find_mark, read_journal
+from v6t.core.runs.manifest import setup
+from v6t.core.runs.rundir import (
+    CONFIG,
+    JOURNAL,
+    MANIFEST,
+    MEDIANS,
+    REPETITIONS,
+    RESULTS,
+    TRIALS,
+    RunDir,
+    no_run,
+    read_config,
+    read_optional_json,
+    reading,
+)
+from v6t.profiles.mixes import describe_sequence
+
+if TYPE_CHECKING:
+    from v6t.analysis.record import Record
+    from v6t.plugins.base import Technology
+
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
@@ -179,3 +204,145 @@ def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
         {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no", **median}
         for row in rows
     ]
+
+
+def load_run(path: Path, technology: Technology | None = None) -> RunData:
+    """Read a run directory; nothing in it is changed, and the run may be in progress."""
+    with reading(path):
+        results = read_results(path)
+        manifest = read_optional_json(path / MANIFEST)
+        config = read_optional_json(path / CONFIG)
+        if config is None:
+            raise no_run(path)
+        run = read_config(path / CONFIG)
+        trials = read_journal(path / JOURNAL, find_mark(manifest))
+        return make_run_data(
+            path,
+            config,
+            run,
+            technology or _make_technology(run),
+            results or {"status": "nothing measured yet"},
+            read_records(path, results),
+            manifest,
+            [RunTrial(*entry) for entry in trials],
+        )
+
+
+def make_run_data(
+    path: Path,
+    config: Mapping[str, Any],
+    run: ResolvedRun,
+    technology: Technology | None,
+    results: Mapping[str, Any],
+    records: Sequence[Record],
+    manifest: Mapping[str, Any] | None,
+    trials: Sequence[RunTrial],
+) -> RunData:
+    """Put the data of a run together."""
+    about: dict[str, Any] = {"params": run.params}
+    if technology is not None:
+        about = {
+            "params": technology.params.model_dump(mode="json"),
+            "title": technology.title,
+            "rfcs": technology.rfcs,
+            "rfc_frame_sizes": technology.rfc_frame_sizes,
+            "setup": setup(technology, run.frame_sizes),
+        }
+    if manifest and "setup" in manifest:
+        about["setup"] = manifest["setup"]
+    mixes = dict.fromkeys(r.frame_sizes.mix for r in records if r.frame_sizes.mix)
+    return RunData(
+        name=path.resolve().name,
+        results=results,
+        records=records,
+        config=config,
+        manifest=manifest or {},
+        settings=run.procedure.model_dump(mode="json"),
+        trials=trials,
+        bottleneck=results.get("bottleneck") or (),
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
+        **about,
+    )
+
+
+def _make_technology(run: ResolvedRun) -> Technology | None:
+    try:
+        plugin = load_plugin(run.plugin)
+        links = make_links(run.links_left, run.links_right, run.initiator)
+        return plugin(validate_params(plugin, run.params), links)
+    except UsageError:
+        return None
+
+
+INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in one line.
+
+    Attributes:
+        path: its directory.
+        created: start of the run, UTC, ISO 8601.
+        technology, device, tester: names.
+        label: label of the user.
+        headline: its first figure; empty if there is none.
+        state: ``complete``, ``interrupted``, ``in progress`` or ``translation incorrect``.
+    """
+
+    path: str
+    created: str
+    technology: str
+    device: str
+    tester: str
+    label: str
+    headline: str
+    state: str
+
+
+def list_runs(directory: Path) -> list[RunSummary]:
+    """List the runs in a directory, in its subdirectories and in campaigns there, oldest first."""
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory")
+    places = (directory, *directory.glob("*/"), *directory.glob("*/*/"))
+    runs = [run for place in places for run in _summarize(place)]
+    return sorted(runs, key=lambda run: (run.created, run.path))
+
+
+def _summarize(path: Path) -> Iterator[RunSummary]:
+    try:
+        config, manifest = read_json(path / CONFIG), read_json(path / MANIFEST)
+    except (OSError, UsageError):
+        return
+    if not (isinstance(config, dict) and isinstance(manifest, dict) and "plugin" in config):
+        return
+
+    def name(part: str, key: str) -> str:
+        values: Any = config.get(part)
+        return str(values.get(key, "")) if isinstance(values, dict) else ""
+
+    yield RunSummary(
+        path=str(path),
+        created=str(manifest.get("created", "")),
+        technology=str(config["plugin"]),
+        device=name("dut", "driver"),
+        tester=name("tester", "kind"),
+        label=str(config.get("label") or ""),
+        headline=str(manifest.get("headline") or ""),
+        state=_find_state(path, manifest),
+    )
+
+
+def _find_state(path: Path, manifest: dict[str, Any]) -> str:
+    state = manifest.get("status")
+    try:
+        state = str(state or read_results(path).get("status", RUNNING))
+    except UsageError:
+        return "damaged"
+    if state != RUNNING:
+        return state
+    try:
+        acquire_lock(path).release()
+    except UsageError as exc:
+        return IN_PROGRESS if exc.code == "directory-locked" else INTERRUPTED
+    return INTERRUPTED
