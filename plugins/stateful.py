@@ -251,7 +251,10 @@ class ConnectionParams(Mixture):
         if self.responder_count > 1:
             servers = f"{self.responder_count:,} servers from {self.server} on"
         addresses = "address" if len(self.pool) == 1 else "addresses"
-        return [clients, f"{servers}, pool of {len(self.pool):,} {addresses} from {self.pool[0]} on"]
+        return [
+            clients,
+            f"{servers}, pool of {len(self.pool):,} {addresses} from {self.pool[0]} on",
+        ]
 
     @property
     def clients(self) -> list[Any]:

@@ -197,7 +197,9 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
                 continue
             counts = Counter(line.conclusion for line in quantities)
             text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
-            rows.append((f"{benchmark}, {number_of(len(quantities), 'quantity')}", "", "", "", text))
+            rows.append(
+                (f"{benchmark}, {number_of(len(quantities), 'quantity')}", "", "", "", text)
+            )
         columns = [
             *(*text_columns("quantity"), comparison.runs[0], run, "ratio"),
             *text_columns("result"),
