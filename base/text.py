@@ -6,7 +6,6 @@ import difflib
 import re
 from collections.abc import Iterable
 
-
 _REQUIREMENTS = re.compile(r"\s*\([A-Z]{2,4}-\d[^()]*\)")
 """Identifiers as in ``(GEN-15, ST-03 to ST-11)``."""
 
