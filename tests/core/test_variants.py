@@ -254,7 +254,7 @@ def test_variants_resume_where_they_were(tmp_path, benchmark):
     config["tester"]["options"].pop("crash_at")
     (cut / "config.json").write_text(json.dumps(config))
     outcome = resume(cut, Listener())
-    assert outcome.replayed
+    assert len(outcome.trials) > outcome.measured
     assert outcome.measured
     expected, found = only(whole), only(cut)
     assert {**found, "conditions": 0} == {**expected, "conditions": 0}
