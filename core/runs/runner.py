@@ -58,7 +58,7 @@ def execute(
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
     """
-    check_capabilities(bound, make_tester(bound))
+    check_capabilities(bound, lambda: make_tester(bound))
     planned = planned or plan(bound)
     with RunDir(path, new=True) as directory:
         document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)

@@ -19,6 +19,7 @@ from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
 from v6t.core.runs.preflight import find_mismatch, make_error
 from v6t.core.runs.rundir import RunDir
+from v6t.drivers.tester import Tester
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.preflight import Finding
 from v6t.profiles.mixes import Sizes
@@ -64,8 +65,11 @@ class Trials:
         self._steal_times: list[float] = []
         self._tester_figures: list[Mapping[str, Any]] = []
         self._modifications: list[Mapping[str, Any]] = []
-        # An open tester may lack what its options promise.
-        check = partial(check_capabilities, bound)
+
+        def check(tester: Tester) -> None:
+            """Check an open tester, which may lack what its options promise."""
+            check_capabilities(bound, lambda: tester)
+
         self.bench = Bench(bound, keep=directory.path, check=check)
         self._loopback_bench = self.bench
         if not bound.driver.absent:
