@@ -85,7 +85,7 @@ class Run(Tables):
     @property
     def warnings(self) -> list[str]:
         """Warnings about the whole run."""
-        return list(self.data.results.get("caveats", ()))
+        return self.data.caveats
 
     @property
     def verdict(self) -> str:
@@ -225,8 +225,7 @@ def run(
     bound = drop_unsupported(resolve_and_bind(run_path, testbed_path, flags))
     path = Path(output) if output is not None else rundir.default_path(bound.settings)
     bound.tester.prepare()
-    outcome = runner.execute(bound, path, listener or Listener())
-    return Run(path, outcome.data)
+    return Run(path, runner.execute(bound, path, listener or Listener()))
 
 
 def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:

@@ -97,7 +97,7 @@ def command(
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
-        check_capabilities(bound, make_tester(bound))
+        check_capabilities(bound, lambda: make_tester(bound))
         show_plan(bound, as_json, is_verbose())
         if planned_audit:
             click.echo(planned_audit, err=as_json)

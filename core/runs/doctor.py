@@ -175,7 +175,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     try:
         flags = Flags(plugin=plugin or find_technology(find_driver_name(testbed)))
         bound = resolve_and_bind(None, testbed, flags)
-        check_capabilities(bound, make_tester(bound))
+        check_capabilities(bound, lambda: make_tester(bound))
     except UsageError as exc:
         yield _describe_refusal(exc, plugin)
         return

@@ -213,7 +213,7 @@ def test_a_library_of_another_version_is_said(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
     bound = bind(wanted("mlrsearch"))
     with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):
-        check_capabilities(bound, make_tester(bound))
+        check_capabilities(bound, lambda: make_tester(bound))
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
