@@ -55,7 +55,7 @@ def carry_out(
     path = output or default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
-        data = execute(bound, path, events, plan).data
+        data = execute(bound, path, events, plan)
         return _watch_device(path, events, bound, data) if watch_device else data
 
     _show_run(bound, path, measure, as_json, report, live)
@@ -73,15 +73,13 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         run = directory.config()
         complete = read_results(path).get("status") == COMPLETE
     if complete:
-        data = resume(path, Listener()).data
+        data = resume(path, Listener())
         log.notice("this run was complete already; nothing was measured")
         show_results(path, as_json, page=find_page(path), data=data)
         return
     bound = bind(run)
     bound.tester.prepare()
-    _show_run(
-        bound, path, lambda events, plan: resume(path, events, plan).data, as_json, report, live
-    )
+    _show_run(bound, path, lambda events, plan: resume(path, events, plan), as_json, report, live)
 
 
 def _show_run(

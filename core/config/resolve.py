@@ -89,10 +89,10 @@ def resolve_and_bind(
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
-        benchmarks = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
-    notes: tuple[str, ...] = ()
-    if registry.ALL in benchmarks:
-        benchmarks, notes = registry.everything(kind, benchmarks)
+        named = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
+    benchmarks, notes = named, tuple[str, ...]()
+    if registry.ALL in named:
+        benchmarks, notes = registry.everything(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -139,7 +139,8 @@ def resolve_and_bind(
     device = make_device_view(technology, settings.params, driver.overrides, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.dut_intent())
-    bound = BoundRun(settings, technology, device, driver, tester, notes=notes)
+    optional = frozenset(benchmarks) - {*named}
+    bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from v6t.base.errors import UsageError
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import is_encodable, suggest_names
 from v6t.base.validation import describe_problem
@@ -30,12 +31,14 @@ class YamlFile:
         data: its values as plain Python objects.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        """Parse a text, by default that of the file."""
         self.path = path
-        try:
-            text = read_text(path, SETTINGS_OCTETS)
-        except OSError as exc:
-            raise explain_read_error(path, exc) from exc
+        if text is None:
+            try:
+                text = read_text(path, SETTINGS_OCTETS)
+            except OSError as exc:
+                raise explain_read_error(path, exc) from exc
         self._tree = _load_tree(path, text)
         if self._tree is None:
             raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
@@ -319,8 +322,11 @@ def write_files(texts: Mapping[Path, str]) -> list[Path]:
                 created.append(path)
                 out.write(text)
     except OSError as exc:
-        for path in created:
-            path.unlink(missing_ok=True)
-        problem = f"cannot write {path.parent}: {exc.strerror}"
+        for written in created:
+            written.unlink(missing_ok=True)
+        problem = f"cannot write {path}: {exc.strerror}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free space on the disk, or choose another directory with --dir"
+            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
         raise UsageError(problem, code="file-unwritable") from exc
     return list(texts)

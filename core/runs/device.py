@@ -109,12 +109,7 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
 
 @dataclass(frozen=True)
 class DeviceAction:
-    """What the event of a trial does to the device.
-
-    Attributes:
-        run: while the tester sends.
-        prepare: before the trial, without traffic.
-    """
+    """The event of a trial on the device: ``prepare`` acts before it, ``run`` while the tester sends."""
 
     run: Callable[[], object]
     prepare: Callable[[], object] = lambda: None
@@ -233,11 +228,10 @@ class DeviceCounts:
     """Counters of the driven devices over each benchmark, read before its first trial and after its last.
 
     One reading ends a benchmark and begins the next, unless the device gets other frames in between.
-    A device that cannot be read has no entry.
+    A device that cannot be read has no entry; a benchmark that is measured again replaces its own.
     """
 
     def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        """Begin with the entries of the run so far; a benchmark that is measured again replaces its own."""
         self._entries = {_identify(entry): dict(entry) for entry in entries}
         self._before: Mapping[str, Any] | None = None
         self._begun = False
@@ -284,10 +278,8 @@ def _read(session: DeviceSession | None) -> dict[str, Any]:
 def _subtract(before: Any, after: Any) -> dict[str, Any]:
     """Return the losses between two readings, and the table at both."""
     shape = summarize_samples([before, after])
-    tables = {
-        "before": summarize_samples([before]).table,
-        "after": summarize_samples([after]).table,
-    }
+    readings = {"before": before, "after": after}
+    tables = {when: summarize_samples([reading]).table for when, reading in readings.items()}
     return {
         "seconds": shape.seconds,
         "drops": shape.drops,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -312,8 +311,3 @@ def _make_session(
             code="missing-driver",
         )
     return session
-
-
-def as_json(value: Any) -> str:
-    """Return the text for ``--json``."""
-    return json.dumps(value, indent=1, sort_keys=True)

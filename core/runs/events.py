@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.base.entry_points import attribute_errors
 from v6t.base.errors import V6tError
@@ -21,23 +22,19 @@ from v6t.procedures.trial_runner import FPS, Progress
 if TYPE_CHECKING:
     from v6t.analysis.record import Record
     from v6t.core.runs.plan import PlannedStage, Stage
-    from v6t.procedures.trial_runner import Progress
     from v6t.trials.result import TrialResult
     from v6t.trials.trial import Trial
 
 
 @dataclass(frozen=True)
 class Activity:
-    """A trial that is about to start.
+    """A trial that is about to start; numbers begin with 1.
 
     Attributes:
-        stage: stage of the run.
-        trial: the trial.
-        attempt: number of the attempt, from 1.
         before: result of the trial before it in this stage; None for the first.
         left_s: estimated rest of the run [s].
         done_s: time since the run began [s].
-        number: number of the trial, from 1, self-tests and retries included.
+        number: number of the trial, self-tests and retries included.
         trials_left: estimated number of trials after this one.
     """
 
@@ -74,34 +71,16 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Passes each event on to several listeners, in order."""
+    """Several listeners, each of which receives every event, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
-        self._listeners = listeners
+        for event in (name for name in vars(Listener) if name.startswith("on_")):
+            setattr(self, event, partial(_pass_on, [getattr(each, event) for each in listeners]))
 
-    def on_run_start(self, name: str) -> None:
-        for listener in self._listeners:
-            listener.on_run_start(name)
 
-    def on_message(self, text: str) -> None:
-        for listener in self._listeners:
-            listener.on_message(text)
-
-    def on_trial_start(self, activity: Activity) -> None:
-        for listener in self._listeners:
-            listener.on_trial_start(activity)
-
-    def on_step_start(self, progress: Progress) -> None:
-        for listener in self._listeners:
-            listener.on_step_start(progress)
-
-    def on_step_end(self, progress: Progress) -> None:
-        for listener in self._listeners:
-            listener.on_step_end(progress)
-
-    def on_point_end(self, records: Sequence[Record]) -> None:
-        for listener in self._listeners:
-            listener.on_point_end(records)
+def _pass_on(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
+    for receive in receivers:
+        receive(value)
 
 
 LONG_S = 5.0
@@ -109,36 +88,31 @@ LONG_S = 5.0
 
 
 class RemainingTime:
-    """Estimates the remaining time: the plan, at the pace of the finished stages and the current trials.
-
-    Attributes:
-        stage: the current stage; None before the first.
-    """
+    """Estimates the remaining time: the plan, at the pace of the finished stages and the current trials."""
 
     def __init__(
         self, planned: Iterable[PlannedStage], clock: Callable[[], float] = time.monotonic
     ) -> None:
+        self.stage: Stage | None = None
         self._planned = {p.stage: p for p in planned}
         self._clock = clock
-        self._taken_s: dict[Stage | None, float] = {}
+        self._taken_s: dict[Stage, float] = {}
         self._coming = list(self._planned.values())
         self._finished: list[tuple[PlannedStage, float]] = []
-        self.stage: Stage | None = None
         self._since = self._began = clock()
         self._share_done = 0.0
         self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
         """Begin a stage and end the one before."""
-        self._taken_s[self.stage] = self._elapsed_s()
+        if self.stage is not None:
+            self._taken_s[self.stage] = self._elapsed_s()
         if planned is not None:
             self._planned[stage] = planned
         self.stage, self._since, self._share_done = stage, self._clock(), 0.0
-        taken = {s: t for s, t in self._taken_s.items() if s is not None and s != stage}
-        self._finished = [(self._planned[s], t) for s, t in taken.items() if s in self._planned]
-        self._coming = [
-            p for s, p in self._planned.items() if s not in self._taken_s and s != stage
-        ]
+        others = [p for s, p in self._planned.items() if s != stage]
+        self._coming = [p for p in others if p.stage not in self._taken_s]
+        self._finished = [(p, self._taken_s[p.stage]) for p in others if p.stage in self._taken_s]
 
     def progress(self, progress: Progress) -> None:
         """Note the progress within the stage."""
@@ -153,41 +127,39 @@ class RemainingTime:
         self._trials += 1
         ending = trial.key.rpartition("/")[2]
         attempt = int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
-        done_s = self._clock() - self._began
-        left = self.left_s(), done_s, self._trials, self._count_trials_left()
-        return Activity(self.stage, trial, attempt, before, *left)
+        current = self._planned.get(self.stage)
+        trials_left = current.trials * (1 - self._share_done) if current else 0.0
+        return Activity(
+            self.stage,
+            trial,
+            attempt,
+            before,
+            self.left_s(),
+            self._clock() - self._began,
+            self._trials,
+            round(trials_left + sum(p.trials for p in self._coming)),
+        )
 
     def left_s(self) -> float:
         """Return the remaining seconds of the run."""
         share, elapsed_s = self._share_done, self._elapsed_s()
-        paces: dict[tuple[str, str], float] = {}
+        find_pace = cache(self._find_pace)
         current = self._planned.get(self.stage) if self.stage is not None else None
-        expected_s = self._expect_s(current, paces) if current else 0.0
+        expected_s = current.expected_s * find_pace(current.stage) if current else 0.0
         current_s = max(0.0, expected_s - elapsed_s)
         if share:  # its own trials count more towards the end
             by_pace_s = elapsed_s / share * (1 - share)
             current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
-        return current_s + sum(self._expect_s(p, paces) for p in self._coming)
-
-    def _count_trials_left(self) -> int:
-        current = self._planned.get(self.stage) if self.stage is not None else None
-        left = current.trials * (1 - self._share_done) if current else 0.0
-        return round(left + sum(p.trials for p in self._coming))
+        return current_s + sum(p.expected_s * find_pace(p.stage) for p in self._coming)
 
     def _elapsed_s(self) -> float:
-        return self._taken_s.get(self.stage, 0.0) + self._clock() - self._since
+        taken_s = self._taken_s.get(self.stage, 0.0) if self.stage is not None else 0.0
+        return taken_s + self._clock() - self._since
 
-    def _expect_s(self, planned: PlannedStage, paces: dict[tuple[str, str], float]) -> float:
-        """Return the expected time of a stage at the pace of finished stages like it."""
-        kind = planned.stage.name, planned.stage.mode
-        if kind not in paces:
-            paces[kind] = self._find_pace(*kind)
-        return planned.expected_s * paces[kind]
-
-    def _find_pace(self, name: str, mode: str) -> float:
-        """Return the time of stages over the planned: of this name and mode, of this name, or of all."""
-        same = [f for f in self._finished if f[0].stage.name == name]
-        for stages in ([f for f in same if f[0].stage.mode == mode], same, self._finished):
+    def _find_pace(self, stage: Stage) -> float:
+        """Return time over planned time of stages of this name and mode, of this name, or of all."""
+        same = [f for f in self._finished if f[0].stage.name == stage.name]
+        for stages in ([f for f in same if f[0].stage.mode == stage.mode], same, self._finished):
             expected_s = sum(planned.expected_s for planned, _ in stages)
             if expected_s:
                 return sum(taken_s for _, taken_s in stages) / expected_s
@@ -214,14 +186,10 @@ def describe_place(progress: Progress) -> str:
 
 def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
     """Yield a line about the benchmarks of one point: the first one's figure, trials and time."""
-    if not records:
-        return
-    first = records[0]
-    trials = sum(len(r.trials) for r in records)
-    yield (
-        f"  {first.sizes:<9} {first.direction:<13}  {headline(first)}   "
-        f"{trials:,} trials   {duration(seconds)}"
-    )
+    for first in records[:1]:
+        trials = sum(len(r.trials) for r in records)
+        place = f"  {first.sizes:<9} {first.direction:<13}"
+        yield f"{place}  {headline(first)}   {trials:,} trials   {duration(seconds)}"
 
 
 def headline(record: Record) -> str:
@@ -281,10 +249,9 @@ def duration(seconds: float) -> str:
 
 
 class LogFile(Listener):
-    """The log file of a directory, with the events of a run; created with its first entry.
+    """The log file of a directory: an entry for each message and command, with the time.
 
-    Attributes:
-        begun: whether there is an entry: a run that is refused leaves its directory alone.
+    It is created with its first entry (``begun``): a run that is refused leaves its directory alone.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -295,31 +262,28 @@ class LogFile(Listener):
         """Append an entry; a file that cannot be written does not stop the run."""
         self.begun = True
         stamp = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        with (
-            contextlib.suppress(OSError),
-            open(self._path, "a", encoding="utf-8", opener=_open_private) as out,
-        ):
-            out.write(f"{stamp} {log.legible(text)}\n")
+        entry = f"{stamp} {log.legible(text)}\n".encode()
+        with contextlib.suppress(OSError):
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(file, "ab") as out:
+                out.write(entry)
 
     def on_step_end(self, progress: Progress) -> None:
         self.on_message(describe_step(progress))
 
     @contextlib.contextmanager
-    def note_error(self) -> Iterator[None]:
-        """Append the error that ends the work."""
-        try:
-            yield
-        except (V6tError, KeyboardInterrupt) as exc:
-            text = "interrupted"
-            if isinstance(exc, V6tError):
-                text = f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else "")
-            if self.begun:
-                self.on_message(text)
-            raise
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    def record(self, *receivers: Callable[[str], None]) -> Iterator[None]:
+        """Append what v6t logs, and the error that ends the work."""
+        with log.record_log(self.on_message, *receivers):
+            try:
+                yield
+            except (V6tError, KeyboardInterrupt) as exc:
+                text = "interrupted"
+                if isinstance(exc, V6tError):
+                    text = f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else "")
+                if self.begun:
+                    self.on_message(text)
+                raise
 
 
 @contextlib.contextmanager
@@ -327,16 +291,12 @@ def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
     """Add the log file of a run to its listeners, with the error that ends it."""
     file = LogFile(directory)
     events = Listeners(listener, file)
-    with log.record_log(file.on_message, events.on_message), file.note_error(), attribute_errors():
+    with file.record(events.on_message), attribute_errors():
         yield events
 
 
 @contextlib.contextmanager
 def log_to(directory: Path | None) -> Iterator[None]:
     """Log to the file of a directory; None: to no file."""
-    if directory is None:
-        yield
-        return
-    file = LogFile(directory)
-    with log.record_log(file.on_message), file.note_error():
+    with LogFile(directory).record() if directory is not None else contextlib.nullcontext():
         yield

@@ -96,14 +96,9 @@ class IdealDevice:
         self.times = repetitions
         return 1
 
-    def watch(self, progress: Progress) -> None:
-        """Ignore the progress."""
-
-    def say(self, text: str) -> None:
-        """Ignore a message."""
-
+    def watch(self, progress: Progress) -> None: ...
+    def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
-        """Return no conditions: nothing is measured."""
         return {}
 
     def make_load_estimate(self) -> EstimateLoad:
@@ -143,9 +138,8 @@ class IdealDevice:
 
     def _count_frames(self, trial: Trial) -> DirectionResult:
         required = trial.frames
-        carries_fps = self.carries_fps
-        if carries_fps is None:
-            carries_fps = (trial.search_limit_fps or trial.rate_fps) / 2
+        half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
+        carries_fps = half_fps if self.carries_fps is None else self.carries_fps
         received = math.floor(required * min(1.0, carries_fps / trial.rate_fps))
         if trial.connections is not None and trial.connections.purpose != "prepare":
             received = required
@@ -167,27 +161,17 @@ class IdealDevice:
 
     def _open(self, connections: Connections) -> PhaseOneResult:
         count = connections.count
-        if connections.purpose == "establish" and (
-            connections.rate_cps > self.carries_cps or count > self.holds
-        ):
-            learned = count // 2
-        else:
-            learned = count
-        tcp = None
-        if connections.tcp is not None:
-            lost = count - learned
-            tcp = TcpCounts(count, learned, timed_out=lost, requested=learned, answered=learned)
-        return PhaseOneResult(
-            count,
-            count,
-            learned,
-            validation_sent=learned,
-            validated=None if connections.alpha is None else learned,
-            validation_time_s=0.0,
-            flush_s=1.0,
-            idle_flush_s=0.0,
-            tcp=tcp,
+        fails = connections.rate_cps > self.carries_cps or count > self.holds
+        learned = count // 2 if fails and connections.purpose == "establish" else count
+        tcp = TcpCounts(
+            count, learned, timed_out=count - learned, requested=learned, answered=learned
         )
+        validated = None if connections.alpha is None else learned
+        return PhaseOneResult(
+            count, count, learned, validation_sent=learned, validated=validated,
+            validation_time_s=0.0, flush_s=1.0, idle_flush_s=0.0,
+            tcp=tcp if connections.tcp else None,
+        )  # fmt: skip
 
 
 def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
@@ -239,13 +223,7 @@ Streams = Mapping[Direction, StreamSet]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run.
-
-    Attributes:
-        name: of the benchmark, ``self-test``, ``set-up`` or ``loading``.
-        octets: the frame sizes.
-        mode: directions, ``connections`` or ``queries``; empty for set-up and loading.
-    """
+    """A stage of a run: a benchmark or other work, at frame sizes, in a mode (empty: in none)."""
 
     name: str
     octets: str
@@ -254,12 +232,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage with its planned time.
+    """A stage with its planned trials and time; ``seconds`` is the longest time of a search.
 
     Attributes:
-        stage: of the run.
-        seconds: its time, of a search the longest.
-        trials: in that time.
         least_s: its time if the device carries the upper bound at once; None: the same.
     """
 
@@ -286,7 +261,6 @@ class PlannedPoint:
     The first benchmark at a size or in a mode bears the time of the set-up and of the self-test.
 
     Attributes:
-        benchmark, frame_sizes, mode, media_fps: the point.
         trials, duration_s: if the device does not carry the upper bound.
         least_s: time if the device carries every upper bound at once.
         counted_by: how the tester recognises test frames, if it knows several ways.
@@ -304,14 +278,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The plan of a run; made once.
-
-    Attributes:
-        bound: the run.
-        points: every benchmark at every point.
-        stages: in the order of the points.
-        stream_sets: by the label of the frame sizes.
-    """
+    """The plan of a run, made once; ``stream_sets`` are by the label of the frame sizes."""
 
     bound: BoundRun
     points: tuple[PlannedPoint, ...]
@@ -341,7 +308,13 @@ class RunPlan:
     @cached_property
     def streams(self) -> tuple[str, ...]:
         """One line for each stream, with its share of the frames."""
-        return tuple(_describe_streams(self.stream_sets))
+        return tuple(
+            f"{label} {direction}: {s.name} ({s.role.value}), {s.weight / total:.1%} of the frames"
+            for label, streams in self.stream_sets.items()
+            for direction, stream_set in streams.items()
+            for total in [sum(s.weight for s in stream_set.streams)]
+            for s in stream_set.streams
+        )
 
     @cached_property
     def caveats(self) -> list[str]:
@@ -368,56 +341,19 @@ class RunPlan:
 
 
 def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
-    """Plan a run."""
+    """Plan a run; ``compiled`` keeps the streams of plans before it."""
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
+    all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
     if frames not in known:
-        sizes = map(bound.technology.sizes_of, run.frame_sizes)
-        known[frames] = {each.label: streams_of(bound, each) for each in sizes}
-    points, stages = plan_stages(bound)
-    return RunPlan(bound, points, stages, known[frames])
-
-
-def _describe_streams(stream_sets: Mapping[str, Streams]) -> Iterator[str]:
-    for label, streams in stream_sets.items():
-        for direction, stream_set in streams.items():
-            total = sum(s.weight for s in stream_set.streams)
-            for s in stream_set.streams:
-                share = f"{s.weight / total:.1%} of the frames"
-                yield f"{label} {direction}: {s.name} ({s.role.value}), {share}"
-
-
-def plan_stages(bound: BoundRun) -> tuple[tuple[PlannedPoint, ...], tuple[PlannedStage, ...]]:
-    """Plan every benchmark at every point, and list the stages; nothing is compiled."""
-    run = bound.settings
-    points, stages = [], []
-    for size in run.frame_sizes:
-        sizes = bound.technology.sizes_of(size)
-        first = size == run.frame_sizes[0]
-        setup_s = bound.tester.setup_s if first else bound.tester.load_s
-        for benchmark, point, stage, selftest in _plan_size(bound, sizes, first=first):
-            taken = [PlannedStage(first_stage(sizes.label, first=first), setup_s), selftest, stage]
-            setup_s = 0.0
-            stages += [each for each in taken if each.seconds]
-            points.append(
-                PlannedPoint(
-                    benchmark=benchmark.name,
-                    frame_sizes=sizes_to_json(point.sizes),
-                    mode=stage.stage.mode,
-                    media_fps=round(point.media_fps),
-                    trials=stage.trials,
-                    duration_s=sum(each.seconds for each in taken),
-                    least_s=sum(each.shortest_s for each in taken),
-                    counted_by=_counted_by(benchmark, point),
-                )
-            )
-    return tuple(points), tuple(stages)
-
-
-def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
-    more: tuple[Capability, ...] = ("connections",) if point.bound.settings.connects else ()
-    needs = benchmark.needs(point.bound).union(more)
-    return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
+        known[frames] = {sizes.label: streams_of(bound, sizes) for sizes in all_sizes}
+    points: list[PlannedPoint] = []
+    stages: list[PlannedStage] = []
+    for number, sizes in enumerate(all_sizes):
+        for point, each in _plan_size(bound, sizes, first=number == 0):
+            points.append(point)
+            stages += [stage for stage in each if stage.seconds]
+    return RunPlan(bound, tuple(points), tuple(stages), known[frames])
 
 
 def first_stage(octets: str, *, first: bool) -> Stage:
@@ -425,16 +361,11 @@ def first_stage(octets: str, *, first: bool) -> Stage:
     return Stage(SETUP if first else LOADING, octets, "")
 
 
-def plan_stage(benchmark: Benchmark[Any, Any], point: Point) -> PlannedStage:
-    """Plan a benchmark at a point with what is known of the device."""
-    return _plan_benchmark(benchmark, point)[0]
-
-
-def _plan_benchmark(
+def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
-    """Return the stage, and the rates that the benchmark would find."""
-    stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
+    """Plan a benchmark with what is known of the device; return the rates it would find, too."""
+    stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
     trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:
         return PlannedStage(stage, seconds, trials), rates
@@ -443,8 +374,7 @@ def _plan_benchmark(
     return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
 
 
-def mode_of(phase: Phase, mode: str) -> str:
-    """Return the mode, or a word in place of directions."""
+def _name_mode(phase: Phase, mode: str) -> str:
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
@@ -452,48 +382,60 @@ def mode_of(phase: Phase, mode: str) -> str:
 
 def _plan_size(
     bound: BoundRun, sizes: Sizes, *, first: bool
-) -> Iterator[tuple[Benchmark[Any, Any], Point, PlannedStage, PlannedStage]]:
-    """Yield the stage of each benchmark at a frame size, and that of the self-test before it."""
-    run, benchmarks = bound.settings, registry.wanted(bound)
-    tcp = [b for b in benchmarks if not b.phase.sized] if first else []
+) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
+    """Yield each benchmark at a frame size with its stages: those before it are set-up and self-test."""
+    run = bound.settings
+    benchmarks = [b for b in registry.wanted(bound) if first or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
-    syn_point = (
-        plan_point(bound, syn_medium(bound)[0], "forward", syn_medium(bound)[1]) if tcp else None
-    )
-    stages: dict[str, PlannedStage] = {}
-    rates: dict[str, Sequence[float]] = {}
-    for benchmark in benchmarks:  # a stage takes as long in each mode
-        if benchmark.phase.sized or first:
-            point = plan_point(bound, sizes, run.modes[0])
-            if syn_point is not None and not benchmark.phase.sized:
-                point = syn_point
-            stages[benchmark.name], rates[benchmark.name] = _plan_benchmark(
-                benchmark, replace(point, found=rates)
-            )
+    tcp = [b for b in benchmarks if not b.phase.sized]
     groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
         groups.append((point, capacity_spec(run, sizes, mode, round(point.media_fps)), group))
-    if syn_point is not None:
-        spec = opening_spec(run, syn_point.sizes, syn_point.media_fps)
-        groups.append((syn_point, spec, tcp))
+    if tcp:
+        syn_sizes, media_cps = syn_medium(bound)
+        point = plan_point(bound, syn_sizes, "forward", media_cps)
+        groups.append((point, opening_spec(run, syn_sizes, media_cps), tcp))
+    stages: dict[str, PlannedStage] = {}
+    rates: dict[str, Sequence[float]] = {}
+    for benchmark in benchmarks:  # a stage takes as long in each mode
+        point = groups[0 if benchmark.phase.sized else -1][0]
+        planned = plan_stage(benchmark, replace(point, found=rates))
+        stages[benchmark.name], rates[benchmark.name] = planned
+    setup_s = bound.tester.setup_s if first else bound.tester.load_s
+    before = [PlannedStage(first_stage(sizes.label, first=first), setup_s)]
+    learns = run.connects and bound.tester.loops_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
+        further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         selftest_s, selftest_trials = _count_selftest(bound, spec)
-        if number == 0 and run.connects and bound.tester.loops_back and not bound.tester.simulates:
-            selftest_s += LOOPBACK_CONNECTIONS.total_s
-        for benchmark in group:
+        for place, benchmark in enumerate(group):
+            mode_name = _name_mode(benchmark.phase, point.mode)
+            if place == 0:
+                selftest = Stage(SELFTEST, point.sizes.label, mode_name)
+                before.append(PlannedStage(selftest, selftest_s + further_s, selftest_trials))
             stage = stages[benchmark.name]
-            mode_name = mode_of(benchmark.phase, point.mode)
+            taken = [*before, replace(stage, stage=replace(stage.stage, mode=mode_name))]
             yield (
-                benchmark,
-                point,
-                replace(stage, stage=replace(stage.stage, mode=mode_name)),
-                PlannedStage(
-                    Stage(SELFTEST, point.sizes.label, mode_name), selftest_s, selftest_trials
+                PlannedPoint(
+                    benchmark.name,
+                    sizes_to_json(point.sizes),
+                    mode_name,
+                    round(point.media_fps),
+                    stage.trials,
+                    sum(each.seconds for each in taken),
+                    sum(each.shortest_s for each in taken),
+                    _find_counting(benchmark, point),
                 ),
+                taken,
             )
-            selftest_s, selftest_trials = 0.0, 0
+            before = []
+
+
+def _find_counting(benchmark: Benchmark[Any, Any], point: Point) -> str:
+    connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
+    needs = benchmark.needs(point.bound) | connects
+    return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 
 def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
-from v6t.analysis.csv_rows import list_trial_rows
+from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
@@ -39,13 +39,16 @@ from v6t.core.runs.rundir import (
 from v6t.profiles.mixes import describe_sequence
 
 if TYPE_CHECKING:
-    from v6t.analysis.record import Record
+    from v6t.benchmarks.base import Benchmark
+    from v6t.benchmarks.point import Measured
     from v6t.plugins.base import Technology
 
 
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
+INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
 OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
+REWRITE = "move it away; `v6t resume` writes it again from the journal"
 Row = dict[str, Any]
 
 
@@ -53,34 +56,24 @@ def read_results(directory: Path) -> dict[str, Any]:
     """Read ``results.json`` of a run directory, or return an empty mapping without one."""
     path = directory / RESULTS
     try:
-        document = read_json(path)
+        content: Any = read_json(path)
     except FileNotFoundError:
         return {}
     except NotADirectoryError as exc:
         raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
     except (OSError, UsageError) as exc:
-        message = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
-        raise UsageError(
-            message,
-            "move it away; `v6t resume` writes it again from the journal",
-            code="damaged-file",
-        ) from exc
-    content: dict[str, Any] = document if isinstance(document, dict) else {}
+        problem = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
+        raise UsageError(problem, REWRITE, code="damaged-file") from exc
+    content = content if isinstance(content, dict) else {}
     schema = content.get("schema")
     if schema != SCHEMA:
-        name = f"{schema!r}" if isinstance(schema, str) else "none"
-        raise UsageError(
-            f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'",
-            OTHER_VERSION,
-            code="journal-other-version",
-        )
+        name = repr(schema) if isinstance(schema, str) else "none"
+        problem = f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'"
+        raise UsageError(problem, OTHER_VERSION, code="journal-other-version")
     shared, records = content.pop("conditions", {}), content.get("results")
     if not isinstance(shared, dict) or not isinstance(records, list):
-        raise UsageError(
-            f"{path} is damaged: it has no list of results",
-            "move it away; `v6t resume` writes it again from the journal",
-            code="damaged-file",
-        )
+        problem = f"{path} is damaged: it has no list of results"
+        raise UsageError(problem, REWRITE, code="damaged-file")
     for record in records:
         if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
             record["conditions"] = {**shared, **own}
@@ -112,98 +105,87 @@ def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"
-            raise UsageError(
-                f"record {number} of {directory / RESULTS} is invalid: {key}: {first['msg']}",
-                OTHER_VERSION,
-                code="damaged-file",
-            ) from exc
+            problem = f"record {number} of {directory / RESULTS} is invalid: {key}: {first['msg']}"
+            raise UsageError(problem, OTHER_VERSION, code="damaged-file") from exc
     return records
 
 
-class ResultsFile:
-    """``results.json`` of a run in progress.
+class ResultFiles:
+    """``results.json`` and the tables of a run in progress, which grow: each row is made once.
 
-    A resumed run first finds its former results in the journal again; until then the file stays.
+    A resumed run first finds its former results in the journal again; until then the files stay.
 
     Attributes:
-        held: content of the file when the run was started or resumed.
+        held: content of ``results.json`` when the run was started or resumed.
         content: what was written last, or would have been.
+        records: the results so far.
     """
 
-    def __init__(self, directory: RunDir) -> None:
-        self._directory = directory
-        self._records: list[dict[str, Any]] = []
-        self.held = read_results(directory.path)
+    def __init__(self, directory: RunDir, journal: Journal, held: Mapping[str, Any]) -> None:
+        self._directory, self._journal, self.held = directory, journal, held
         self.content: dict[str, Any] = {}
+        self.records: list[Record] = []
+        self._documents: list[dict[str, Any]] = []
+        self._tables = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
+        self._columns: dict[str, list[str]] = {}
+        self._trials = 0
 
-    def add(self, record: Record) -> None:
-        """Add a result."""
-        self._records.append(record.to_json())
+    def add(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+        """Add a result with its rows."""
+        record = measured.record
+        self.records.append(record)
+        self._documents.append(record.to_json())
+        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
+            self._add_rows(name, _mark_limited(rows, record))
+        self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
-    def update(self, content: Mapping[str, Any], *, measured: bool) -> bool:
-        """Replace the file, unless it holds more results; return whether it was replaced.
+    def write(self, head: Mapping[str, Any], *, measured: bool) -> None:
+        """Replace the files, unless ``results.json`` holds more results.
 
         Args:
-            content: all but the results, with the status of the run.
-            measured: whether trials were measured since the run was resumed.
+            head: all but the results, with the status of the run.
+            measured: trials were measured since the run was resumed.
         """
-        self.content = {**content, "results": self._records}
+        self.content = {**head, "results": self._documents}
         if self.held:
-            amount = _amount(content["status"], len(self._records))
-            before = _amount(self.held["status"], len(self.held["results"]))
+            amount, before = _rank(self.content), _rank(self.held)
             if amount < before or (amount == before and not measured):
-                return False
+                return
         self._directory.write_json(RESULTS, share_conditions(self.content))
-        return True
+        entries, trials = self._journal.entries, self._journal.trials
+        for key in islice(entries, self._trials, None):
+            self._add_rows(TRIALS, list_trial_rows(trials[key], entries[key]))
+        self._trials = len(entries)
+        for name, table in self._tables.items():
+            self._directory.write_text(name, table.getvalue())
 
-
-def _amount(status: str, records: int) -> tuple[bool, int, bool]:
-    """Return how much is known; complete is the most."""
-    return status == COMPLETE, records, status == INCORRECT
-
-
-class Tables:
-    """The CSV files of a run in progress, which grow: each row is made once."""
-
-    def __init__(self, journal: Journal) -> None:
-        """Begin; every trial of the journal has its rows in ``trials.csv``."""
-        self._journal = journal
-        self._known = 0
-        self._texts = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
-        self._columns: dict[str, list[str]] = {}
-
-    def add(self, name: str, rows: Iterable[Row]) -> None:
+    def _add_rows(self, name: str, rows: Iterable[Row]) -> None:
         """Add rows to a table; the first row decides on its columns."""
         for row in rows:
-            out = self._texts.setdefault(name, io.StringIO())
-            new = name not in self._columns
+            is_first = name not in self._columns
+            table = self._tables.setdefault(name, io.StringIO())
             columns = self._columns.setdefault(name, list(row))
-            writer = csv.DictWriter(out, columns, lineterminator="\n")
-            if new:
+            writer = csv.DictWriter(table, columns, lineterminator="\n")
+            if is_first:
                 writer.writeheader()
             writer.writerow(row)
 
-    def files(self) -> Iterator[tuple[str, str]]:
-        """Yield names and texts; a text is empty without rows."""
-        entries, trials = self._journal.entries, self._journal.trials
-        for key in islice(entries, self._known, None):
-            self.add(TRIALS, list_trial_rows(trials[key], entries[key]))
-        self._known = len(entries)
-        for name, out in self._texts.items():
-            yield name, out.getvalue()
+
+def _rank(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
+    """Return how much is known; complete is the most."""
+    return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
 
 
-def with_limit(rows: Iterable[Row], record: Record) -> list[Row]:
+def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
     """Add the last columns: whether the tester or the medium limits the row, and the only median.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
     beyond = record.above_usable
     median = {"median": record.median} if isinstance(record, RateRecord) else {}
-    return [
-        {**row, "Limited": "yes" if record.limited or row.get("rate") in beyond else "no", **median}
-        for row in rows
-    ]
+    for row in rows:
+        is_limited = record.limited or row.get("rate") in beyond
+        yield {**row, "Limited": "yes" if is_limited else "no", **median}
 
 
 def load_run(path: Path, technology: Technology | None = None) -> RunData:
@@ -237,6 +219,7 @@ def make_run_data(
     records: Sequence[Record],
     manifest: Mapping[str, Any] | None,
     trials: Sequence[RunTrial],
+    measured: int = 0,
 ) -> RunData:
     """Put the data of a run together."""
     about: dict[str, Any] = {"params": run.params}
@@ -259,6 +242,7 @@ def make_run_data(
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
         trials=trials,
+        measured=measured,
         bottleneck=results.get("bottleneck") or (),
         mix_sequences={mix: describe_sequence(mix) for mix in mixes},
         **about,
@@ -274,20 +258,14 @@ def _make_technology(run: ResolvedRun) -> Technology | None:
         return None
 
 
-INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
-
-
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in one line.
+    """A run in one line: names, the first figure, and its state.
 
     Attributes:
-        path: its directory.
         created: start of the run, UTC, ISO 8601.
-        technology, device, tester: names.
-        label: label of the user.
-        headline: its first figure; empty if there is none.
-        state: ``complete``, ``interrupted``, ``in progress`` or ``translation incorrect``.
+        headline: empty if there is no figure.
+        state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
     """
 
     path: str
@@ -301,7 +279,10 @@ class RunSummary:
 
 
 def list_runs(directory: Path) -> list[RunSummary]:
-    """List the runs in a directory, in its subdirectories and in campaigns there, oldest first."""
+    """List the runs in a directory, in its subdirectories and in campaigns there, oldest first.
+
+    Manifests are read, results are not.
+    """
     if not directory.is_dir():
         raise UsageError(f"{directory} is not a directory", code="not-a-directory")
     places = (directory, *directory.glob("*/"), *directory.glob("*/*/"))
@@ -316,21 +297,15 @@ def _summarize(path: Path) -> Iterator[RunSummary]:
         return
     if not (isinstance(config, dict) and isinstance(manifest, dict) and "plugin" in config):
         return
-
-    def name(part: str, key: str) -> str:
-        values: Any = config.get(part)
-        return str(values.get(key, "")) if isinstance(values, dict) else ""
-
-    yield RunSummary(
-        path=str(path),
-        created=str(manifest.get("created", "")),
-        technology=str(config["plugin"]),
-        device=name("dut", "driver"),
-        tester=name("tester", "kind"),
-        label=str(config.get("label") or ""),
-        headline=str(manifest.get("headline") or ""),
-        state=_find_state(path, manifest),
+    device, tester = (
+        str(part.get(key, "")) if isinstance(part := config.get(name), dict) else ""
+        for name, key in (("dut", "driver"), ("tester", "kind"))
     )
+    created, headline = (str(manifest.get(key) or "") for key in ("created", "headline"))
+    yield RunSummary(
+        str(path), created, str(config["plugin"]), device, tester,
+        str(config.get("label") or ""), headline, _find_state(path, manifest),
+    )  # fmt: skip
 
 
 def _find_state(path: Path, manifest: dict[str, Any]) -> str:

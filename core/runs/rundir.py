@@ -15,7 +15,7 @@ from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
 from v6t.base.files import LOCK, acquire_lock, explain_read_error, read_json, write_atomically
 from v6t.core.config.settings import ResolvedRun, procedure_model, procedure_of, saved_run
-from v6t.core.config.yaml_file import to_yaml, write_files
+from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
 RESULTS, REPETITIONS, TRIALS = "results.json", "results.csv", "trials.csv"
@@ -230,6 +230,15 @@ def restore(source: Path, directory: Path) -> list[Path]:
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"
     return write_files({directory / name: head + to_yaml(v) for name, v in files.items()})
+
+
+def read_files(source: Path) -> tuple[YamlFile, YamlFile]:
+    """Return run file and testbed file of a run, to repeat it with other options."""
+    run, path = read_config(source), source / CONFIG
+    return (
+        YamlFile(path, to_yaml(make_run_file(run))),
+        YamlFile(path, to_yaml(make_testbed_file(run))),
+    )
 
 
 def make_run_file(run: ResolvedRun) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path)
     bound = bind(resolve(flags=Flags(tester="sim", **flags)))
     outcome = execute(bound, tmp_path / "run", Listener())
     pages = []
-    for name, data in (("memory", outcome.data), ("disk", None)):
+    for name, data in (("memory", outcome), ("disk", None)):
         files = write(
             tmp_path / "run", tmp_path / name, tuple(ALL_FILES), figures="none", data=data
         )
