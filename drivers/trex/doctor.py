@@ -12,6 +12,7 @@ from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 from v6t.drivers.tester_kind import Finding, State
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
 from v6t.drivers.trex.client.host import is_reachable
@@ -151,7 +152,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         return
     host, deadline_s = ssh.text, ssh.connect_deadline_s + _GRACE_S
     try:
-        remote = options.remote
+        remote = options.remote or SshClient(ssh)
         command = remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
