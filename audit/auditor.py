@@ -27,17 +27,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 SUITES: Extensions[Suite] = Extensions("v6t.audits", "v6t.audit.clause:Suite", "suite")
+# longest time that a clause may wait for timers, by the user's choice
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
-"""Longest time that a clause may wait for timers, by the user's choice."""
-SAVE_INTERVAL_S = 10.0
-"""Findings are saved this often, in case the process is killed."""
+SAVE_INTERVAL_S = 10.0  # Findings are saved this often, in case the process is killed
 TRIES = 3
-RETRIED_UP_TO_S = 20.0
-"""Clauses that wait longer for timers are tried once."""
-STILLNESS_FACTOR = 3.0
-"""Each further try listens this much longer after a frame: a busy device may be late."""
-RATE_LIMIT_PAUSE_S = 1.3
-"""Pause between tries of messages that a device may send only once a second."""
+RETRIED_UP_TO_S = 20.0  # Clauses that wait longer for timers are tried once
+STILLNESS_FACTOR = 3.0  # each further try listens this much longer: a busy device may be late
+RATE_LIMIT_PAUSE_S = 1.3  # between tries of messages that a device may send only once a second
 _DESCRIBED_TURNS = 3
 _WITHOUT_AUDIT = "leave out --audit"
 
@@ -46,8 +42,7 @@ class AuditedDevice(Protocol):
     """A device that can be configured in several ways."""
 
     @property
-    def technology(self) -> Technology:
-        """The technology with its parameters."""
+    def technology(self) -> Technology: ...
 
     def open(self) -> AbstractContextManager[Probe]:
         """Configure the device, and restore it at the end; raise UsageError or DutError if that fails."""
@@ -78,14 +73,11 @@ class AuditRequest:
 
 
 class Selection(NamedTuple):
-    """The suites that apply, with their clauses for the audit's own configuration.
-
-    ``unmet``: what the parameters lack for further suites, and what to set.
-    """
+    """The suites that apply, with their clauses for the audit's own configuration."""
 
     suites: list[Suite]
     clauses: list[Clause]
-    unmet: list[tuple[str, str]]
+    unmet: list[tuple[str, str]]  # what the parameters lack for further suites, and what to set
 
 
 class Outcome(NamedTuple):
@@ -113,12 +105,11 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
     by_suite = {suite: list(suite.clauses(subject)) for suite in suites}
     unmet = list(filter(None, (suite.requirement(subject) for suite in suites)))
     clauses = list(chain.from_iterable(by_suite.values()))
-    if not clauses and unmet:
-        problem = f"no clause applies to {technology.name} with these parameters: {unmet[0][0]}"
-        fix = "; or ".join(filter(None, (unmet[0][1], advice)))
-        raise UsageError(problem, fix, code="no-clauses")
     if not clauses:
         problem = f"no clauses exist for {technology.name} ({', '.join(s.name for s in suites)})"
+        for lack, fix in unmet[:1]:
+            problem = f"no clause applies to {technology.name} with these parameters: {lack}"
+            advice = "; or ".join(filter(None, (fix, advice)))
         raise UsageError(problem, advice, code="no-clauses")
     [(name, count)] = Counter(clause.name for clause in clauses).most_common(1)
     if count > 1:
@@ -137,21 +128,15 @@ def choose_clauses(
 ) -> tuple[Device, Selection]:
     """Choose suites, and apply the parameters that the technology prefers for audits.
 
-    Args:
-        device: as the user configured it.
-        names: of suites; none: all that apply.
-        user_params: names of parameters that the user set.
-
-    Raises:
-        UsageError: a suite is unknown, or none applies.
+    ``names`` are those of suites, by default all that apply. Parameters that the user set are kept. Raises
+    UsageError if a suite is unknown, or if none applies.
     """
     suites, params = load_suites(names), device.technology.audit_params()
     preferred = {name: value for name, value in params.items() if name not in user_params}
     try:
         better = device.with_params(preferred) if preferred else device
     except UsageError as exc:
-        # the user's parameters contradict the preferred ones; some suites may apply without them
-        try:
+        try:  # some suites may apply with the user's parameters alone
             return device, select_clauses(suites, device.technology)
         except UsageError as none:
             hint = f"{none.hint}; the audit's own choice is refused: {exc.message}"
@@ -241,10 +226,7 @@ class AuditProgress:
 def run_audit(
     device: AuditedDevice, selection: Selection, request: AuditRequest, progress: AuditProgress
 ) -> DutError | KeyboardInterrupt | None:
-    """Test all clauses.
-
-    Returns:
-        why the audit ended early; findings made before are kept.
+    """Test all clauses; return why the audit ended early. Findings made before are kept.
 
     Raises:
         UsageError: no clause has a requested name, or single frames cannot reach the device.
@@ -266,11 +248,11 @@ def run_audit(
             except (UsageError, DutError) as exc:
                 if not variant or hides_interrupt(exc):
                     raise
-                is_refusal = isinstance(exc, UsageError)
-                problem = "not with this device" if is_refusal else "the device was not configured"
-                got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
-                judgement = Judgement("not testable", "the device is configured", got)
+                wire, problem = Wire(device.technology.links), "the device was not configured"
+                problem = "not with this device" if isinstance(exc, UsageError) else problem
+                got = "the device is configured", f"{problem}: {exc.message}"
                 for clause in clauses:
+                    judgement = Judgement("not testable", *got)
                     progress.add(Outcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
@@ -314,7 +296,7 @@ def _test(
             passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
             blocked += clause.plain and not passes
             if not variant and number == plain == blocked:
-                first = progress.findings[0]
+                first, *_ = progress.findings
                 octets = next((frame.octets for frame in first.frames), "")
                 progress.stopped = (
                     f"no plain packet passes the device: sent {first.sent}, "

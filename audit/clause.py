@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from v6t.plugins.audit_views import Address, AuditView, SideName
     from v6t.plugins.base import Technology
 
-Level = Literal["MUST", "SHOULD", "MAY"]
-"""A statement of an RFC without a key word counts as MUST."""
+Level = Literal["MUST", "SHOULD", "MAY"]  # A statement of an RFC without a key word counts as MUST
+# information: the device does not follow a MAY
 Verdict = Literal["conforms", "deviates", "not testable", "information"]
-"""``information``: the device does not follow a MAY."""
 View = TypeVar("View", bound="AuditView")
 
 
@@ -31,30 +30,21 @@ class Frame(NamedTuple):
 
 
 class Send(NamedTuple):
-    """Frames to send in this order, and how long to listen for the device's frames.
-
-    Attributes:
-        before: empty the device's connections, or configure it again, before sending.
-        pause_s: wait before sending.
-        listen_s: listen for exactly this time; 0: the usual time.
-    """
+    """Frames to send in this order, and how long to listen for the device's frames."""
 
     frames: Sequence[Frame]
-    before: Literal["", "flush", "reset"] = ""
-    pause_s: float = 0.0
-    listen_s: float = 0.0
+    before: Literal["", "flush", "reset"] = ""  # empty its connections, or configure it again
+    pause_s: float = 0.0  # before sending
+    listen_s: float = 0.0  # exactly this time; 0: the usual time
 
 
 class Judgement(NamedTuple):
-    """The verdict on a clause, what the device had to send, and what it sent.
-
-    ``dead``: no plain packet passes any more, though one did before: configure the device again.
-    """
+    """The verdict on a clause, what the device had to send, and what it sent."""
 
     verdict: Verdict
     expected: str
     got: str
-    dead: bool = False
+    dead: bool = False  # no plain packet passes any more: configure the device again
 
 
 Steps: TypeAlias = Generator[Send, Sequence[Frame], Judgement]
@@ -112,24 +102,16 @@ def subject_of(technology: Technology) -> Subject:
 
 
 class Suite(ABC):
-    """Clauses of one subject (entry point group ``v6t.audits``).
-
-    Attributes:
-        name: on the command line.
-        core: ends of the names of clauses that a run checks first (``run --audit``).
-    """
+    """Clauses of one subject (entry point group ``v6t.audits``)."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     core: ClassVar[tuple[str, ...]] = ()
+    """Ends of the names of clauses that a run checks first (``run --audit``)."""
 
     @abstractmethod
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
-        """Return the clauses for a device; empty if the suite does not apply.
-
-        ``variant`` is a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned, in whose
-        configuration the device is; empty: the audit's own.
-        """
+        """Return the clauses for a device in the audit's own configuration or a variant's; perhaps none."""
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         """Return what the parameters lack for the suite and what to set; None if nothing."""
@@ -146,8 +128,7 @@ class Probe(Protocol):
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> Sequence[Frame]:
         """Send frames; return those of the device, until none came for ``quiet_s``."""
 
-    def pause(self, seconds: float) -> None:
-        """Wait before the next exchange."""
+    def pause(self, seconds: float) -> None: ...
 
     def flush(self) -> None:
         """Empty the device's connection table, or raise :class:`ProbeUnable`."""

@@ -16,8 +16,7 @@ from v6t.plugins.audit_views import Address
 
 ICMP4, IPIP, TCP6, UDP17, IPV6_IN_IP, FRAGMENT, ICMP6 = 1, 4, 6, 17, 41, 44, 58
 HOP_BY_HOP, ROUTING, OPTIONS = EXTENSIONS = 0, 43, 60
-SOURCE_ROUTES = (3, 9)
-"""IPv4 options: loose and strict source route."""
+SOURCE_ROUTES = (3, 9)  # IPv4 options: loose and strict source route
 CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
 PORT_PROTOCOLS = (TCP6, UDP17)
 NAMES = {TCP6: "tcp", UDP17: "udp", ICMP4: "icmp", ICMP6: "icmp"}
@@ -27,8 +26,7 @@ ERROR_TYPES = {4: (3, 4, 5, 11, 12), 6: tuple(range(128))}
 NEVER_FORWARDED = (
     *map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")),
     *map(IPv6Network, ("::/127", "fe80::/10", "ff00::/8")),
-)
-"""RFC 1812, section 5.3.7; RFC 4291, sections 2.4 and 2.5.6."""
+)  # RFC 1812, section 5.3.7; RFC 4291, sections 2.4 and 2.5.6
 
 
 class IcmpError(NamedTuple):
@@ -258,6 +256,11 @@ def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
         return int.from_bytes(octets[4:6], "big")
     quoted = find_packet(octets[8:]) if packet.is_error else None
     return port(quoted, is_source=not is_source) if quoted and not quoted.is_error else None
+
+
+def source_of(packet: IPPacket) -> Endpoint:
+    """Return source address and port, or 0 for a packet without ports."""
+    return Endpoint(packet.src, port(packet, is_source=True) or 0)
 
 
 def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:

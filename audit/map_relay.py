@@ -39,8 +39,7 @@ SECTIONS = {
     "last CE": ("7597 5.2", "7599 8.4", ""),
     "overlap": ("7597 5", "7599 8.4", ""),
     "prefixes": ("7597 5.2", "7599 8.3", ""),
-}
-"""RFC and section of each subject, for each kind of relay."""
+}  # RFC and section of each subject, for each kind of relay
 FRAGMENT_LEVELS: dict[str, Level] = {"MAP-E": "MUST", "MAP-T": "SHOULD", "lw4o6": "MAY"}
 """RFC 7596 is silent on fragments of IPv4: a packet without ports matches no entry of the binding table."""
 

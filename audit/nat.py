@@ -7,64 +7,35 @@ TCP connections, limits, an emptied table and lifetimes are here, the rest is in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from v6t.audit import nat_mapping
-from v6t.audit.clause import Clause, Send, Subject, Suite
+from v6t.audit.clause import Clause, Judgement, Send, Subject, Suite
 from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
-from v6t.audit.nat_session import (
-    FIRST_PORT,
-    SERVER_PORT,
-    UNMAPPED,
-    DeviceDead,
-    NatHosts,
-    NatSession,
-    Result,
-    Scenario,
-    Talk,
-    require,
-    row,
-)
+from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, Talk, require, row
 from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
-from v6t.plugins.audit_views import (
-    FEW_PORTS,
-    FEW_PUBLIC_PORTS,
-    PORT_BLOCKS,
-    SHORT_TIMEOUT,
-    SHORT_TIMEOUT_S,
-    SMALL_TABLE,
-    SMALL_TABLE_SESSIONS,
-    TWO_PUBLIC_ADDRESSES,
-    Nat,
-    SideName,
-)
+from v6t.plugins import audit_views as views
+from v6t.plugins.audit_views import FEW_PORTS, SHORT_TIMEOUT_S, Nat, SideName
 
-RATE_LIMIT_PAUSE_S = 1.5
-"""After this pause a device may send another error, so that silence means something."""
-UNSOLICITED_S = 6.0
-"""How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)."""
-EXCESS_MAPPINGS = 3
-"""Mappings that a host requests beyond those that fit."""
+RATE_LIMIT_PAUSE_S = 1.5  # a device may send another error afterwards: silence means something
+UNSOLICITED_S = 6.0  # How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)
+EXCESS_MAPPINGS = 3  # Mappings that a host requests beyond those that fit
+# ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)
 UNREACHABLE = ((3, 1), (3, 13), (1, 0), (1, 1), (1, 3))
-"""ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)."""
+# RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
-"""RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5."""
-UNREGISTERED_PORT = 40007
-"""For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)."""
-MARGIN_S = 5.0
-"""The audit waits this much less than a minimum: frames and busy machines take time."""
-SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)
-"""Shares of a minimum after which sessions are tried."""
-STREAM_S = 2.5
-"""Linux treats UDP as a stream with a longer timer from two seconds after the first answer on."""
+UNREGISTERED_PORT = 40007  # For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)
+MARGIN_S = 5.0  # The audit waits this much less than a minimum: frames and busy machines take time
+SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)  # Shares of a minimum after which sessions are tried
+STREAM_S = 2.5  # Linux has a longer timer for UDP from two seconds after the first answer on
+NOTHING_INSIDE = "nothing inside"
 EARLY_S, LATE_S = 0.75 * SHORT_TIMEOUT_S, 1.75 * SHORT_TIMEOUT_S
 
 
 def _check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
     s = NatSession(h, "tcp")
-    missing = yield from s.play(opening)
-    require(not missing, f"no connection can be opened: {missing} does not arrive")
+    yield from s.play_opening(opening)
     missing = yield from s.play(script)
     return missing and f"{missing} does not arrive"
 
@@ -77,11 +48,11 @@ def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
     yield from stranger.answer("S", pause_s=RATE_LIMIT_PAUSE_S, listen_s=listen_s)
     if h.departures() or not opens_later:
         return not h.departures()
-    stranger.public = UNMAPPED
-    is_open = yield from stranger.send("S")
+    known = NatSession(h, "tcp", 0, s.port, server)
+    is_open = yield from known.send()
     if not is_open or any(p.is_error for p in h.departures()):
         return False
-    return (yield from stranger.play("<SA A>")) and "the connection is not opened"
+    return (yield from known.play("<SA A>")) and "the connection is not opened"
 
 
 def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
@@ -170,9 +141,10 @@ def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
     yield from s.repeat()
     if h.arrivals():
         return False
-    if not (yield from NatSession(h, "udp").send()):
-        raise DeviceDead("nothing, and nothing else passes any more")
-    return ""
+    if (yield from NatSession(h, "udp").send()):
+        return ""
+    seen = "nothing, and nothing else passes any more"
+    return Judgement("deviates", NOTHING_INSIDE, seen, dead=True)
 
 
 def _check_short(
@@ -202,8 +174,8 @@ def _check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
 
 def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
     protocol = {"tcp": "tcp", "udp": "udp", "query": "icmp"}[state.partition("-")[0]]
-    port = SERVER_PORT if protocol == "tcp" else UNREGISTERED_PORT
-    s = NatSession(h, protocol, server=h.server(0, port))
+    server = h.server(0) if protocol == "tcp" else h.server(0, UNREGISTERED_PORT)
+    s = NatSession(h, protocol, server=server)
     if state == "tcp-transitory":
         yield from s.open()
         return s.prepare("SA")
@@ -267,7 +239,7 @@ ROWS = (
     row("4787 REQ-3 configured-again MUST",
         "a device that is configured again serves hosts, and reassigns no used endpoint",
         "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
-    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", "nothing inside",
+    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", NOTHING_INSIDE,
           _check_flush, protocol)
       for name, protocol, words in (("udp", "udp", "UDP mapping"), ("tcp", "tcp", "TCP connection"),
                                 ("icmp", "icmp", "ICMP query"))),
@@ -297,7 +269,7 @@ BLOCKS = (
 IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
 LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
 SHORT = tuple(
-    row(f"4787 {place}", title, "the last answer, inside" if is_alive else "nothing inside",
+    row(f"4787 {place}", title, "the last answer, inside" if is_alive else NOTHING_INSIDE,
         _check_short, pauses, is_alive, lasts_s=sum(pause_s for _, pause_s in pauses))
     for place, title, pauses, is_alive in (
         ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
@@ -307,10 +279,10 @@ SHORT = tuple(
         ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping",
          (IN_EARLY, IN_EARLY), True))
 )
-BY_VARIANT: dict[str, Iterable[Scenario]] = {
+BY_VARIANT: dict[str, tuple[Row, ...]] = {
     "": (*nat_mapping.ROWS, *ROWS),
-    TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
-    SHORT_TIMEOUT: SHORT,
+    views.TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
+    views.SHORT_TIMEOUT: SHORT,
     **{variant: (
         row(f"6888 {section} {label}-limit MUST", title, f"no more than {room} public ports for one server",
             _check_limit, room),
@@ -318,12 +290,13 @@ BY_VARIANT: dict[str, Iterable[Scenario]] = {
             "ICMP host unreachable or prohibited, inside", _check_notification, room, rate_limited=True),
         row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is ended to make room for another one",
             "answers over all mappings, at their hosts' ports", _check_mappings_stay, room),
-        *(BLOCKS if variant == PORT_BLOCKS else ()))
+        *(BLOCKS if variant == views.PORT_BLOCKS else ()))
       for variant, label, room, section, title in (
-          (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
+          (views.PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
            "a host gets as many public ports as it may have, and no more"),
-          (FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
-          (SMALL_TABLE, "table", SMALL_TABLE_SESSIONS, "REQ-11",
+          (views.FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11",
+           "without a free public port a packet is dropped"),
+          (views.SMALL_TABLE, "table", views.SMALL_TABLE_SESSIONS, "REQ-11",
            "without room for a session a packet is dropped"))},
 }
 # fmt: on
@@ -338,14 +311,10 @@ class NatSuite(Suite):
 
     def requirement(self, subject: Subject) -> tuple[str, str] | None:
         view = subject.find(Nat)
-        if view is None:
-            return None
-        if min(len(view.hosts), len(view.servers)) < 2:
-            return (
-                "the suite needs two Initiators and two Responders",
-                "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3",
-            )
-        return prefix_requirement(view.prefix, view.servers)
+        if view and min(len(view.hosts), len(view.servers)) < 2:
+            fix = "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3"
+            return "the suite needs two Initiators and two Responders", fix
+        return prefix_requirement(view.prefix, view.servers) if view else None
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         view = subject.find(Nat)
@@ -356,6 +325,6 @@ class NatSuite(Suite):
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}
         h = NatHosts(view, subject.wire)
-        for scenario in BY_VARIANT.get(variant, ()):
-            if not any(part in scenario.place for part in impossible if impossible[part]):
-                yield scenario.clause(h)
+        for clause in (make_clause(h) for make_clause in BY_VARIANT.get(variant, ())):
+            if not any(part in clause.label for part in impossible if impossible[part]):
+                yield clause

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from scapy.layers.inet import fragment
-from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
-from scapy.packet import Packet
-from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, join_fragments, port
-from v6t.audit.nat_session import (
-    PREFIXES,
-    NatHosts,
-    NatSession,
-    Result,
-    Talk,
-    build_error,
-    require,
-    row,
-    source_of,
-)
-from v6t.audit.packets import checksum_error, data
+from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, join_fragments, port, source_of
+from v6t.audit.nat_session import NatHosts, NatSession, Result, Talk, build_error, require, row
+from v6t.audit.packets import checksum_error, data, split
 
+PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}  # of labels
 MAPPINGS_PER_CLAUSE = 16
 WELL_KNOWN_PORTS = 1024
 STRANGER_PORT = 4321
+# parities of consecutive mappings, which no simple generator of random numbers follows
 PARITIES = 0b0110100110010110
-"""Parities of consecutive mappings, which no simple generator of random numbers follows."""
-FRAGMENT_AT = 400
-"""Octets of transport in a first fragment."""
+FRAGMENT_AT = 400  # octets of transport in a first fragment
 
 
 def _check_round_trip(h: NatHosts, protocol: str) -> Talk[Result]:
@@ -196,28 +183,17 @@ def _check_ttl_expiry(h: NatHosts) -> Talk[Result]:
 
 
 def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
-    s, is_public = NatSession(h, "udp"), True
-    if is_outbound:
-        yield from h.send_up(0, *_split(s.build(), s.port)[::step])
-        arrived = h.departures("udp")
-        sources = {packet.src for packet in arrived}
-        is_public = len(sources) == 1 and sources <= set(h.view.pool)
-    else:
+    s = NatSession(h, "udp")
+    if not is_outbound:
         yield from s.open()
-        yield from h.send_down(*_split(s.build(is_answer=True), s.port)[::step])
-        arrived = [packet for _, packet in h.arrivals()]
-    return is_public and join_fragments(arrived)[8:] == data(700)
-
-
-def _split(packet: Packet, identification: int) -> list[Packet]:
+    packet = s.build(is_answer=not is_outbound)
     packet.payload.payload.load = data(700)
-    if packet.version == 4:
-        packet.id = identification
-        return fragment(packet, FRAGMENT_AT)
-    transport = packet.payload
-    packet.remove_payload()
-    whole = packet / IPv6ExtHdrFragment(id=identification) / transport
-    return fragment6(whole, 48 + FRAGMENT_AT)
+    pieces = split(packet, FRAGMENT_AT, s.port)[::step]
+    yield from h.send_up(0, *pieces) if is_outbound else h.send_down(*pieces)
+    arrived = h.departures("udp") if is_outbound else [packet for _, packet in h.arrivals()]
+    sources = {packet.src for packet in arrived}
+    is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
+    return is_public and join_fragments(arrived)[8:] == data(700)
 
 
 # fmt: off

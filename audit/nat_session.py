@@ -1,4 +1,4 @@
-"""Hosts and servers of a NAT, sessions between them, and scenarios that judge what passes."""
+"""Hosts and servers of a NAT, sessions between them, and clauses that judge what passes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any, TypeAlias, TypeVar
 from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps
-from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, port
+from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, port, source_of
 from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
 from v6t.plugins.translation import embed
 
 FIRST_PORT, SERVER_PORT = 20000, 7
 MAPPINGS_PER_AUDIT = 1024
+# what a NAT66 must do, although no RFC requires it
 BASIC_LABELS = ("mapped", "query", "tcp-exchange")
-"""What a NAT66 must do, although no RFC requires it."""
-PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}
-"""Prefixes of labels."""
+# initial sequence numbers of host and server, and a distance far beyond every window
 ISNS, FAR = (0x01020304, 0x0A0B0C0D), 0x40000000
-"""Initial sequence numbers of host and server, and a distance far beyond every window."""
+UNMAPPED = Endpoint(IPv4Address(0), 0)
 T = TypeVar("T")
 Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
-Result: TypeAlias = bool | str | tuple[bool, str]
+Row: TypeAlias = Callable[["NatHosts"], Clause]
+Result: TypeAlias = bool | str | tuple[bool, str] | Judgement
 """Whether the device does what the clause requires, and what it did: by default what it sent. Text alone
 describes a deviation; empty text is none."""
 
@@ -36,17 +36,10 @@ class NotTestable(Exception):
     """A scenario cannot be carried out with a device."""
 
 
-class DeviceDead(Exception):
-    """No plain packet passes any more, though one did before."""
-
-
 def require(condition: object, problem: str) -> None:
     """Raise NotTestable unless a condition holds."""
     if not condition:
         raise NotTestable(problem)
-
-
-UNMAPPED = Endpoint(IPv4Address(0), 0)
 
 
 @dataclass
@@ -192,9 +185,12 @@ class NatSession:
 
     def establish(self) -> Talk[NatSession]:
         yield from self.open()
-        missing = (yield from self.play("<SA A>")) if self.protocol == "tcp" else ""
-        require(not missing, f"no connection can be opened: {missing} does not arrive")
+        yield from self.play_opening("<SA A>" if self.protocol == "tcp" else "")
         return self
+
+    def play_opening(self, script: str) -> Talk[None]:
+        missing = yield from self.play(script)
+        require(not missing, f"no connection can be opened: {missing} does not arrive")
 
     def play(self, script: str) -> Talk[str]:
         """Send TCP segments until one does not arrive; return its step, or nothing.
@@ -227,64 +223,45 @@ class NatSession:
         return build_error(self.server.address, self.public.address, quoted, kind, code, mtu)
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """An exchange of several packets, and the clause that it tests.
+def row(place: str, title: str, *scenario: Any, nat64: str = "", **options: Any) -> Row:
+    """Return a function that makes the clause of a scenario for a NAT.
 
-    Attributes:
+    Args:
         place: number of the RFC, section, label, level.
-        expected: describes the packets of a correct device.
-        exchange: sends packets and returns what they show; takes the NAT and `args`.
+        title: of the clause, as `options` are.
+        scenario: description of the packets of a correct device; function that exchanges packets and
+            returns what they show; its arguments after the hosts.
         nat64: number of the RFC, section and level for NAT64, if they differ.
     """
 
-    place: str
-    title: str
-    expected: str
-    exchange: Callable[..., Talk[Result]]
-    args: tuple[Any, ...] = ()
-    nat64: str = ""
-    rate_limited: bool = False
-    lasts_s: float = 0.0
-    plain: bool = False
-
-    def clause(self, h: NatHosts) -> Clause:
-        """Return the clause for a NAT; what no RFC requires of a NAT66 is information."""
-        rfc, section, label, level = self.place.split()
-        if self.nat64 and h.view.prefix is not None:
-            rfc, section, level = self.nat64.split()
+    def make_clause(h: NatHosts) -> Clause:
+        rfc, section, label, level = place.split()
+        if nat64 and h.view.prefix is not None:
+            rfc, section, level = nat64.split()
         if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
-            level = "MAY"
-        texts = f"RFC {rfc}", section, label, level, self.title
-        options = self.rate_limited, self.lasts_s, self.plain
-        return Clause(*texts, partial(self.steps, h), *options)  # type: ignore[arg-type]
+            level = "MAY"  # no RFC requires it of a NAT66
+        texts: tuple[Any, ...] = f"RFC {rfc}", section, label, level, title
+        return Clause(*texts, partial(_carry_out, h, *scenario), **options)
 
-    def steps(self, h: NatHosts) -> Steps:
-        """Carry out the exchange, with an empty table if it has no room for all mappings."""
-        if h.view.room < MAPPINGS_PER_AUDIT:
-            yield Send((), before="flush")
-        try:
-            result = yield from self.exchange(h, *self.args)
-        except NotTestable as exc:
-            return Judgement("not testable", self.expected, str(exc))
-        except DeviceDead as exc:
-            return Judgement("deviates", self.expected, str(exc), dead=True)
-        if isinstance(result, str):
-            result = not result, result or "as expected"
-        is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
-        return Judgement("conforms" if is_right else "deviates", self.expected, seen)
+    return make_clause
 
 
-def row(
-    place: str,
-    title: str,
-    expected: str,
-    exchange: Callable[..., Talk[Result]],
-    *args: Any,
-    **options: Any,
-) -> Scenario:
-    """Return a scenario; ``options`` are further fields."""
-    return Scenario(place, title, expected, exchange, args, **options)
+def _carry_out(
+    h: NatHosts, expected: str, exchange: Callable[..., Talk[Result]], *args: Any
+) -> Steps:
+    """Carry out an exchange, with an empty table if it has no room for all mappings."""
+    if h.view.room < MAPPINGS_PER_AUDIT:
+        yield Send((), before="flush")
+    try:
+        result = yield from exchange(h, *args)
+    except NotTestable as exc:
+        return Judgement("not testable", expected, str(exc))
+    if isinstance(result, Judgement):
+        return result
+    if isinstance(result, str):
+        result = not result, result or "as expected"
+    is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
+    return Judgement("conforms" if is_right else "deviates", expected, seen)
 
 
 def _build_packet(
@@ -305,8 +282,3 @@ def build_error(
     else:
         error = icmp6(2, mtu=mtu) if mtu else icmp6(1, code={1: 3, 3: 4}[code])
     return header(source, target) / error / Raw(quoted)
-
-
-def source_of(packet: IPPacket) -> Endpoint:
-    """Return the source of a packet."""
-    return Endpoint(packet.src, port(packet, is_source=True) or 0)

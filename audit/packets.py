@@ -8,8 +8,8 @@ from ipaddress import ip_address
 from typing import Any
 
 from scapy.config import conf
-from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import IPv6, icmp6typescls
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6, icmp6typescls
 from scapy.packet import NoPayload, Packet, Raw
 from v6t.audit.clause import Frame
 from v6t.audit.ip_packet import CHECKSUM_OFFSET, UDP17, IPPacket, find_packet, read_header
@@ -22,8 +22,7 @@ SIDES: tuple[SideName, SideName] = ("left", "right")
 NOTHING = "nothing"
 TTL = 61
 """TTL of sent packets: neither a usual default nor a value that a device could write itself."""
-INNER_TTL = 7
-"""TTL of a packet that an ICMP error quotes; translators do not decrement it."""
+INNER_TTL = 7  # TTL of a packet that an ICMP error quotes; translators do not decrement it
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443
 PROTOCOLS = {"udp": 17, "tcp": 6, "icmp": 1}
@@ -125,6 +124,16 @@ def datagram(
     """Return a UDP packet to send between two addresses and ports."""
     udp = UDP(sport=source[1], dport=target[1])
     return header(source[0], target[0], **fields) / udp / Raw(payload)
+
+
+def split(packet: Packet, size: int, identification: int) -> list[Packet]:
+    """Return fragments of a packet, each but the last with ``size`` octets of data."""
+    if packet.version == 4:
+        packet.id = identification
+        return fragment(packet, size)
+    rest = packet.payload
+    packet.remove_payload()
+    return fragment6(packet / IPv6ExtHdrFragment(id=identification) / rest, 48 + size)
 
 
 def icmp6(kind: int, **fields: Any) -> Packet:

@@ -35,10 +35,8 @@ from v6t.audit.row import Hosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
 
 IDENTIFICATION, IDENTIFICATION6 = 0xBEEF, 0x89ABCDEF
-LARGE = 1400
-"""Octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU."""
-SMALLEST_WITH_DF = 1261
-"""IPv4 packets of at least this size have DF set."""
+LARGE = 1400  # Octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU
+SMALLEST_WITH_DF = 1261  # IPv4 packets of at least this size have DF set
 FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
 WITHOUT_MF = Condition("without MF", lambda flags: not flags.MF)
 NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknown protocol")}

@@ -23,8 +23,7 @@ QUERIES = {13: "timestamp request", 15: "information request", 17: "address mask
 DROPPED = {(5, 1): "a redirect", (6, 0): "alternative host address", (4, 0): "source quench",
            (3, 14): "host precedence violation", (3, 16): "an unknown code of destination unreachable",
            (12, 1): "parameter problem, missing option"}
-PLATEAU = 1492
-"""Of RFC 1191, below 2,000 octets."""
+PLATEAU = 1492  # Of RFC 1191, below 2,000 octets
 # RFC 7915, section 5.2 and figure 6
 UNREACHABLE6 = {0: 1, 1: 10, 2: 1, 3: 1, 4: 3}
 POINTERS6 = {0: 0, 1: 1, 4: 2, 6: 9, 7: 8, 8: 12, 24: 16}

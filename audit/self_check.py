@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from v6t.plugins.base import Technology
 
-EXAMPLES = 5
-"""Drawn sets of parameters, after the defaults."""
+EXAMPLES = 5  # Drawn sets of parameters, after the defaults
 NEIGHBORHOOD = 8
 """Integers and addresses are drawn this close to their defaults: further away, most sets are invalid."""
 

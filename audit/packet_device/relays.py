@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
 
 NOT_ECT, CONGESTION = 0b00, 0b11
-WRONG_SOURCE = IcmpError(1, 5)
-"""ICMPv6: the source address failed the ingress policy."""
+WRONG_SOURCE = IcmpError(1, 5)  # ICMPv6: the source address failed the ingress policy
 
 
 def decapsulated_ecn(inner: int, outer: int) -> int:

@@ -23,10 +23,8 @@ WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
 INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)
 """Next headers of IPv6 packets with an incomplete extension header."""
-DF_FROM_OCTETS = 1260
-"""Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)."""
-PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)
-"""RFC 1191, section 7."""
+DF_FROM_OCTETS = 1260  # Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)
+PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)  # RFC 1191, section 7
 UNTRANSLATABLE = {4: IcmpError(3, 13), 6: IcmpError(1, 1)}
 """Errors about addresses that have no translation."""
 TO_ICMPV6 = {
@@ -39,8 +37,7 @@ TO_ICMPV6_POINTER = {
     **{0: 0, 1: 1, 2: 4, 3: 4, 8: 7, 9: 6},
     **dict.fromkeys(range(12, 16), 8),
     **dict.fromkeys(range(16, 20), 24),
-}
-"""RFC 7915, figure 3."""
+}  # RFC 7915, figure 3
 TO_ICMP = {
     **{(1, 0): IcmpError(3, 1), (1, 1): IcmpError(3, 10), (1, 2): IcmpError(3, 1)},
     **{(1, 3): IcmpError(3, 1), (1, 4): IcmpError(3, 3), (4, 1): IcmpError(3, 2)},
@@ -50,8 +47,7 @@ TO_ICMP_POINTER = {
     **{0: 0, 1: 1, 4: 2, 5: 2, 6: 9, 7: 8},
     **dict.fromkeys(range(8, 24), 12),
     **dict.fromkeys(range(24, 40), 16),
-}
-"""RFC 7915, figure 6."""
+}  # RFC 7915, figure 6
 
 
 class TranslatingDevice(PacketDevice):
