@@ -12,8 +12,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from v6t.audit.clause import Clause, Frame, Judgement, Probe, ProbeUnable, Suite, subject_of
-from v6t.audit.packets import NOTHING, Wire, opposite
+from v6t.audit.clause import (
+    Clause,
+    Frame,
+    Judgement,
+    Probe,
+    ProbeUnable,
+    Suite,
+    opposite,
+    subject_of,
+)
+from v6t.audit.packets import NOTHING, Wire
 from v6t.audit.record import AuditFrame, Finding
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import DutError, ExtensionError, UsageError, hides_interrupt
@@ -56,20 +65,13 @@ Device = TypeVar("Device", bound=AuditedDevice)
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """What the user asks for.
+    """What the user asks for."""
 
-    Attributes:
-        clauses: parts of names of clauses; none: all.
-        variants: also test further configurations.
-        lasting_s: leave out clauses that wait longer for timers.
-        wait_s, quiet_s: how long to listen for the first frame, and after the last one.
-    """
-
-    clauses: Sequence[str] = ()
-    variants: bool = True
-    lasting_s: float = LASTING_S["short"]
-    wait_s: float = 0.4
-    quiet_s: float = 0.06
+    clauses: Sequence[str] = ()  # parts of names of clauses; none: all
+    variants: bool = True  # also test further configurations
+    lasting_s: float = LASTING_S["short"]  # leave out clauses that wait longer for timers
+    wait_s: float = 0.4  # listen this long for the first frame
+    quiet_s: float = 0.06  # and this long after the last one
 
 
 class Selection(NamedTuple):
@@ -186,19 +188,16 @@ def plan_audit(
 class AuditProgress:
     """Findings so far, and the frames of the capture.
 
-    Attributes:
-        planned: clauses of the audit.
-        tested: called with the number of the clause, all clauses, and its name, before each clause.
-        save: called with the findings every few seconds.
-        stopped: why the audit ended early.
+    ``tested`` is called before each clause with its number, the number of all and its name, ``save`` with the
+    findings every few seconds.
     """
 
-    planned: int = 0
+    planned: int = 0  # clauses of the audit
     tested: Callable[[int, int, str], None] = lambda number, planned, name: None
     save: Callable[[AuditProgress], None] = lambda progress: None
     findings: list[Finding] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
-    stopped: str = ""
+    stopped: str = ""  # why the audit ended early
     saved_at: float = field(default_factory=time.monotonic)
 
     def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 Level = Literal["MUST", "SHOULD", "MAY"]  # A statement of an RFC without a key word counts as MUST
 # information: the device does not follow a MAY
 Verdict = Literal["conforms", "deviates", "not testable", "information"]
+SIDES: tuple[SideName, SideName] = ("left", "right")
 View = TypeVar("View", bound="AuditView")
+
+
+def opposite(side: SideName) -> SideName:
+    """Return the other link."""
+    return "right" if side == "left" else "left"
 
 
 class Frame(NamedTuple):
@@ -52,27 +58,17 @@ Steps: TypeAlias = Generator[Send, Sequence[Frame], Judgement]
 
 @dataclass(frozen=True)
 class Clause:
-    """One requirement of an RFC.
+    """One requirement of an RFC; if no plain packet passes, no other clause is tried."""
 
-    Attributes:
-        rfc: for example ``RFC 7915``.
-        label: short and unique within the section.
-        title: what the device does, in one sentence.
-        steps: starts a new exchange.
-        rate_limited: devices may limit what they send (ICMP errors); silence is tried again after a pause.
-        lasts_s: time that the clause waits for timers.
-        plain: sends the simplest packet; if no plain packet passes, no other clause is tried.
-    """
-
-    rfc: str
+    rfc: str  # for example ``RFC 7915``
     section: str
-    label: str
+    label: str  # short and unique within the section
     level: Level
-    title: str
-    steps: Callable[[], Steps] = field(compare=False, repr=False)
-    rate_limited: bool = False
-    lasts_s: float = 0.0
-    plain: bool = False
+    title: str  # what the device does, in one sentence
+    steps: Callable[[], Steps] = field(compare=False, repr=False)  # starts a new exchange
+    rate_limited: bool = False  # as ICMP errors are: silence is tried again after a pause
+    lasts_s: float = 0.0  # time that the clause waits for timers
+    plain: bool = False  # sends the simplest packet
 
     @property
     def name(self) -> str:
@@ -94,7 +90,7 @@ class Subject:
 
 def subject_of(technology: Technology) -> Subject:
     """Return what suites know of a technology."""
-    from v6t.audit.packets import SIDES, Wire
+    from v6t.audit.packets import Wire
 
     intent = technology.dut_intent()
     neighbors = {side: tuple(getattr(intent, side).neighbors) for side in SIDES}

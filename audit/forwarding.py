@@ -11,26 +11,12 @@ from functools import partial
 from ipaddress import IPv6Address
 from typing import Any
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.clause import SIDES, Clause, Subject, Suite, opposite
 from v6t.audit.packet_device.maps import translate_prefix
-from v6t.audit.packets import (
-    DATA,
-    INNER_TTL,
-    PORT,
-    SERVER_PORT,
-    SIDES,
-    TTL,
-    data,
-    datagram,
-    header,
-    icmp6,
-    ip,
-    opposite,
-    transport,
-)
+from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, data, datagram, header, icmp, ip
 from v6t.audit.row import Hosts, Row, row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, Router, SideName
 
@@ -48,9 +34,8 @@ class RouterSuite(Suite):
             source, target = getattr(view, side), getattr(view, opposite(side))
             mtus = wire.mtu(side), wire.mtu(opposite(side))
             udp = partial(datagram, (source, PORT), (target, SERVER_PORT))
-            yield from row_clauses(
-                Hosts(**{side: udp()}), wire, partial(router_rows, side, udp, mtus)
-            )
+            rows = partial(_router_rows, side, udp, mtus)
+            yield from row_clauses(Hosts(**{side: udp()}), wire, rows)
 
 
 class PrefixSuite(Suite):
@@ -67,12 +52,11 @@ class PrefixSuite(Suite):
         inside, server = (view.host, PORT), (view.server, SERVER_PORT)
         outside = translate_prefix(view.host, view.internal, view.external), PORT
         hosts = Hosts(left=datagram(inside, server), right=datagram(server, outside))
-        return row_clauses(hosts, subject.wire, partial(prefix_rows, view))
+        return row_clauses(hosts, subject.wire, partial(_prefix_rows, view))
 
 
 # fmt: off
-def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: Hosts) -> Iterator[Row]:
-    """Return the clauses for packets that arrive on one link; those of RFC 1812 for IPv4."""
+def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: Hosts) -> Iterator[Row]:
     (source, _port), (target, _server_port) = udp.args
     (near, far), four = mtus, source.version == 4
     to, template = partial(header, source, target), partial(ip, source.version)
@@ -88,7 +72,7 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
     yield row("5.2.1", "8200 3", "udp", "a packet is forwarded, its data unchanged",
               udp(), answer / UDP() / Raw(DATA), plain=True)
     yield row("5.2.1", "8200 3", "tcp", "a TCP segment is forwarded", to() / TCP(**ports), answer / TCP())
-    echo = ICMP(type=8, id=7, seq=9) / Raw(DATA) if four else icmp6(128, id=7, seq=9, data=DATA)
+    echo = icmp(4, 8, id=7, seq=9) / Raw(DATA) if four else icmp(6, 128, id=7, seq=9, data=DATA)
     yield row("5.2.1", "8200 3", "echo",
               f"an {'ICMP' if four else 'ICMPv6'} echo request for a host is forwarded", to() / echo,
               answer / echo)
@@ -96,9 +80,8 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
     yield row("5.3.1", "8200 3", f"{hop}-2", f"a packet with {ttl} 2 is forwarded", udp(ttl=2),
               template(ttl=1))
     yield row("5.3.1", "8200 3", f"{hop}-1", f"a packet with {ttl} 1 is not forwarded", udp(ttl=1))
-    exceeded = ICMP(type=11, code=0) if four else icmp6(3, code=0)
     yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender is told: time exceeded",
-              udp(ttl=1), sender / exceeded, error=True)
+              udp(ttl=1), sender / icmp(source.version, 11 if four else 3, code=0), error=True)
     yield row("5.3.2", "8200 7", tos_label, f"the {tos} is not changed", udp(tos=0xB8), template(tos=0xB8),
               "MAY")
     if four:
@@ -131,11 +114,10 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
         yield row("4.3.3.1", "4443 3.2", "fragmentation-needed" if four else "too-big",
                   f"the sender of a packet {'with DF ' if four else ''}that does not fit is told the MTU",
                   udp(data(near - octets), **({"flags": "DF"} if four else {})),
-                  sender / (ICMP(type=3, code=4, nexthopmtu=far) if four else icmp6(2, mtu=far)), error=True)
+                  sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
 
 
-def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
-    """Return the clauses of NPTv6."""
+def _prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 6296", side=side) for side in ("left", "right"))
     map_host = partial(translate_prefix, old=v.internal, new=v.external)
     host, external, server = str(v.host), str(map_host(v.host)), str(v.server)
@@ -143,9 +125,9 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
     outbound, inbound = h.plain("left"), h.plain("right")
 
     yield out("3.2", "outbound", f"the source {host} becomes {external} on the way out",
-              outbound, outside / transport("udp", PORT, SERVER_PORT), plain=True)
+              outbound, outside / outbound[UDP], plain=True)
     yield into("3.3", "inbound", f"the destination {external} becomes {host} on the way in",
-               inbound, to_inside / transport("udp", SERVER_PORT, PORT), plain=True)
+               inbound, to_inside / inbound[UDP], plain=True)
     yield out("3.1", "checksum-neutral", "the UDP checksum is not changed, and is right all the same",
               outbound, outside / UDP(chksum=UDP(bytes(outbound)[40:]).chksum))
     for subnet in (1, 0xFFFE):
@@ -160,7 +142,7 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
               IPv6(src=str(map_host(identifier)), dst=server) / UDP())
     yield out("3.1", "tcp", "a TCP segment leaves with its checksum unchanged and right",
               ip / TCP(sport=PORT, dport=SERVER_PORT), outside / TCP())
-    echo = icmp6(128, id=7, seq=9, data=DATA)
+    echo = icmp(6, 128, id=7, seq=9, data=DATA)
     yield out("3.1", "icmp-echo", "an ICMPv6 echo request leaves with a right checksum", ip / echo,
               outside / echo)
     yield out("3.1", "unknown-protocol", "a packet of an unknown protocol (253) is translated, too",
@@ -168,10 +150,9 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
               IPv6(src=external, dst=server, nh=253) / Raw(data(40)))
     part = IPv6ExtHdrFragment(nh=17, offset=25, id=0x89ABCDEF) / Raw(data(100))
     yield out("3.1", "fragment", "a later fragment is translated, too", ip / part, outside / part)
-    about = header(external, server, ttl=INNER_TTL) / transport("udp", PORT, SERVER_PORT)
     yield into("3.3", "icmp-error", "an ICMPv6 error from outside arrives about the host's own packet",
-               header(server, external) / icmp6(1, code=4) / about,
-               to_inside / icmp6(1, code=4) / IPv6(src=host, dst=server), "MAY")
+               header(server, external) / icmp(6, 1, code=4) / header(external, server) / outbound[UDP],
+               to_inside / icmp(6, 1, code=4) / IPv6(src=host, dst=server), "MAY")
     for name, side, packet, sender in (("out", "left", outbound, host), ("in", "right", inbound, server)):
         row, expiring = partial(Row, side=side), packet.copy()
         expiring.hlim = 1
@@ -179,5 +160,5 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
                   IPv6(hlim=TTL - 1))
         yield row("RFC 8200", "3", f"hop-limit-1-{name}", "a packet with hop limit 1 is discarded", expiring)
         yield row("RFC 4443", "3.3", f"time-exceeded-{name}", "its sender is told: time exceeded",
-                  expiring, IPv6(dst=sender) / icmp6(3, code=0), error=True)
+                  expiring, IPv6(dst=sender) / icmp(6, 3, code=0), error=True)
 # fmt: on

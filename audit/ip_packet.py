@@ -19,6 +19,7 @@ HOP_BY_HOP, ROUTING, OPTIONS = EXTENSIONS = 0, 43, 60
 SOURCE_ROUTES = (3, 9)  # IPv4 options: loose and strict source route
 CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
 PORT_PROTOCOLS = (TCP6, UDP17)
+PROTOCOLS = "udp", "tcp", "icmp"
 NAMES = {TCP6: "tcp", UDP17: "udp", ICMP4: "icmp", ICMP6: "icmp"}
 ICMP = {4: ICMP4, 6: ICMP6}
 ECHO_TYPES = {4: (8, 0), 6: (128, 129)}
@@ -65,33 +66,23 @@ class Drop(Exception):
 
 @dataclass
 class IPPacket:
-    """An IP packet; for IPv6, `tos` and `ttl` are traffic class and hop limit.
-
-    Attributes:
-        proto, octets: of the transport, behind IPv6 extension headers.
-        id: identification; None for IPv6 without a fragment header.
-        offset: of a fragment, in units of eight octets.
-        options: of IPv4, as scapy reads them.
-        extensions: type and octets of each IPv6 header before the fragment header.
-        missing: octets that were cut off the end, where an ICMP error quotes the packet.
-        damaged: the IPv4 header checksum was wrong.
-    """
+    """An IP packet; for IPv6, `tos` and `ttl` are traffic class and hop limit."""
 
     src: Address
     dst: Address
-    proto: int
+    proto: int  # of the transport, behind IPv6 extension headers
     octets: bytes = b""
     tos: int = 0
     ttl: int = 64
-    id: int | None = None
-    offset: int = 0
+    id: int | None = None  # identification; None for IPv6 without a fragment header
+    offset: int = 0  # of a fragment, in units of eight octets
     more: bool = False
     df: bool = False
     flow: int = 0
-    options: Sequence[Any] = ()
-    extensions: Sequence[tuple[int, bytes]] = ()
-    missing: int = 0
-    damaged: bool = False
+    options: Sequence[Any] = ()  # of IPv4, as scapy reads them
+    extensions: Sequence[tuple[int, bytes]] = ()  # of IPv6, before the fragment header
+    missing: int = 0  # octets that were cut off the end, where an ICMP error quotes the packet
+    damaged: bool = False  # the IPv4 header checksum was wrong
 
     @property
     def version(self) -> int:
@@ -213,11 +204,16 @@ def read_header(octets: bytes) -> IPPacket:
 
 
 def find_packet(octets: bytes) -> IPPacket | None:
-    """Return the packet in a tunnel packet or an ICMP error; None if there is none."""
+    """Return the packet at the start of octets, perhaps cut short, or None."""
     try:
         return read_header(octets)
     except Drop:
         return None
+
+
+def inner_packet(packet: IPPacket) -> IPPacket | None:
+    """Return the packet in a tunnel packet, or None."""
+    return find_packet(packet.octets) if packet.proto in (IPIP, IPV6_IN_IP) else None
 
 
 def read_packet(octets: bytes) -> IPPacket:
@@ -261,6 +257,23 @@ def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
 def source_of(packet: IPPacket) -> Endpoint:
     """Return source address and port, or 0 for a packet without ports."""
     return Endpoint(packet.src, port(packet, is_source=True) or 0)
+
+
+def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
+    """Describe the first wrong checksum; ``quoted``: also in the packet that an ICMP error quotes."""
+    if packet.damaged:
+        return "the IPv4 header checksum is wrong"
+    at = CHECKSUM_OFFSET.get(packet.proto)
+    if at is not None and not (packet.offset or packet.more) and packet.missing <= 0:
+        if len(packet.octets) < at + 2:
+            return "the transport header is incomplete"
+        if packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
+            return "" if packet.version == 4 else "the UDP checksum is zero"
+        if packet.transport_checksum:
+            return "the transport checksum is wrong"
+    inner = find_packet(packet.octets[8:]) if quoted else None
+    wrong = checksum_error(inner) if inner else "none" if quoted else ""
+    return wrong and f"quoted packet: {wrong}"
 
 
 def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, join_fragments, port, source_of
+from v6t.audit import ip_packet as ip
+from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, source_of
 from v6t.audit.nat_session import NatHosts, NatSession, Result, Talk, build_error, require, row
-from v6t.audit.packets import checksum_error, data, split
+from v6t.audit.packets import data, split
 
 PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}  # of labels
 MAPPINGS_PER_CLAUSE = 16
@@ -164,7 +165,7 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
     if errors[0].src not in h.view.pool:
         return f"the source is {errors[0].src}"
     about = find_packet(errors[0].octets[8:])
-    if about is None or (about.dst, port(about)) != s.public:
+    if about is None or (about.dst, ip.port(about)) != s.public:
         return "the quoted packet is not to the public endpoint"
     return checksum_error(errors[0])
 
@@ -193,7 +194,7 @@ def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
     arrived = h.departures("udp") if is_outbound else [packet for _, packet in h.arrivals()]
     sources = {packet.src for packet in arrived}
     is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
-    return is_public and join_fragments(arrived)[8:] == data(700)
+    return is_public and ip.join_fragments(arrived)[8:] == data(700)
 
 
 # fmt: off

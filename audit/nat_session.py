@@ -12,8 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps
-from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, port, source_of
-from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6, transport
+from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, port, source_of
+from v6t.audit.packets import DATA, TTL, Wire, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
 from v6t.plugins.translation import embed
 
@@ -44,17 +44,13 @@ def require(condition: object, problem: str) -> None:
 
 @dataclass
 class NatHosts:
-    """Hosts on the left link of a NAT, servers on the right link.
-
-    Attributes:
-        ports: inside ports that no clause has used yet: the state of one must not help another.
-        heard: frames that the device sent last.
-    """
+    """Hosts on the left link of a NAT, servers on the right link."""
 
     view: Nat
     wire: Wire
+    # inside ports that no clause has used yet: the state of one must not help another
     ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
-    heard: Sequence[Frame] = ()
+    heard: Sequence[Frame] = ()  # frames that the device sent last
 
     def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
         return Endpoint(self.view.servers[number], port)
@@ -104,21 +100,16 @@ class NatHosts:
 class NatSession:
     """A session of a host, by default on a new port, with a server, by default the first one.
 
-    `flags` and `data` of its packets are those of TCP.
-
-    Attributes:
-        protocol: udp, tcp or icmp.
-        public: the host as the server sees it.
-        numbers: next TCP sequence numbers of host and server.
-        pending: the server's next packet, its flags and data.
+    `flags` and `data` of its packets are those of TCP, `numbers` the next ones of host and server. `pending`
+    is the server's next packet.
     """
 
     h: NatHosts
-    protocol: str
+    protocol: str  # udp, tcp or icmp
     host: int = 0
     port: int = 0
     server: Endpoint = UNMAPPED
-    public: Endpoint = UNMAPPED
+    public: Endpoint = UNMAPPED  # the host as the server sees it
     numbers: list[int] = field(default_factory=lambda: list(ISNS))
     pending: tuple[Packet, str, bytes] = field(init=False)
 

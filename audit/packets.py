@@ -11,21 +11,19 @@ from scapy.config import conf
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6, icmp6typescls
 from scapy.packet import NoPayload, Packet, Raw
-from v6t.audit.clause import Frame
-from v6t.audit.ip_packet import CHECKSUM_OFFSET, UDP17, IPPacket, find_packet, read_header
+from v6t.audit.clause import SIDES, Frame
+from v6t.audit.ip_packet import IPPacket, find_packet, read_header
 from v6t.intent.device import Links
 from v6t.plugins.audit_views import Address, SideName
 from v6t.plugins.reference_device import ETHERTYPE, link_headers
 
 conf.debug_dissector = False
-SIDES: tuple[SideName, SideName] = ("left", "right")
 NOTHING = "nothing"
 TTL = 61
 """TTL of sent packets: neither a usual default nor a value that a device could write itself."""
 INNER_TTL = 7  # TTL of a packet that an ICMP error quotes; translators do not decrement it
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443
-PROTOCOLS = {"udp": 17, "tcp": 6, "icmp": 1}
 _PROTOCOL_NAMES = {1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6"}
 _NEIGHBOR_MESSAGES = (*range(130, 138), 143)
 """ICMPv6 types that devices send to their neighbors at any time: MLD and neighbor discovery."""
@@ -76,11 +74,6 @@ class Wire:
             at = len(head)
             if frame.octets[:at] == head and frame.octets[at : at + 2] in ETHERTYPE.values():
                 yield frame.octets[at + 2 :]
-
-
-def opposite(side: SideName) -> SideName:
-    """Return the other link."""
-    return "right" if side == "left" else "left"
 
 
 def data(length: int) -> bytes:
@@ -141,6 +134,11 @@ def icmp6(kind: int, **fields: Any) -> Packet:
     return icmp6typescls[kind](**fields)
 
 
+def icmp(version: int, kind: int, **fields: Any) -> Packet:
+    """Return the ICMP message of a type, for either IP version."""
+    return ICMP(type=kind, **fields) if version == 4 else icmp6(kind, **fields)
+
+
 def trim(octets: bytes) -> bytes:
     """Return the IP packet at the start of octets, without padding; empty if its lengths are wrong."""
     packet = find_packet(octets)
@@ -159,11 +157,6 @@ def dissect(octets: bytes) -> Packet:
         layer.remove_payload()
         layer.add_payload(Raw(payload))
     return packet
-
-
-def inner_packet(packet: IPPacket) -> IPPacket | None:
-    """Return the packet in a tunnel packet; None if there is none."""
-    return find_packet(packet.octets) if packet.proto in (4, 41) else None
 
 
 def summary(packet: IPPacket) -> str:
@@ -231,23 +224,6 @@ def describe_template(template: Packet) -> str:
         )
         layers.append(f"{layer.name} ({fields})" if fields else layer.name)
     return " / ".join(layers)
-
-
-def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
-    """Describe the first wrong checksum; ``quoted``: also in the packet that an ICMP error quotes."""
-    if packet.damaged:
-        return "the IPv4 header checksum is wrong"
-    at = CHECKSUM_OFFSET.get(packet.proto)
-    if at is not None and not (packet.offset or packet.more) and packet.missing <= 0:
-        if len(packet.octets) < at + 2:
-            return "the transport header is incomplete"
-        if packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
-            return "" if packet.version == 4 else "the UDP checksum is zero"
-        if packet.transport_checksum:
-            return "the transport checksum is wrong"
-    inner = find_packet(packet.octets[8:]) if quoted else None
-    wrong = checksum_error(inner) if inner else "none" if quoted else ""
-    return wrong and f"quoted packet: {wrong}"
 
 
 def _format(value: Any) -> str:

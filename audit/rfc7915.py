@@ -8,29 +8,12 @@ from functools import partial
 from ipaddress import IPv4Address
 from typing import Any
 
+from scapy.layers import inet6
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_Router_Alert, IPOption_RR
-from scapy.layers.inet6 import (
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment,
-    IPv6ExtHdrHopByHop,
-    IPv6ExtHdrRouting,
-    PadN,
-)
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.ip_packet import IPPacket
-from v6t.audit.packets import (
-    DATA,
-    INNER_TTL,
-    TTL,
-    Condition,
-    Wire,
-    allow,
-    checksum_error,
-    data,
-    icmp6,
-    transport,
-)
+from v6t.audit.ip_packet import IPPacket, checksum_error
+from v6t.audit.packets import DATA, INNER_TTL, TTL, Condition, Wire, allow, data, icmp6, transport
 from v6t.audit.row import Hosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
 
@@ -39,8 +22,8 @@ LARGE = 1400  # Octets of an IPv4 packet that fits every link and does not fit t
 SMALLEST_WITH_DF = 1261  # IPv4 packets of at least this size have DF set
 FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
 WITHOUT_MF = Condition("without MF", lambda flags: not flags.MF)
+# protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared
 NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknown protocol")}
-"""Protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared."""
 
 
 @dataclass(frozen=True)
@@ -251,9 +234,10 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     yield up("5.1", "hop-limit-1", "a packet with hop limit 1 is discarded and its sender told",
              ip(hlim=1) / udp / DATA, sender / icmp6(3, code=0), error=True)
 
-    pad = PadN(optdata=bytes(4))
-    options, hop_by_hop = IPv6ExtHdrDestOpt(options=[pad]), IPv6ExtHdrHopByHop(options=[pad])
-    used = IPv6ExtHdrRouting(segleft=0, addresses=[])
+    pad = inet6.PadN(optdata=bytes(4))
+    options = inet6.IPv6ExtHdrDestOpt(options=[pad])
+    hop_by_hop = inet6.IPv6ExtHdrHopByHop(options=[pad])
+    used = inet6.IPv6ExtHdrRouting(segleft=0, addresses=[])
     for name, headers, words in (
         ("hop-by-hop", hop_by_hop, "hop-by-hop options"),
         ("destination-options", options, "destination options"),
@@ -262,7 +246,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     ):
         yield up("5.1", f"extension-{name}", f"{words}: ignored, the packet translated without",
                  ip() / headers / udp / DATA, at(ihl=5, len=28 + len(DATA)) / UDP() / Raw(DATA))
-    left = ip() / IPv6ExtHdrRouting(segleft=1, addresses=["2001:db8::5"]) / udp / DATA
+    left = ip() / inet6.IPv6ExtHdrRouting(segleft=1, addresses=["2001:db8::5"]) / udp / DATA
     yield up("5.1", "segments-left", "a packet with segments left in a routing header is not translated",
              left)
     yield up("5.1", "segments-left-error", "its sender is told where (pointer at Segments Left)",

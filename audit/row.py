@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from scapy.packet import Packet
 from v6t.audit import packets
-from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps, Verdict
-from v6t.audit.ip_packet import IPPacket, port, read_header
-from v6t.audit.packets import NOTHING, Wire, opposite, summary
+from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps, Verdict, opposite
+from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, port, read_header
+from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
 Check: TypeAlias = Callable[[list[IPPacket]], str]
@@ -22,40 +22,28 @@ Opening: TypeAlias = Generator[Send, Sequence[Frame], "Hosts | None"]
 
 @dataclass(frozen=True)
 class Row:
-    """Send packets, expect an answer.
+    """A clause (see there) that sends packets and expects an answer.
 
-    Attributes:
-        rfc, section, label, title, level: see :class:`v6t.audit.clause.Clause`.
-        packet: one packet, or several.
-        answer: template of the packet expected, templates of several in any order, a check of all packets
-            that arrive, or None if nothing may pass.
-        side: link on which the packets are sent.
-        near: the answer leaves on the link of the packet (hairpinning).
-        error: the answer is an ICMP error to the sender, and nothing passes.
-        silent: nothing may pass, and no ICMP error may come back.
-        only_reply: judge only what comes back; whether the packet may pass is another clause.
-        quoted: checksums of a quoted packet must be correct, too.
-        plain: the packet is as simple as possible; no other packet proves that the device works.
-        flow: protocol of the session that a stateful device needs.
-        rate_limited: devices may limit the answer, as they limit ICMP errors.
+    ``answer`` is a template of the packet expected, templates of several in any order, a check of all packets
+    that arrive, or None if nothing may pass.
     """
 
     rfc: str
     section: str
     label: str
     title: str
-    packet: Packet | Sequence[Packet]
+    packet: Packet | Sequence[Packet]  # one packet, or several
     answer: Packet | Sequence[Packet] | Check | None = None
     level: Level = "MUST"
-    side: SideName = "left"
-    near: bool = False
-    error: bool = False
-    silent: bool = False
-    only_reply: bool = False
-    quoted: bool = False
-    plain: bool = False
-    flow: str = "udp"
-    rate_limited: bool = False
+    side: SideName = "left"  # link on which the packets are sent
+    near: bool = False  # the answer leaves on the link of the packet (hairpinning)
+    error: bool = False  # the answer is an ICMP error to the sender, and nothing passes
+    silent: bool = False  # nothing may pass, and no ICMP error may come back
+    only_reply: bool = False  # whether the packet may pass is another clause
+    quoted: bool = False  # checksums of a quoted packet must be correct, too
+    plain: bool = False  # no other packet proves that the device works
+    flow: str = "udp"  # protocol of the session that a stateful device needs
+    rate_limited: bool = False  # devices may limit the answer, as they limit ICMP errors
 
     @property
     def templates(self) -> list[Packet]:
@@ -171,8 +159,8 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
         template = templates.pop(problems.index(""))
         if "dst" in template.fields and not row.error:
             packet = read_header(octets)
-            inner = packets.inner_packet(packet)
-            wrong = packets.checksum_error(packet, quoted=row.quoted)
-            if wrong := wrong or (packets.checksum_error(inner) if inner else ""):
+            inner = inner_packet(packet)
+            wrong = checksum_error(packet, quoted=row.quoted)
+            if wrong := wrong or (checksum_error(inner) if inner else ""):
                 return wrong
     return ""

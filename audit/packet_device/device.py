@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import SIDES
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
-from v6t.audit.packets import SIDES
 from v6t.plugins.audit_views import Address, SideName
 from v6t.plugins.reference_device import ETHERTYPE, link_headers
 

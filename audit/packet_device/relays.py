@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import opposite
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.audit.packets import opposite
 from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
 
 if TYPE_CHECKING:
@@ -32,15 +32,11 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
 
 
 class TunnelDevice(PacketDevice):
-    """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it.
-
-    Attributes:
-        relays: addresses of the device where tunnels end.
-    """
+    """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it."""
 
     tunnel_side: SideName = "left"
     inner_version = 4
-    relays: Collection[Address] = ()
+    relays: Collection[Address] = ()  # addresses of the device where tunnels end
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         is_inside = side == self.tunnel_side

@@ -10,10 +10,10 @@ from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import opposite
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
 from v6t.audit.packet_device.maps import TableMap, translate_prefix
-from v6t.audit.packets import opposite
 from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
