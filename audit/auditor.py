@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from v6t.audit.clause import (
     Clause,
@@ -61,6 +61,7 @@ class AuditedDevice(Protocol):
 
 
 Device = TypeVar("Device", bound=AuditedDevice)
+Plan: TypeAlias = dict[str, list[Clause]]
 
 
 @dataclass(frozen=True)
@@ -97,12 +98,7 @@ def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
 
 
 def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:
-    """Return the clauses of the suites that apply; ``advice`` is the hint if none does.
-
-    Raises:
-        UsageError: none applies.
-        ExtensionError: two clauses have the same name.
-    """
+    """Return the clauses of the suites that apply, or raise UsageError with ``advice`` as its hint."""
     subject = subject_of(technology)
     by_suite = {suite: list(suite.clauses(subject)) for suite in suites}
     unmet = list(filter(None, (suite.requirement(subject) for suite in suites)))
@@ -128,11 +124,7 @@ def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Su
 def choose_clauses(
     device: Device, names: Sequence[str], user_params: Iterable[str]
 ) -> tuple[Device, Selection]:
-    """Choose suites, and apply the parameters that the technology prefers for audits.
-
-    ``names`` are those of suites, by default all that apply. Parameters that the user set are kept. Raises
-    UsageError if a suite is unknown, or if none applies.
-    """
+    """Choose suites, by default all that apply, and parameters that the technology prefers for audits."""
     suites, params = load_suites(names), device.technology.audit_params()
     preferred = {name: value for name, value in params.items() if name not in user_params}
     try:
@@ -163,9 +155,7 @@ def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[st
     return [rfc for rfc in cited if rfc not in {clause.rfc for clause in selection.clauses}]
 
 
-def plan_audit(
-    technology: Technology, selection: Selection, request: AuditRequest
-) -> dict[str, list[Clause]]:
+def plan_audit(technology: Technology, selection: Selection, request: AuditRequest) -> Plan:
     """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
     by_variant = {"": selection.clauses}
     user_params = json.loads(technology.params.model_dump_json(exclude_unset=True))
@@ -186,14 +176,12 @@ def plan_audit(
 
 @dataclass
 class AuditProgress:
-    """Findings so far, and the frames of the capture.
-
-    ``tested`` is called before each clause with its number, the number of all and its name, ``save`` with the
-    findings every few seconds.
-    """
+    """Findings so far, and the frames of the capture."""
 
     planned: int = 0  # clauses of the audit
+    # called before each clause with its number, the number of all and its name
     tested: Callable[[int, int, str], None] = lambda number, planned, name: None
+    # called every few seconds
     save: Callable[[AuditProgress], None] = lambda progress: None
     findings: list[Finding] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)

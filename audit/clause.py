@@ -21,6 +21,7 @@ Level = Literal["MUST", "SHOULD", "MAY"]  # A statement of an RFC without a key 
 Verdict = Literal["conforms", "deviates", "not testable", "information"]
 SIDES: tuple[SideName, SideName] = ("left", "right")
 View = TypeVar("View", bound="AuditView")
+T = TypeVar("T")
 
 
 def opposite(side: SideName) -> SideName:
@@ -53,7 +54,8 @@ class Judgement(NamedTuple):
     dead: bool = False  # no plain packet passes any more: configure the device again
 
 
-Steps: TypeAlias = Generator[Send, Sequence[Frame], Judgement]
+Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
+Steps: TypeAlias = Talk[Judgement]
 
 
 @dataclass(frozen=True)

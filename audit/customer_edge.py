@@ -1,7 +1,4 @@
-"""The suite ``customer-edge``: what a MAP-E CE or lwB4 without its NAPT accepts from the relay and its hosts.
-
-The clauses about the ports of a MAP-T CE, which the suite ``translation`` has, are here, too.
-"""
+"""The suite ``customer-edge`` of MAP-E CEs and lwB4s without NAPT; clauses about the ports of MAP-T CEs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The suites ``router`` and ``prefix``: packets that devices forward without another IP version or a tunnel.
-
-What every IPv4 router (RFC 1812) and IPv6 router (RFC 8200, 4443) must do, and NPTv6 (RFC 6296), which
-rewrites prefixes and leaves checksums and ports alone.
-"""
+"""The suites ``router`` (RFC 1812 for IPv4, RFC 8200 and 4443 for IPv6) and ``prefix`` (NPTv6, RFC 6296)."""
 
 from __future__ import annotations
 
@@ -64,11 +60,9 @@ def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _:
     answer, ports = template(**ends), {"sport": PORT, "dport": SERVER_PORT}
     ttl, tos, octets = ("TTL", "TOS octet", 28) if four else ("hop limit", "traffic class", 48)
     hop, tos_label = ttl.lower().replace(" ", "-"), tos.removesuffix(" octet").lower().replace(" ", "-")
-
     def row(rfc4: str, rfc6: str, label: str, *rest: Any, **fields: Any) -> Row:
         rfc, section = (f"1812 {rfc4}" if four else rfc6).split()
         return Row(f"RFC {rfc}", section, f"{label}-{side}", *rest, side=side, **fields)
-
     yield row("5.2.1", "8200 3", "udp", "a packet is forwarded, its data unchanged",
               udp(), answer / UDP() / Raw(DATA), plain=True)
     yield row("5.2.1", "8200 3", "tcp", "a TCP segment is forwarded", to() / TCP(**ports), answer / TCP())
@@ -105,8 +99,7 @@ def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _:
     yield row("4.2.2.7", "8200 4.5", "fragment", "a fragment is forwarded as it is", fragment, piece)
     for section, name, address in (
         ("5.3.7", "loopback", "127.0.0.1"), ("2.5.2", "unspecified", "::"), ("2.5.3", "loopback", "::1"),
-        ("2.5.6", "link-local", "fe80::77"),
-    ):
+        ("2.5.6", "link-local", "fe80::77")):
         if four == ("." in address):
             yield row(section, f"4291 {section}", name, f"a packet from {address} is not forwarded",
                       udp(src=address), level="SHOULD" if four else "MUST")
@@ -123,7 +116,6 @@ def _prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
     host, external, server = str(v.host), str(map_host(v.host)), str(v.server)
     ip, to_inside, outside = header(host, server), IPv6(src=server, dst=host), IPv6(src=external, dst=server)
     outbound, inbound = h.plain("left"), h.plain("right")
-
     yield out("3.2", "outbound", f"the source {host} becomes {external} on the way out",
               outbound, outside / outbound[UDP], plain=True)
     yield into("3.3", "inbound", f"the destination {external} becomes {host} on the way in",

@@ -90,7 +90,6 @@ class IPPacket:
 
     @property
     def protocol(self) -> str:
-        """udp, tcp or icmp, else nothing."""
         return NAMES.get(self.proto, "")
 
     def __bytes__(self) -> bytes:
@@ -173,10 +172,7 @@ class IPPacket:
 
 
 def read_header(octets: bytes) -> IPPacket:
-    """Read a packet that may be cut short, or raise Drop.
-
-    An incomplete IPv6 extension header is its transport.
-    """
+    """Read a packet that may be cut short, or raise Drop; an incomplete extension header is its transport."""
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:

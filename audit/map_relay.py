@@ -71,7 +71,6 @@ class RelayHosts(Hosts):
     view: SharedAddressRelay
 
     def row(self, subject: str, *rest: Any, **fields: Any) -> Row:
-        """Return the row of a subject; see :class:`Row` for the label and what follows."""
         rfc, section = SECTIONS[subject][KINDS.index(self.view.kind)].split()
         return Row(f"RFC {rfc}", section, *rest, **fields)
 

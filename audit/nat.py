@@ -1,8 +1,7 @@
-"""The suite ``nat``: mapping, filtering, hairpinning, ICMP errors and fragments through NATs.
+"""The suite ``nat``: TCP connections, limits, an emptied table and lifetimes; the rest is in ``nat_mapping``.
 
-RFC 4787, 5382, 5508, 6888 and 7857 by the numbers of their requirements. DS-Lite (RFC 6333, section 8.2) and
-NAT64 (RFC 6146) require the same. No RFC covers NAT66: what these RFCs require is information there.
-TCP connections, limits, an emptied table and lifetimes are here, the rest is in ``nat_mapping``.
+DS-Lite (RFC 6333, section 8.2) and NAT64 (RFC 6146) require the same as RFC 4787, 5382, 5508, 6888 and 7857.
+No RFC covers NAT66: what these RFCs require is information there.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from v6t.audit import nat_mapping
-from v6t.audit.clause import Clause, Judgement, Send, Subject, Suite
+from v6t.audit.clause import Clause, Judgement, Send, Subject, Suite, Talk
 from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
-from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, Talk, require, row
+from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, require, row
 from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
 from v6t.plugins import audit_views as views
-from v6t.plugins.audit_views import FEW_PORTS, SHORT_TIMEOUT_S, Nat, SideName
+from v6t.plugins.audit_views import FEW_PORTS, SHORT_TIMEOUT_S, Nat
 
 RATE_LIMIT_PAUSE_S = 1.5  # a device may send another error afterwards: silence means something
 UNSOLICITED_S = 6.0  # How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)
@@ -28,7 +27,16 @@ UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
 UNREGISTERED_PORT = 40007  # For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)
 MARGIN_S = 5.0  # The audit waits this much less than a minimum: frames and busy machines take time
 SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)  # Shares of a minimum after which sessions are tried
-STREAM_S = 2.5  # Linux has a longer timer for UDP from two seconds after the first answer on
+# states of sessions: protocol, script after the first packet, packet that is sent again and again: by default
+# the last one, which of a closing connection is the FIN (RFC 5382, section 5)
+STATES: dict[str, tuple[str, str, str | None]] = {
+    "udp": ("udp", "", ""),
+    "udp-answered": ("udp", "<? ~>? <", None),
+    "query": ("icmp", "", ""),
+    "tcp-transitory": ("tcp", "", "SA"),
+    "tcp-closing": ("tcp", "<SA A> FA> <FA", None),
+    "tcp-established": ("tcp", "<SA A>", "PA"),
+}
 NOTHING_INSIDE = "nothing inside"
 EARLY_S, LATE_S = 0.75 * SHORT_TIMEOUT_S, 1.75 * SHORT_TIMEOUT_S
 
@@ -56,11 +64,7 @@ def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
 
 
 def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
-    """Request more mappings than fit the empty table, from even and odd ports in turn.
-
-    Returns:
-        sessions with a mapping, the number of those without, whether an ICMP error reported one.
-    """
+    """Request too many mappings; return those made, the number of others, whether an error told one."""
     mapped, refused, is_notified = [], 0, False
     while refused < EXCESS_MAPPINGS and len(mapped) + refused < room + EXCESS_MAPPINGS:
         s = NatSession(h, "udp", host)
@@ -147,13 +151,11 @@ def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
     return Judgement("deviates", NOTHING_INSIDE, seen, dead=True)
 
 
-def _check_short(
-    h: NatHosts, pauses: tuple[tuple[SideName, float], ...], is_alive: bool
-) -> Talk[Result]:
+def _check_short(h: NatHosts, script: str, pause_s: float, is_alive: bool) -> Talk[Result]:
     s, has_arrived = NatSession(h, "udp"), False
     yield from s.open()
-    for side, pause_s in pauses:
-        has_arrived = yield from (s.send if side == "left" else s.answer)(pause_s=pause_s)
+    for step in script:
+        has_arrived = yield from (s.send if step == ">" else s.answer)(pause_s=pause_s)
     return has_arrived == is_alive
 
 
@@ -173,26 +175,12 @@ def _check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
 
 
 def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
-    protocol = {"tcp": "tcp", "udp": "udp", "query": "icmp"}[state.partition("-")[0]]
+    protocol, script, repeated = STATES[state]
     server = h.server(0) if protocol == "tcp" else h.server(0, UNREGISTERED_PORT)
     s = NatSession(h, protocol, server=server)
-    if state == "tcp-transitory":
-        yield from s.open()
-        return s.prepare("SA")
-    yield from s.establish()
-    if state == "tcp-established":
-        return s.prepare("PA", DATA)
-    if state == "tcp-closing":  # The last FIN is repeated (RFC 5382, section 5).
-        has_left = yield from s.send("FA")
-        require(has_left, "the FIN does not arrive")
-    s.prepare("FA" if protocol == "tcp" else "")
-    if state == "udp-answered":
-        yield from s.repeat()
-        yield from s.send(pause_s=STREAM_S)
-    if state in ("tcp-closing", "udp-answered"):
-        has_arrived = yield from s.repeat()
-        require(has_arrived, "the answer does not arrive at once")
-    return s
+    yield from s.open()
+    yield from s.play_opening(script)
+    return s if repeated is None else s.prepare(repeated, DATA if repeated == "PA" else b"")
 
 
 # fmt: off
@@ -266,18 +254,15 @@ BLOCKS = (
     row("6888 REQ-4 block-others MUST", "a host that has used up its ports takes none from others",
         "a mapping of the second host", _check_second_host),
 )
-IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
 LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
 SHORT = tuple(
     row(f"4787 {place}", title, "the last answer, inside" if is_alive else NOTHING_INSIDE,
-        _check_short, pauses, is_alive, lasts_s=sum(pause_s for _, pause_s in pauses))
-    for place, title, pauses, is_alive in (
-        ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
-        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
-        ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping",
-         (("left", EARLY_S), IN_EARLY), True),
-        ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping",
-         (IN_EARLY, IN_EARLY), True))
+        _check_short, script, pause_s, is_alive, lasts_s=len(script) * pause_s)
+    for place, title, script, pause_s, is_alive in (
+        ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", "<", EARLY_S, True),
+        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", "<", LATE_S, False),
+        ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping", "><", EARLY_S, True),
+        ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping", "<<", EARLY_S, True))
 )
 BY_VARIANT: dict[str, tuple[Row, ...]] = {
     "": (*nat_mapping.ROWS, *ROWS),

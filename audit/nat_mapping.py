@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import Talk
 from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, source_of
-from v6t.audit.nat_session import NatHosts, NatSession, Result, Talk, build_error, require, row
+from v6t.audit.nat_session import NatHosts, NatSession, Result, build_error, require, row
 from v6t.audit.packets import data, split
 
 PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}  # of labels
@@ -85,14 +86,11 @@ def _send_hairpin(h: NatHosts, protocol: str) -> Talk[tuple[NatSession, NatSessi
     return one, two
 
 
-def _check_hairpinning(h: NatHosts, protocol: str) -> Talk[Result]:
-    _, two = yield from _send_hairpin(h, protocol)
-    return bool(two.arrivals("S"))
-
-
-def _check_hairpinning_source(h: NatHosts, protocol: str) -> Talk[Result]:
+def _check_hairpinning(h: NatHosts, protocol: str, is_about_source: bool) -> Talk[Result]:
     one, two = yield from _send_hairpin(h, protocol)
     arrived = two.arrivals("S")
+    if not is_about_source:
+        return bool(arrived)
     require(arrived, "no hairpinning")
     source = source_of(arrived[0])
     expected = h.known_address(one.public.address), one.public.port
@@ -241,12 +239,12 @@ ROWS = (
     row("4787 REQ-3a port-range SHOULD", "an inside port of 1024 or more gets a public port of 1024 or more",
         "a public port of 1024 or more", _check_port, False),
     *(row(f"{place}{section} {PREFIXES[protocol]}{label} MUST", title.format(word), expected.format(word),
-          check, protocol)
+          _check_hairpinning, protocol, section == "a")
       for place, protocol, word in (("4787 REQ-9", "udp", "datagram"), ("5382 REQ-8", "tcp", "SYN"))
-      for section, label, check, title, expected in (
-          ("", "hairpinning", _check_hairpinning,
+      for section, label, title, expected in (
+          ("", "hairpinning",
            "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
-          ("a", "hairpinning-source", _check_hairpinning_source,
+          ("a", "hairpinning-source",
            "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
     row("5508 REQ-7 hairpinned-error MUST", "an ICMP error between two hosts inside is translated both ways",

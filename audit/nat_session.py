@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps
+from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps, Talk
 from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, port, source_of
 from v6t.audit.packets import DATA, TTL, Wire, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
@@ -23,10 +23,10 @@ MAPPINGS_PER_AUDIT = 1024
 BASIC_LABELS = ("mapped", "query", "tcp-exchange")
 # initial sequence numbers of host and server, and a distance far beyond every window
 ISNS, FAR = (0x01020304, 0x0A0B0C0D), 0x40000000
+STREAM_S = 2.5  # Linux has a longer timer for UDP from two seconds after the first answer on
 UNMAPPED = Endpoint(IPv4Address(0), 0)
-T = TypeVar("T")
-Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
 Row: TypeAlias = Callable[["NatHosts"], Clause]
+Exchange: TypeAlias = Callable[..., Talk["Result"]]
 Result: TypeAlias = bool | str | tuple[bool, str] | Judgement
 """Whether the device does what the clause requires, and what it did: by default what it sent. Text alone
 describes a deviation; empty text is none."""
@@ -88,7 +88,6 @@ class NatHosts:
         return [packet for at, packet in self.arrivals() if at == host and packet.is_error]
 
     def departures(self, protocol: str = "") -> list[IPPacket]:
-        """Return the packets that reached servers, perhaps those of a protocol only."""
         packets = self.wire.packets("right", self.heard)
         return [packet for packet in packets if protocol in ("", packet.protocol)]
 
@@ -118,13 +117,13 @@ class NatSession:
         self.server = self.h.server(0) if self.server is UNMAPPED else self.server
 
     def build(
-        self, flags: str = "S", data: bytes = b"", ttl: int = TTL, *, is_answer: bool = False
+        self, flags: str = "S", data: bytes = b"", *, is_answer: bool = False, ttl: int = TTL
     ) -> Packet:
         source, target = self.server, self.public
         if not is_answer:
             source = Endpoint(self.h.own_address(self.host), self.port)
             target = Endpoint(self.h.known_address(self.server.address), self.server.port)
-        packet = _build_packet(self.protocol, source, target, ttl, is_reply=is_answer)
+        packet = _build_packet(self.protocol, source, target, is_reply=is_answer, ttl=ttl)
         if self.protocol == "tcp":
             tcp, numbers = packet[TCP], self.numbers
             tcp.flags, tcp.seq = flags, (ISNS if "S" in flags else numbers)[is_answer]
@@ -169,7 +168,6 @@ class NatSession:
         return tcp.flags == flags and packet.octets[4 * tcp.dataofs :] == data
 
     def open(self) -> Talk[Endpoint]:
-        """Send the host's first packet; return its public endpoint."""
         has_left = yield from self.send()
         require(has_left, "no valid packet comes out, so no mapping can be observed")
         return self.public
@@ -181,19 +179,20 @@ class NatSession:
 
     def play_opening(self, script: str) -> Talk[None]:
         missing = yield from self.play(script)
-        require(not missing, f"no connection can be opened: {missing} does not arrive")
+        require(not missing, f"no session can be opened: {missing} does not arrive")
 
     def play(self, script: str) -> Talk[str]:
-        """Send TCP segments until one does not arrive; return its step, or nothing.
+        """Send packets until one does not arrive; return its step, or nothing.
 
         ``FA>`` is the host's FIN, ``<PA+`` the server's data, ``<RA?`` a segment that need not arrive,
-        ``<R*`` one whose number is far outside the host's window.
+        ``<R*`` one whose number is far outside the host's window, ``~>`` a packet after a pause.
         """
         for step in script.split():
-            flags, far = step.strip("<>+?*"), FAR * ("*" in step)
+            flags, far = step.strip("<>+?*~"), FAR * ("*" in step)
             self.numbers[1] += far
-            act = self.answer if step.startswith("<") else self.send
-            has_arrived = yield from act(flags, DATA if "+" in step else b"")
+            act = self.answer if "<" in step else self.send
+            options = {"pause_s": STREAM_S} if "~" in step else {}
+            has_arrived = yield from act(flags, DATA if "+" in step else b"", **options)
             self.numbers[1] -= far
             if not has_arrived and not {"?", "*"} & set(step):
                 return step
@@ -201,9 +200,7 @@ class NatSession:
 
     def use(self) -> Talk[bool]:
         """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
-        if self.protocol != "tcp":
-            return (yield from self.answer())
-        return not (yield from self.play("<PA+ PA+>"))
+        return not (yield from self.play("<PA+ PA+>" if self.protocol == "tcp" else "<"))
 
     def error(self, kind: int, code: int, mtu: int = 0) -> Packet:
         """Return a server's ICMP error about the host's packet; 8 octets of a segment are quoted."""
@@ -237,9 +234,7 @@ def row(place: str, title: str, *scenario: Any, nat64: str = "", **options: Any)
     return make_clause
 
 
-def _carry_out(
-    h: NatHosts, expected: str, exchange: Callable[..., Talk[Result]], *args: Any
-) -> Steps:
+def _carry_out(h: NatHosts, expected: str, exchange: Exchange, *args: Any) -> Steps:
     """Carry out an exchange, with an empty table if it has no room for all mappings."""
     if h.view.room < MAPPINGS_PER_AUDIT:
         yield Send((), before="flush")
@@ -255,11 +250,10 @@ def _carry_out(
     return Judgement("conforms" if is_right else "deviates", expected, seen)
 
 
-def _build_packet(
-    protocol: str, source: Endpoint, target: Endpoint, ttl: int = TTL, *, is_reply: bool = False
-) -> Packet:
-    ip = header(source.address, target.address, ttl=ttl)
-    return ip / transport(protocol, source.port, target.port, ip.version, is_reply=is_reply)
+def _build_packet(protocol: str, *ends: Endpoint, is_reply: bool = False, **fields: Any) -> Packet:
+    (source, source_port), (target, target_port) = ends
+    ip = header(source, target, **fields)
+    return ip / transport(protocol, source_port, target_port, ip.version, is_reply=is_reply)
 
 
 def build_error(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeAlias
 
 from scapy.config import conf
 from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
@@ -25,6 +25,7 @@ INNER_TTL = 7  # TTL of a packet that an ICMP error quotes; translators do not d
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443
 _PROTOCOL_NAMES = {1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6"}
+End: TypeAlias = tuple[Address, int]
 _NEIGHBOR_MESSAGES = (*range(130, 138), 143)
 """ICMPv6 types that devices send to their neighbors at any time: MLD and neighbor discovery."""
 
@@ -97,23 +98,21 @@ def header(source: object, destination: object, **fields: Any) -> Packet:
 
 
 def transport(
-    protocol: str, source: int, destination: int, version: int = 4, *, is_reply: bool | None = None
+    protocol: str, source: int, target: int, version: int = 4, *, is_reply: bool | None = None
 ) -> Packet:
     """Return a datagram, a SYN or an echo, a reply by default if it comes from the server's port."""
     if protocol == "tcp":
-        return TCP(sport=source, dport=destination, seq=0x01020304)
+        return TCP(sport=source, dport=target, seq=0x01020304)
     if protocol == "udp":
-        return UDP(sport=source, dport=destination) / Raw(DATA)
+        return UDP(sport=source, dport=target) / Raw(DATA)
     is_reply = source == SERVER_PORT if is_reply is None else is_reply
-    identifier = destination if is_reply else source
+    fields = {"id": target if is_reply else source, "seq": 1}
     if version == 4:
-        return ICMP(type=0 if is_reply else 8, id=identifier, seq=1) / Raw(DATA)
-    return icmp6(129 if is_reply else 128, id=identifier, seq=1, data=DATA)
+        return ICMP(type=0 if is_reply else 8, **fields) / Raw(DATA)
+    return icmp6(129 if is_reply else 128, **fields, data=DATA)
 
 
-def datagram(
-    source: tuple[Address, int], target: tuple[Address, int], payload: bytes = DATA, **fields: Any
-) -> Packet:
+def datagram(source: End, target: End, payload: bytes = DATA, **fields: Any) -> Packet:
     """Return a UDP packet to send between two addresses and ports."""
     udp = UDP(sport=source[1], dport=target[1])
     return header(source[0], target[0], **fields) / udp / Raw(payload)
@@ -194,10 +193,7 @@ def allow(template: Packet, **fields: Condition | tuple[Any, ...]) -> Packet:
 
 
 def difference(template: Packet, packet: Packet) -> str:
-    """Describe the first field that a template sets and that differs; empty if the packet matches.
-
-    Extension headers before a packet in a tunnel do not count.
-    """
+    """Describe the first field of a template that differs; tunnels may have extension headers."""
     expected, layer = template, packet
     while not isinstance(expected, NoPayload):
         is_inner = isinstance(expected, (IP, IPv6)) and expected is not template
@@ -227,7 +223,6 @@ def describe_template(template: Packet) -> str:
 
 
 def _format(value: Any) -> str:
-    """Return the value of a field, octets in hexadecimal."""
     if isinstance(value, bytes):
         return value[:24].hex() + ("..." if len(value) > 24 else "")
     return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any, get_args
+from itertools import chain, product
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
@@ -73,8 +73,7 @@ class Finding(Model):
 class AuditRecord(Model):
     """The audit of one device."""
 
-    schema_: str = Field(alias="schema")
-    """v6t-audit/2"""
+    schema_: Literal["v6t-audit/2"] = Field(alias="schema")
     version: str
     """version of v6t"""
     source_commit: str | None
@@ -94,10 +93,9 @@ class AuditRecord(Model):
     """why the audit was stopped; empty: it was not"""
     findings: Sequence[Finding]
 
-    def counts(self, rfc: str | None = None, level: str | None = None) -> Counter[str]:
-        return Counter(
-            f.verdict for f in self.findings if rfc in (None, f.rfc) and level in (None, f.level)
-        )
+    def counts(self, rfc: str = "", level: str = "") -> Counter[str]:
+        findings = (f for f in self.findings if rfc in ("", f.rfc) and level in ("", f.level))
+        return Counter(f.verdict for f in findings)
 
     def select(self, verdict: str) -> list[Finding]:
         return [f for f in self.findings if f.verdict == verdict]
@@ -112,23 +110,18 @@ class AuditRecord(Model):
 
 def audit_from(values: Any, place: str) -> AuditRecord:
     """Return the record that a file holds; raise UsageError if it holds no audit of this version."""
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        problem = f"{place} is not an audit of this version of v6t"
-        raise UsageError(problem, "repeat the audit with `v6t audit`", code="invalid-audit")
     try:
         return AuditRecord.model_validate(values)
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
-        problem = f"{place} is damaged: {where}: {exc.errors()[0]['msg']}"
-        raise UsageError(problem, code="invalid-audit") from exc
+        problem = f"{place} is not an audit of this version: {where}: {exc.errors()[0]['msg']}"
+        raise UsageError(problem, "repeat it with `v6t audit`", code="invalid-audit") from exc
 
 
 def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
-    places = [
-        (rfc, level) for rfc in dict.fromkeys(f.rfc for f in audit.findings) for level in LEVELS
-    ]
-    counts = {place: audit.counts(*place) for place in places}
+    rfcs = dict.fromkeys(f.rfc for f in audit.findings)
+    counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
     rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
     facts = {
         "Technology": audit.plugin,
@@ -213,13 +206,9 @@ def to_junit(audit: AuditRecord) -> str:
 
 @dataclass
 class AuditComparison:
-    """Several audits, clause by clause.
+    """Clauses with different verdicts in several audits, clauses that one alone tested, and parameters.
 
-    Attributes:
-        differences: each clause that at least two audits tested with different verdicts, with its
-            finding in each audit, or None.
-        tested_once: for each audit, the number of clauses that no other audit tested.
-        params: the parameters that differ, with the value of each audit; None if it has none.
+    Each difference has the finding of each audit or None, each parameter that differs its values.
     """
 
     audits: Sequence[AuditRecord]

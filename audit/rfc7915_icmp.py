@@ -63,10 +63,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     down, into = (partial(Row, "RFC 7915", section, side=v.four_side) for section in ("4.2", "4.3"))
     ports, ports6 = {"sport": h.port4, "dport": v.server_port}, {"sport": v.port, "dport": v.server_port}
     about = h.quoted4() / UDP(**ports) / Raw(data(64))
-
     def error(kind: int, code: int, inner: Packet = about, **fields: Any) -> Packet:
         return ip() / ICMP(type=kind, code=code, **fields) / inner
-
     for kind, reply, name in ((8, 128, "echo-request"), (0, 129, "echo-reply")):
         if not v.stateful or kind == 0:  # no session inside is open to requests from outside
             yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply}",
@@ -98,7 +96,6 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                    error(kind, code), silent=True)
     yield Row("RFC 7915", "4.4", "no-error-about-error", "no ICMP error is sent about an ICMP error",
               ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.four_side, silent=True, only_reply=True)
-
     unreachable = six / icmp6(1, code=4)
     about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
     yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
@@ -121,10 +118,8 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     up, into = (partial(Row, "RFC 7915", section, side=v.six_side) for section in ("5.2", "5.3"))
     ports = {"sport": v.server_port, "dport": v.port}
     about = h.quoted6() / UDP(**ports) / Raw(data(64))
-
     def error(message: Packet, inner: Packet = about) -> Packet:
         return ip() / message / inner
-
     for request, kind, name in ((128, 8, "echo-request"), (129, 0, "echo-reply")):
         if not v.stateful or kind == 8:
             fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
@@ -153,7 +148,6 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
                  ip() / message, silent=True)
     yield Row("RFC 7915", "5.4", "no-error-about-error", "no ICMPv6 error is sent about an ICMPv6 error",
               ip(hlim=1) / icmp6(1, code=0) / about, side=v.six_side, silent=True, only_reply=True)
-
     message, unreachable = icmp6(1, code=4), four / ICMP(type=3, code=3)
     about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
     yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",

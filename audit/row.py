@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address
 from typing import Any, TypeAlias
 
 from scapy.packet import Packet
 from v6t.audit import packets
-from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps, Verdict, opposite
-from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, port, read_header
+from v6t.audit.clause import Clause, Judgement, Level, Send, Steps, Talk, Verdict, opposite
+from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, read_header, source_of
 from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
 Check: TypeAlias = Callable[[list[IPPacket]], str]
 """Describes the first fault of the packets that arrived; empty if there is none."""
-Opening: TypeAlias = Generator[Send, Sequence[Frame], "Hosts | None"]
+Opening: TypeAlias = Talk["Hosts | None"]  # None: no session opens
+Source: TypeAlias = Callable[[Any], Iterable["Row"]]
 
 
 @dataclass(frozen=True)
@@ -59,45 +59,28 @@ class Row:
 
 
 class Hosts:
-    """The hosts at both links of a device, with the simplest packet of each."""
+    """The hosts at both links of a device, each with its simplest packet."""
 
     def __init__(self, **plain_packets: Packet) -> None:
         self.plain_packets = plain_packets
 
     def plain(self, side: SideName) -> Packet:
-        """Return the simplest packet of the host on a link."""
         return self.plain_packets[side]
 
-    def open_session(self, row: Row, wire: Wire) -> Opening:
-        """Open the session that a row needs in a stateful device.
-
-        Returns:
-            the hosts as the device then shows them; None if no session could be opened.
-        """
-        del row, wire
-        return self
-        yield Send(())  # this makes the method a generator
+    def open_session(self, row: Row, wire: Wire) -> Opening | None:
+        """Return steps that open the session of a row, and return the hosts as the device then shows them."""
+        return None
 
 
-def find_public_end(
-    wire: Wire, side: SideName, packet: Packet, protocol: str
-) -> Generator[Send, Sequence[Frame], tuple[IPv4Address, int] | None]:
-    """Send a packet to a NAT; return the address and port with which it leaves, or None."""
+def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -> Talk[Any]:
+    """Send a packet to a NAT; return the IPv4 address and port with which it leaves, or None."""
     frames = yield Send([wire.frame(side, packet)])
-    for sent in wire.packets(opposite(side), frames):
-        number = port(sent, is_source=True)
-        if isinstance(sent.src, IPv4Address) and sent.protocol == protocol and number:
-            return sent.src, number
-    return None
+    sources = [source_of(p) for p in wire.packets(opposite(side), frames) if p.protocol == protocol]
+    return next((end for end in sources if end.address.version == 4 and end.port), None)
 
 
-def row_clauses(
-    hosts: Hosts, wire: Wire, *sources: Callable[[Any], Iterable[Row]]
-) -> Iterator[Clause]:
-    """Return the clauses of the rows that sources return for hosts.
-
-    A source is called again once a session shows the hosts otherwise.
-    """
+def row_clauses(hosts: Hosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
+    """Return the clauses of the rows of sources, which are called again once a session changes the hosts."""
     for source in sources:
         for row in source(hosts):
             steps = partial(_exchange, source, hosts, wire, row)
@@ -105,9 +88,10 @@ def row_clauses(
             yield Clause(*texts, steps, row.error or row.rate_limited, plain=row.plain)
 
 
-def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
+def _exchange(source: Source, hosts: Hosts, wire: Wire, row: Row) -> Steps:
     """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
-    expected, opened = row.describe_answer(), (yield from hosts.open_session(row, wire))
+    expected, opening = row.describe_answer(), hosts.open_session(row, wire)
+    opened = hosts if opening is None else (yield from opening)
     if opened is None:
         problem = "no packet from inside passes, so no session is open"
         return Judgement("not testable", expected, problem)

@@ -75,18 +75,13 @@ def find_accusations(technology: Technology) -> list[str]:
 def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     """Audit the model of a technology with its defaults, then with drawn parameters.
 
-    Returns:
-        parameters and deviation of each finding; what was audited, or why nothing was.
-
-    Raises:
-        EnvironmentLacking: hypothesis is not installed.
+    Returns parameters and deviation of each finding, and what was audited, or why nothing was.
     """
     try:
         from hypothesis import HealthCheck, Phase, given, settings
     except ImportError as exc:
-        problem = "hypothesis, which draws parameters for the check, is not installed"
-        hint = "pip install 'v6t[check]'"
-        raise EnvironmentLacking(problem, hint, code="missing-package") from exc
+        fix, code = "pip install 'v6t[check]'", "missing-package"
+        raise EnvironmentLacking("hypothesis is not installed", fix, code=code) from exc
     try:
         findings = [("default parameters", text) for text in find_accusations(kind())]
     except UsageError as exc:
@@ -99,7 +94,6 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
     @settings(
         max_examples=EXAMPLES,
         derandomize=True,
-        database=None,
         deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -1,7 +1,4 @@
-"""The suite ``tunnel``: TTL, DSCP, ECN, sizes, fragments and malformed packets of tunnels.
-
-RFC 2473 for IPv4 in IPv6, RFC 4213 for IPv6 in IPv4, RFC 6040 for ECN and RFC 6333 for DSCP.
-"""
+"""The suite ``tunnel``: IPv4 in IPv6 (RFC 2473), IPv6 in IPv4 (RFC 4213), ECN (RFC 6040), DSCP (RFC 6333)."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from v6t.audit import ip_packet as ip
 from v6t.audit.clause import SIDES
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
+from v6t.audit.packets import Wire
 from v6t.plugins.audit_views import Address, SideName
 from v6t.plugins.reference_device import ETHERTYPE, link_headers
 
@@ -27,7 +28,7 @@ class PacketDevice(ABC):
     """A device with two links that handles one frame at a time."""
 
     def __init__(self, intent: DeviceIntent, view: Any = None) -> None:
-        self.links, self.view = intent.links, view
+        self.links, self.view, self.mtu = intent.links, view, Wire(intent.links).mtu
         self.addresses: dict[tuple[SideName, int], Address] = {}
         self.routes = []
         for side in SIDES:
@@ -39,16 +40,10 @@ class PacketDevice(ABC):
         self.now_s = 0.0
         self.reassembly = ip.Reassembly()
 
-    def mtu(self, side: SideName) -> int:
-        return int(getattr(self.links, side).mtu)
-
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
     ) -> list[tuple[SideName, bytes]]:
-        """Return the frames that the device sends because of one that arrived, without FCS.
-
-        ``now_s`` is a time on a clock that never goes back.
-        """
+        """Return the frames, without FCS, that the device sends because of one that arrived at a time."""
         self.now_s = now_s
         head = link_headers(getattr(self.links, side)).ingress
         start = len(head) + 2
