@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from v6t.audit.clause import (
     Clause,
-    Frame,
     Judgement,
     Probe,
     ProbeUnable,
     Suite,
+    Turn,
     opposite,
     subject_of,
 )
@@ -88,7 +88,7 @@ class Outcome(NamedTuple):
 
     clause: Clause
     judgement: Judgement
-    turns: Sequence[tuple[Sequence[Frame], Sequence[Frame]]] = ()
+    turns: Sequence[Turn] = ()
     tries: int = 1
 
 
@@ -213,12 +213,7 @@ class AuditProgress:
 def run_audit(
     device: AuditedDevice, selection: Selection, request: AuditRequest, progress: AuditProgress
 ) -> DutError | KeyboardInterrupt | None:
-    """Test all clauses; return why the audit ended early. Findings made before are kept.
-
-    Raises:
-        UsageError: no clause has a requested name, or single frames cannot reach the device.
-        DutError: the device could not be configured at all.
-    """
+    """Test all clauses; return why the audit ended early, or raise if no clause could be tested."""
     plan = plan_audit(device.technology, selection, request)
     if not plan:
         hint = f"`v6t audit --plugin {device.technology.name} --list` prints the names"

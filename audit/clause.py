@@ -36,6 +36,10 @@ class Frame(NamedTuple):
     octets: bytes
 
 
+Requirement: TypeAlias = tuple[str, str] | None  # what the parameters lack, and what to set
+Turn: TypeAlias = tuple[Sequence[Frame], Sequence[Frame]]  # sent and heard
+
+
 class Send(NamedTuple):
     """Frames to send in this order, and how long to listen for the device's frames."""
 
@@ -103,16 +107,14 @@ class Suite(ABC):
     """Clauses of one subject (entry point group ``v6t.audits``)."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
-    core: ClassVar[tuple[str, ...]] = ()
-    """Ends of the names of clauses that a run checks first (``run --audit``)."""
+    core: ClassVar[tuple[str, ...]] = ()  # ends of names of clauses that a run checks first
 
     @abstractmethod
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         """Return the clauses for a device in the audit's own configuration or a variant's; perhaps none."""
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
-        """Return what the parameters lack for the suite and what to set; None if nothing."""
+    def requirement(self, subject: Subject) -> Requirement:
+        """Return what the parameters lack for the suite."""
         return None
 
 

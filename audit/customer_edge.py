@@ -22,6 +22,7 @@ from v6t.plugins.ports import PortSet
 
 STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
 STRANGER6 = IPv6Address("2001:db8:dead::77")
+NUMBERS = {"udp": "port", "tcp": "port", "icmp": "identifier"}
 # RFC, section of what the CE receives, and of what it sends
 SECTIONS = {"MAP-E": ("RFC 7597", "8.1", "8"), "lw4o6": ("RFC 7596", "5.2", "5.2")}
 
@@ -30,7 +31,6 @@ class CustomerEdgeSuite(Suite):
     """For the customer's side of MAP-E and lightweight 4over6."""
 
     name = "customer-edge"
-    title = "CEs of MAP-E and lwB4s: relay, addresses and ports of the customer"
     core = ("down-udp", "up-udp", "other-relay", "foreign-address")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
@@ -88,7 +88,7 @@ def _edge_rows(h: EdgeHosts) -> Iterator[Row]:
                "a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
                h.down(port, ipv4=next(address for address in STRANGERS4 if address not in v.ipv4)))
     for name in PROTOCOLS if foreign else ():
-        number = f"{_number(name)} {foreign[0]}"
+        number = f"{NUMBERS[name]} {foreign[0]}"
         if v.kind == "lw4o6":
             yield down(f"foreign-port-{name}", f"{name.upper()} from the tunnel for {number}, "
                        "which the customer does not have, is dropped", h.down(foreign[0], name))
@@ -106,7 +106,7 @@ def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
              [h.ip6() / transport("udp", v.port, port) for port in edges],
              [h.at4() / UDP(dport=port) for port in edges])
     for name, some in {"udp": foreign, "tcp": foreign[:1], "icmp": foreign[:1]}.items():
-        yield up(f"foreign-{name}", f"{name.upper()} for {_number(name)} {list_ports(some)}, "
+        yield up(f"foreign-{name}", f"{name.upper()} for {NUMBERS[name]} {list_ports(some)}, "
                  "which the CE does not have, is silently dropped",
                  [h.ip6() / transport(name, port if name == "icmp" else v.port, port, 6) for port in some],
                  silent=True)
@@ -132,10 +132,6 @@ def neighbor_ports(ports: PortSet) -> list[int]:
 def list_ports(ports: list[int]) -> str:
     """Return ports for a title."""
     return ", ".join(map(str, ports))
-
-
-def _number(protocol: str) -> str:
-    return "identifier" if protocol == "icmp" else "port"
 
 
 def _have_own_port(ports: PortSet, far: list[IPPacket]) -> str:

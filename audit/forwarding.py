@@ -21,7 +21,6 @@ class RouterSuite(Suite):
     """For routers that neither translate nor encapsulate."""
 
     name = "router"
-    title = "IPv4 and IPv6 routers: forwarding, hop limits, ICMP errors, malformed packets"
     core = ("udp-left", "udp-right", "ttl-left", "hop-limit-left")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
@@ -38,7 +37,6 @@ class PrefixSuite(Suite):
     """For NPTv6 translators."""
 
     name = "prefix"
-    title = "NPTv6: prefixes, checksum neutrality, ICMPv6 errors"
     core = ("outbound", "inbound", "checksum-neutral")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:

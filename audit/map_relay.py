@@ -11,7 +11,7 @@ from typing import Any
 from scapy.layers.inet import ICMP, IP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
-from v6t.audit.clause import Clause, Level, Subject, Suite
+from v6t.audit.clause import Clause, Level, Requirement, Subject, Suite
 from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports, neighbor_ports
 from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet, join_fragments
 from v6t.audit.packets import SERVER_PORT, data, datagram, header, icmp6, split, transport
@@ -42,24 +42,22 @@ class RelaySuite(Suite):
     """For the relays of technologies in which customers share addresses."""
 
     name = "relay"
-    title = "MAP-E, MAP-T and lw4o6 relays: sources, port sets, identifiers, fragments, hairpin"
     core = ("up-udp", "down-udp", "edges-up", "edges-down", "port-udp", "ipv6-stranger")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(SharedAddressRelay)
         if view is None or self.requirement(subject):
             return ()
+        offsets = enumerate(views.PSID_OFFSETS)
         sources = {
             "": (_plain_rows, _source_rows, _edge_rows, _delivery_rows, _last_rows),
             views.NESTED_RULE: (_nested_rows,) if len(view.rules) > 1 else (),
             views.PREFIX_CUSTOMERS: (_prefix_rows,),
-            **{
-                v: (partial(_edge_rows, suffix=f"-a{n}"),) for n, v in enumerate(views.PSID_OFFSETS)
-            },
+            **{variant: (partial(_edge_rows, suffix=f"-a{n}"),) for n, variant in offsets},
         }
         return row_clauses(RelayHosts(view), subject.wire, *sources.get(variant, ()))
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+    def requirement(self, subject: Subject) -> Requirement:
         view = subject.find(SharedAddressRelay)
         return prefix_requirement(view.dmr, [view.server]) if view else None
 
@@ -74,19 +72,17 @@ class RelayHosts(Hosts):
         rfc, section = SECTIONS[subject][KINDS.index(self.view.kind)].split()
         return Row(f"RFC {rfc}", section, *rest, **fields)
 
-    def up(
-        self, customer: Customer, port: int, protocol: str = "udp", to: Customer | None = None
-    ) -> Packet:
+    def up(self, me: Customer, port: int, name: str = "udp", to: Customer | None = None) -> Packet:
         v = self.view
         target, to_port = (to.ipv4, to.port) if to else (v.server, SERVER_PORT)
         if v.tunnels:
-            inner = header(customer.ipv4, target) / transport(protocol, port, to_port)
-            return header(customer.ipv6, v.relay) / inner
+            inner = header(me.ipv4, target) / transport(name, port, to_port)
+            return header(me.ipv6, v.relay) / inner
         destination = embed(v.dmr, target) if to else v.relay  # type: ignore[arg-type]
-        return header(customer.ipv6, destination) / transport(protocol, port, to_port, 6)
+        return header(me.ipv6, destination) / transport(name, port, to_port, 6)
 
-    def down(self, ipv4: IPv4Address, port: int, protocol: str = "udp") -> Packet:
-        return header(self.view.server, ipv4) / transport(protocol, SERVER_PORT, port)
+    def down(self, ipv4: IPv4Address, port: int, name: str = "udp") -> Packet:
+        return header(self.view.server, ipv4) / transport(name, SERVER_PORT, port)
 
     def plain(self, side: SideName) -> Packet:
         me = self.view.customer
@@ -121,7 +117,6 @@ def _source_rows(h: RelayHosts) -> Iterator[Row]:
 
     def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = "MUST",
              customer: Customer = me) -> Iterator[Row]:
-        """Return the row of a wrong source, unless it is right with these parameters."""
         if 0 < port < 65536 and v.owner(customer.ipv4, port) != customer.ipv6:
             yield h.row("sources", f"source-{label}", f"a packet from {words} is dropped",
                         h.up(customer, port, protocol), level=level,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from v6t.audit import nat_mapping
-from v6t.audit.clause import Clause, Judgement, Send, Subject, Suite, Talk
-from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
+from v6t.audit.clause import Clause, Judgement, Requirement, Send, Subject, Suite, Talk
+from v6t.audit.nat_mapping import check_error, check_filtering
 from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, require, row
 from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
@@ -77,25 +77,19 @@ def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSes
     return mapped, refused, is_notified
 
 
-def _check_limit(h: NatHosts, room: int) -> Talk[Result]:
-    mapped, refused, _ = yield from _fill_table(h, room)
-    count = len({s.public for s in mapped})
-    words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
-    return count <= room and refused > 0, words
-
-
-def _check_notification(h: NatHosts, room: int) -> Talk[Result]:
+def _check_exhaustion(h: NatHosts, aspect: str, room: int) -> Talk[Result]:
     mapped, refused, is_notified = yield from _fill_table(h, room)
-    require(refused, f"{len(mapped)} mappings and room for more")
-    return "" if is_notified else "nothing"
-
-
-def _check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
-    mapped, _, _ = yield from _fill_table(h, room)
+    count = len({s.public for s in mapped})
+    if aspect == "limit":
+        words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
+        return count <= room and refused > 0, words
+    if aspect == "notification":
+        require(refused, f"{len(mapped)} mappings and room for more")
+        return "" if is_notified else "nothing"
     for s in mapped:
         if not (yield from s.answer()):
             return f"{s.public}: {h.describe()}"
-    require(len({s.public for s in mapped}) <= room, "there is room for more")
+    require(count <= room, "there is room for more")
     return ""
 
 
@@ -213,17 +207,18 @@ ROWS = (
     row("5382 REQ-4 tcp-unsolicited-then-asked MUST",
         "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
         "no answer to the first SYN; the host's own opens the connection", _check_unsolicited, True),
-    *(row(f"{place}-{kind}-{code} {level}", title.format(words), expected, check, "tcp", kind, code, mtu)
+    *(row(f"{place}-{kind}-{code} {level}", title.format(words), expected,
+          check_error, is_late, "tcp", kind, code, mtu)
       for kind, code, mtu, words in (
           (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
           (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
-      for place, level, title, expected, check in (
+      for place, level, title, expected, is_late in (
           ("5382 REQ-9 tcp-error", "SHOULD",
            "ICMP {} about a connection reaches the host, the quoted packet translated",
-           "the error inside, about the host's own endpoint", check_error_in),
+           "the error inside, about the host's own endpoint", False),
           ("5382 REQ-10 tcp-error-keeps", "MUST", "ICMP {} ends no connection",
-           "data both ways after the error", check_error_keeps))
-      if (kind, check) != (11, check_error_in)),
+           "data both ways after the error", True))
+      if kind != 11 or is_late),
     row("4787 REQ-3 configured-again MUST",
         "a device that is configured again serves hosts, and reassigns no used endpoint",
         "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
@@ -266,15 +261,16 @@ SHORT = tuple(
 )
 BY_VARIANT: dict[str, tuple[Row, ...]] = {
     "": (*nat_mapping.ROWS, *ROWS),
-    views.TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
+    views.TWO_PUBLIC_ADDRESSES: (nat_mapping.POOLING,),
     views.SHORT_TIMEOUT: SHORT,
     **{variant: (
         row(f"6888 {section} {label}-limit MUST", title, f"no more than {room} public ports for one server",
-            _check_limit, room),
+            _check_exhaustion, "limit", room),
         row(f"6888 REQ-11 {label}-told SHOULD", "a host that gets no mapping receives an ICMP unreachable",
-            "ICMP host unreachable or prohibited, inside", _check_notification, room, rate_limited=True),
+            "ICMP host unreachable or prohibited, inside", _check_exhaustion, "notification", room,
+            rate_limited=True),
         row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is ended to make room for another one",
-            "answers over all mappings, at their hosts' ports", _check_mappings_stay, room),
+            "answers over all mappings, at their hosts' ports", _check_exhaustion, "mappings", room),
         *(BLOCKS if variant == views.PORT_BLOCKS else ()))
       for variant, label, room, section, title in (
           (views.PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
@@ -291,10 +287,9 @@ class NatSuite(Suite):
     """For NATs with two hosts and two servers."""
 
     name = "nat"
-    title = "NATs: mapping, filtering, hairpinning, ICMP, TCP, fragments, limits and timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+    def requirement(self, subject: Subject) -> Requirement:
         view = subject.find(Nat)
         if view and min(len(view.hosts), len(view.servers)) < 2:
             fix = "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3"

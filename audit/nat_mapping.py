@@ -97,11 +97,11 @@ def _check_hairpinning(h: NatHosts, protocol: str, is_about_source: bool) -> Tal
     return source == expected, f"the source is {source}"
 
 
-def check_error_in(h: NatHosts, protocol: str, *error: int) -> Talk[Result]:
-    """Send a server's ICMP error about a host's packet."""
+def check_error(h: NatHosts, ends_session: bool, protocol: str, *error: int) -> Talk[Result]:
+    """Send a server's ICMP error about a host's packet; judge the error, or use the session afterwards."""
     s = yield from NatSession(h, protocol).establish()
-    yield from h.send_down(s.error(*error))
-    return _judge_error(s)
+    yield from h.send("right", s.error(*error))
+    return (yield from s.use()) if ends_session else _judge_error(s)
 
 
 def _judge_error(s: NatSession) -> Result:
@@ -115,16 +115,9 @@ def _judge_error(s: NatSession) -> Result:
     return checksum_error(errors[0])
 
 
-def check_error_keeps(h: NatHosts, protocol: str, *error: int) -> Talk[Result]:
-    """Use a session after an ICMP error about it."""
-    s = yield from NatSession(h, protocol).establish()
-    yield from h.send_down(s.error(*error))
-    return (yield from s.use())
-
-
 def _check_unmapped_error(h: NatHosts) -> Talk[Result]:
     s = NatSession(h, "udp", public=Endpoint(h.view.pool[0], 61112))
-    yield from h.send_down(s.error(3, 3))
+    yield from h.send("right", s.error(3, 3))
     has_passed, words = bool(h.arrivals()), h.describe()
     if not has_passed:
         yield from NatSession(h, "udp").open()
@@ -137,11 +130,11 @@ def _check_error_checksum(h: NatHosts) -> Talk[Result]:
     error = s.error(3, 1)
     octets = bytearray(bytes(error))
     octets[len(error) - len(error.payload) + 2] ^= 0x5A
-    yield from h.send_down(bytes(octets))
+    yield from h.send("right", bytes(octets))
     if h.arrivals():
         return False
     words = h.describe()
-    yield from h.send_down(error)
+    yield from h.send("right", error)
     require(h.arrivals(), "an error with a correct checksum does not pass either")
     return True, words
 
@@ -188,7 +181,7 @@ def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
     packet = s.build(is_answer=not is_outbound)
     packet.payload.payload.load = data(700)
     pieces = split(packet, FRAGMENT_AT, s.port)[::step]
-    yield from h.send_up(0, *pieces) if is_outbound else h.send_down(*pieces)
+    yield from h.send_up(0, *pieces) if is_outbound else h.send("right", *pieces)
     arrived = h.departures("udp") if is_outbound else [packet for _, packet in h.arrivals()]
     sources = {packet.src for packet in arrived}
     is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
@@ -251,7 +244,7 @@ ROWS = (
         "the error, at the first host, about its own datagram", _check_hairpinned_error),
     *(row(f"5508 REQ-4 {PREFIXES[protocol]}error-{kind}-{code} MUST",
           f"ICMP {words} reaches the host, with the quoted packet translated",
-          "the error inside, about the host's own packet", check_error_in, protocol, kind, code, mtu)
+          "the error inside, about the host's own packet", check_error, False, protocol, kind, code, mtu)
       for protocol, kind, code, mtu, words in (
           ("udp", 3, 3, 0, "port unreachable about a mapped datagram"),
           ("udp", 3, 4, 1400, "fragmentation needed about a mapped datagram"),
@@ -261,9 +254,9 @@ ROWS = (
     row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error about no mapping is silently dropped",
         "nothing inside", _check_unmapped_error),
     row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error ends no mapping",
-        "the answer after the error, inside", check_error_keeps, "udp", 3, 3),
+        "the answer after the error, inside", check_error, True, "udp", 3, 3),
     row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query ends no session",
-        "the reply after the error, inside", check_error_keeps, "icmp", 3, 1),
+        "the reply after the error, inside", check_error, True, "icmp", 3, 1),
     row("5508 REQ-3 error-checksum SHOULD", "an ICMP error with a wrong ICMP checksum is silently dropped",
         "nothing inside", _check_error_checksum),
     row("5508 REQ-5 error-from-inside MUST",
@@ -280,8 +273,6 @@ ROWS = (
           ("out", "inside", "708 octets of UDP from one public endpoint"),
           ("in", "outside", "708 octets of UDP inside"))),
 )
-POOLING = (
-    row("6888 REQ-2 pooling MUST", "all mappings of a host have the same public address",
-        "one public address", _check_pooling),
-)
+POOLING = row("6888 REQ-2 pooling MUST", "all mappings of a host have the same public address",
+              "one public address", _check_pooling)
 # fmt: on

@@ -67,12 +67,9 @@ class NatHosts:
         """Send packets of a host, through its tunnel if it is a B4."""
         if aftr := self.view.aftr:
             packets = tuple(header(self.view.hosts[host], aftr) / packet for packet in packets)
-        yield from self._send("left", packets, **options)
+        yield from self.send("left", *packets, **options)
 
-    def send_down(self, *packets: Packet | bytes, **options: Any) -> Talk[None]:
-        yield from self._send("right", packets, **options)
-
-    def _send(self, side: SideName, packets: Sequence[Any], **options: Any) -> Talk[None]:
+    def send(self, side: SideName, *packets: Any, **options: Any) -> Talk[None]:
         self.heard = yield Send([self.wire.frame(side, packet) for packet in packets], **options)
 
     def arrivals(self) -> list[tuple[int, IPPacket]]:
@@ -150,7 +147,7 @@ class NatSession:
     def repeat(self, **options: Any) -> Talk[bool]:
         """Send the server's prepared packet, once more perhaps; return whether it arrived."""
         packet, flags, data = self.pending
-        yield from self.h.send_down(packet, **options)
+        yield from self.h.send("right", packet, **options)
         return bool(self.arrivals(flags, data))
 
     def answer(self, flags: str = "", data: bytes = b"", **options: Any) -> Talk[bool]:
@@ -202,24 +199,20 @@ class NatSession:
         """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
         return not (yield from self.play("<PA+ PA+>" if self.protocol == "tcp" else "<"))
 
-    def error(self, kind: int, code: int, mtu: int = 0) -> Packet:
+    def error(self, *values: int) -> Packet:
         """Return a server's ICMP error about the host's packet; 8 octets of a segment are quoted."""
         about = _build_packet(self.protocol, self.public, self.server)
         if self.protocol == "tcp":
             about[TCP].seq = self.numbers[0]
         quoted = bytes(about)[: -12 if self.protocol == "tcp" else None]
-        return build_error(self.server.address, self.public.address, quoted, kind, code, mtu)
+        return build_error(self.server.address, self.public.address, quoted, *values)
 
 
 def row(place: str, title: str, *scenario: Any, nat64: str = "", **options: Any) -> Row:
     """Return a function that makes the clause of a scenario for a NAT.
 
-    Args:
-        place: number of the RFC, section, label, level.
-        title: of the clause, as `options` are.
-        scenario: description of the packets of a correct device; function that exchanges packets and
-            returns what they show; its arguments after the hosts.
-        nat64: number of the RFC, section and level for NAT64, if they differ.
+    ``place`` is the number of the RFC, section, label and level; ``nat64`` number, section and level of NAT64
+    if they differ; ``scenario`` what correct devices send, a function, and its arguments after the hosts.
     """
 
     def make_clause(h: NatHosts) -> Clause:
@@ -256,10 +249,9 @@ def _build_packet(protocol: str, *ends: Endpoint, is_reply: bool = False, **fiel
     return ip / transport(protocol, source_port, target_port, ip.version, is_reply=is_reply)
 
 
-def build_error(
-    source: Address, target: Address, quoted: bytes, kind: int, code: int, mtu: int = 0
-) -> Packet:
-    """Return an ICMP error, or the ICMPv6 error with its meaning."""
+def build_error(source: Address, target: Address, quoted: bytes, *error_values: int) -> Packet:
+    """Return an ICMP error with type, code and perhaps MTU, or the ICMPv6 error with its meaning."""
+    kind, code, mtu = (*error_values, 0)[:3]
     if source.version == 4:
         error = ICMP(type=kind, code=code, **({"nexthopmtu": mtu} if mtu else {}))
     elif kind == 11:

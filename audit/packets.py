@@ -19,15 +19,13 @@ from v6t.plugins.reference_device import ETHERTYPE, link_headers
 
 conf.debug_dissector = False
 NOTHING = "nothing"
-TTL = 61
-"""TTL of sent packets: neither a usual default nor a value that a device could write itself."""
+TTL = 61  # of sent packets: neither a usual default nor a value that a device could write itself
 INNER_TTL = 7  # TTL of a packet that an ICMP error quotes; translators do not decrement it
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443
 _PROTOCOL_NAMES = {1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6"}
 End: TypeAlias = tuple[Address, int]
-_NEIGHBOR_MESSAGES = (*range(130, 138), 143)
-"""ICMPv6 types that devices send to their neighbors at any time: MLD and neighbor discovery."""
+_NEIGHBOR_MESSAGES = (*range(130, 138), 143)  # ICMPv6 types of MLD and neighbor discovery
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,6 @@ class Wire:
         return f"{frames[0].side}: {words}{more}"
 
     def _bodies(self, frames: Iterable[Frame]) -> Iterator[bytes]:
-        """Return what the IP frames of the device carry."""
         for frame in frames:
             head = link_headers(getattr(self.links, frame.side)).egress
             at = len(head)

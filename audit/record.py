@@ -33,32 +33,26 @@ class AuditFrame(Model):
     """A frame that the tester sent, or the device; ``number`` is that in the capture, from 1."""
 
     side: str
-    sent: bool
-    """by the tester rather than by the device"""
-    octets: str
-    """hexadecimal, without FCS"""
+    sent: bool  # by the tester rather than by the device
+    octets: str  # hexadecimal, without FCS
     number: int
 
 
 class Finding(Model):
     """A clause with its verdict, and descriptions of what was sent, expected and received."""
 
-    clause: str
-    """name, for example rfc7915-4.1-ttl-1"""
-    rfc: str
-    """for example RFC 7915"""
+    clause: str  # name, for example rfc7915-4.1-ttl-1
+    rfc: str  # for example RFC 7915
     section: str
     level: Level
     title: str
-    variant: str
-    """further configuration of the device; empty: the audit's own"""
+    variant: str  # further configuration of the device; empty: the audit's own
     verdict: Verdict
     sent: str
     expected: str
     got: str
     tries: int
-    frames: Sequence[AuditFrame]
-    """of the last try, in order"""
+    frames: Sequence[AuditFrame]  # of the last try, in order
 
     @property
     def fails(self) -> bool:
@@ -74,23 +68,17 @@ class AuditRecord(Model):
     """The audit of one device."""
 
     schema_: Literal["v6t-audit/2"] = Field(alias="schema")
-    version: str
-    """version of v6t"""
+    version: str  # version of v6t
     source_commit: str | None
-    made: str
-    """UTC, ISO 8601"""
+    made: str  # UTC, ISO 8601
     plugin: str
-    params: Mapping[str, Any]
-    """all parameters of the technology"""
+    params: Mapping[str, Any]  # all parameters of the technology
     driver: str
-    device: str
-    """name and version"""
+    device: str  # name and version
     suites: Sequence[str]
     seconds: float
-    planned: int
-    """clauses of the audit; more than the findings if the audit was stopped"""
-    stopped: str
-    """why the audit was stopped; empty: it was not"""
+    planned: int  # clauses of the audit; more than the findings if the audit was stopped
+    stopped: str  # why the audit was stopped; empty: it was not
     findings: Sequence[Finding]
 
     def counts(self, rfc: str = "", level: str = "") -> Counter[str]:

@@ -32,19 +32,14 @@ class TranslatorHosts(Hosts):
 
     ``ip4`` and ``udp4`` are headers of the IPv4 host, ``at4`` is a template of what reaches it, ``quoted4``
     a header of the other host as IPv4 errors quote it. The names with 6 are those of IPv6.
-
-    Attributes:
-        mtu6, mtu4: MTUs of both links.
-        six4, port4: address and port of the IPv6 host as the IPv4 host sees it.
-        udp_end: address and port for UDP, if those are of another session.
     """
 
     view: Translator
     mtu6: int
     mtu4: int
-    six4: IPv4Address
+    six4: IPv4Address  # the IPv6 host as the IPv4 host sees it
     port4: int
-    udp_end: tuple[IPv4Address, int] | None = None
+    udp_end: tuple[IPv4Address, int] | None = None  # for UDP, if it has another session
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
         v = self.view

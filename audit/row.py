@@ -14,26 +14,21 @@ from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, read_hea
 from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
-Check: TypeAlias = Callable[[list[IPPacket]], str]
-"""Describes the first fault of the packets that arrived; empty if there is none."""
+Check: TypeAlias = Callable[[list[IPPacket]], str]  # describes the first fault, if any
 Opening: TypeAlias = Talk["Hosts | None"]  # None: no session opens
 Source: TypeAlias = Callable[[Any], Iterable["Row"]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A clause (see there) that sends packets and expects an answer.
-
-    ``answer`` is a template of the packet expected, templates of several in any order, a check of all packets
-    that arrive, or None if nothing may pass.
-    """
+    """A clause (see there) that sends packets and expects an answer."""
 
     rfc: str
     section: str
     label: str
     title: str
-    packet: Packet | Sequence[Packet]  # one packet, or several
-    answer: Packet | Sequence[Packet] | Check | None = None
+    packet: Packet | Sequence[Packet]
+    answer: Packet | Sequence[Packet] | Check | None = None  # in any order; None: nothing passes
     level: Level = "MUST"
     side: SideName = "left"  # link on which the packets are sent
     near: bool = False  # the answer leaves on the link of the packet (hairpinning)

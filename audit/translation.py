@@ -11,7 +11,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit import rfc7915, rfc7915_icmp
-from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.clause import Clause, Requirement, Subject, Suite
 from v6t.audit.customer_edge import port_rows
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
@@ -30,7 +30,6 @@ class TranslationSuite(Suite):
     """For technologies that translate between IPv6 on one link and IPv4 on the other."""
 
     name = "translation"
-    title = "RFC 7915 both ways, prefixes of RFC 6052, address tables of RFC 7757"
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
@@ -61,7 +60,7 @@ class TranslationSuite(Suite):
             sources = [partial(_prefix_rows, length=views.PREFIX_VARIANTS[variant])]
         return row_clauses(h, wire, *sources)
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+    def requirement(self, subject: Subject) -> Requirement:
         v = subject.find(Translator)
         hosts = ((v.six, v.six4[0]), (v.four6, v.four)) if v else ()
         return prefix_requirement(WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN))
@@ -118,10 +117,8 @@ def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
 # fmt: on
 
 
-def prefix_requirement(
-    prefix: IPv6Network | None, addresses: Iterable[Address]
-) -> tuple[str, str] | None:
-    """Return why clauses cannot be tested behind the well-known prefix, and what to set, or None."""
+def prefix_requirement(prefix: IPv6Network | None, addresses: Iterable[Address]) -> Requirement:
+    """Return why clauses cannot be tested behind the well-known prefix."""
     fix = f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses"
     reason = "correct devices drop what the well-known prefix makes of it (RFC 6052, section 3.1)"
     for address in addresses:

@@ -17,8 +17,8 @@ from v6t.audit.row import Hosts, Opening, Row, find_public_end, row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
 
 CODEPOINTS = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
+# RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped
 ECN_OUT = {0: (0, 0, 0, None), 2: (2, 1, 2, 3), 1: (1, 1, 1, 3), 3: (3, 3, 3, 3)}
-"""RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped."""
 EF = Condition("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
 
 
@@ -26,7 +26,6 @@ class TunnelSuite(Suite):
     """For devices in which tunnels end."""
 
     name = "tunnel"
-    title = "Tunnels: TTL, DSCP, ECN, sizes, fragments, malformed packets"
     core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:

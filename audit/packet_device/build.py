@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from v6t.audit.packet_device import nat, relays, translator
-from v6t.audit.packet_device.device import PacketDevice, RoutingDevice
+from v6t.audit.packet_device.device import PacketDevice
 from v6t.base.errors import UsageError
 from v6t.plugins import audit_views as views
 
@@ -24,7 +24,7 @@ DEVICES: tuple[tuple[type, str, type[PacketDevice]], ...] = (
     (views.Translator, "table", translator.StatelessTranslatingDevice),
     (views.PrefixTranslator, "internal", translator.PrefixDevice),
     (views.TunnelEnd, "local", relays.SixInFourDevice),
-    (views.Router, "left", RoutingDevice),
+    (views.Router, "left", PacketDevice),
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,14 +17,13 @@ if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
 
 HOP_LIMIT = 64
-QUOTED_OCTETS = {4: 548, 6: 1232}
-"""An ICMP error fits 576 octets of IPv4 (RFC 1812, section 4.3.2.3) and 1,280 of IPv6."""
+QUOTED_OCTETS = {4: 548, 6: 1232}  # errors have 576 (RFC 1812, section 4.3.2.3) or 1,280 octets
 TIME_EXCEEDED = {4: IcmpError(11), 6: IcmpError(3)}
 Sent: TypeAlias = tuple[SideName, IPPacket]
 
 
-class PacketDevice(ABC):
-    """A device with two links that handles one frame at a time."""
+class PacketDevice:
+    """A device with two links that handles one frame at a time; by itself a router."""
 
     def __init__(self, intent: DeviceIntent, view: Any = None) -> None:
         self.links, self.view, self.mtu = intent.links, view, Wire(intent.links).mtu
@@ -71,9 +69,9 @@ class PacketDevice(ABC):
         except Drop as drop:
             return self.send_error(side, drop.about or packet, drop.error) if drop.error else []
 
-    @abstractmethod
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         """Return the packets that leave because of one that arrived, or raise Drop."""
+        return self.route(side, packet)
 
     def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
         source = self.addresses.get((side, about.version))
@@ -96,10 +94,3 @@ def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket
     """Return an ICMP error from an address of the device to the source of a packet."""
     packet = IPPacket(source, about.src, ip.ICMP[about.version], ttl=HOP_LIMIT)
     return packet.with_message(bytes(error) + bytes(about)[: QUOTED_OCTETS[about.version]])
-
-
-class RoutingDevice(PacketDevice):
-    """A plain router."""
-
-    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        return self.route(side, packet)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
     return max(inner, outer) if CONGESTION in (inner, outer) else min(inner, outer)
 
 
-class TunnelDevice(PacketDevice):
+class TunnelDevice(PacketDevice, ABC):
     """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it."""
 
     tunnel_side: SideName = "left"

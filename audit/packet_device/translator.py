@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv6Network
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
-INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)
-"""Next headers of IPv6 packets with an incomplete extension header."""
+INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)  # next headers before incomplete extension headers
 DF_FROM_OCTETS = 1260  # Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)
 PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)  # RFC 1191, section 7
-UNTRANSLATABLE = {4: IcmpError(3, 13), 6: IcmpError(1, 1)}
-"""Errors about addresses that have no translation."""
+UNTRANSLATABLE = {4: IcmpError(3, 13), 6: IcmpError(1, 1)}  # addresses have no translation
 TO_ICMPV6 = {
     **{(3, code): IcmpError(1, 0) for code in (0, 1, 5, 6, 7, 8, 11, 12)},
     **{(3, code): IcmpError(1, 1) for code in (9, 10, 13, 15)},
@@ -50,7 +48,7 @@ TO_ICMP_POINTER = {
 }  # RFC 7915, figure 6
 
 
-class TranslatingDevice(PacketDevice):
+class TranslatingDevice(PacketDevice, ABC):
     """A translator between an IPv6 and an IPv4 link."""
 
     echo_to_ipv6: ClassVar[Mapping[int, int]] = {8: 128, 0: 129}

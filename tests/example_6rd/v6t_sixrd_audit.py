@@ -20,7 +20,6 @@ class SixrdSuite(Suite):
     """For tunnels of IPv6 in IPv4 with an other end for each inner address."""
 
     name = "sixrd"
-    title = "6rd border relays: the embedded IPv4 address and the outer one"
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         tunnel = subject.find(TunnelEnd)
