@@ -23,7 +23,7 @@ from v6t.audit.clause import (
     subject_of,
 )
 from v6t.audit.packets import NOTHING, Wire
-from v6t.audit.record import AuditFrame, Finding
+from v6t.audit.record import AuditFinding, AuditFrame
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import DutError, ExtensionError, UsageError, hides_interrupt
 from v6t.base.log_levels import NOTICE
@@ -83,7 +83,7 @@ class Selection(NamedTuple):
     unmet: list[tuple[str, str]]  # what the parameters lack for further suites, and what to set
 
 
-class Outcome(NamedTuple):
+class ClauseOutcome(NamedTuple):
     """A clause's judgement, with the frames sent and heard in each exchange of its last try."""
 
     clause: Clause
@@ -183,12 +183,12 @@ class AuditProgress:
     tested: Callable[[int, int, str], None] = lambda number, planned, name: None
     # called every few seconds
     save: Callable[[AuditProgress], None] = lambda progress: None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
     stopped: str = ""  # why the audit ended early
     saved_at: float = field(default_factory=time.monotonic)
 
-    def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
+    def add(self, outcome: ClauseOutcome, variant: str, wire: Wire) -> AuditFinding:
         clause, judgement, turns, tries = outcome
         frames = []
         for sent, heard in turns:
@@ -202,7 +202,7 @@ class AuditProgress:
         values = {name: getattr(clause, name) for name in ("rfc", "section", "level", "title")}
         values |= {name: getattr(judgement, name) for name in ("verdict", "expected", "got")}
         values |= {"clause": clause.name, "variant": variant, "sent": "; ".join(words) or NOTHING}
-        finding = Finding(**values, tries=tries, frames=frames)
+        finding = AuditFinding(**values, tries=tries, frames=frames)
         self.findings.append(finding)
         if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
             self.save(self)
@@ -235,7 +235,7 @@ def run_audit(
                 got = "the device is configured", f"{problem}: {exc.message}"
                 for clause in clauses:
                     judgement = Judgement("not testable", *got)
-                    progress.add(Outcome(clause, judgement, tries=0), variant, wire)
+                    progress.add(ClauseOutcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
     except (DutError, KeyboardInterrupt) as exc:
@@ -246,7 +246,7 @@ def run_audit(
     return None
 
 
-def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[Finding]:
+def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[AuditFinding]:
     """Test a few clauses and return those from which the device deviates."""
     progress = AuditProgress(planned=len(clauses))
     _test(device, clauses, "", AuditRequest(), progress)
@@ -289,7 +289,7 @@ def _test(
                 probe.reset()
 
 
-def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
+def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> ClauseOutcome:
     """Try a clause until it conforms, a few times at most: frames may be lost, and errors rate limited."""
     outcome = _try_once(clause, probe, request.wait_s, request.quiet_s)
     tries = TRIES if clause.lasts_s <= RETRIED_UP_TO_S else 1
@@ -306,7 +306,7 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
     return outcome
 
 
-def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Outcome:
+def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> ClauseOutcome:
     steps, turns = clause.steps(), []
     try:
         send = next(steps)
@@ -320,6 +320,6 @@ def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Ou
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:
-        return Outcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
+        return ClauseOutcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
     except StopIteration as stop:
-        return Outcome(clause, stop.value, turns)
+        return ClauseOutcome(clause, stop.value, turns)

@@ -16,7 +16,7 @@ from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet
 from v6t.audit.ip_packet import port as port_of
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, header, transport
 from v6t.audit.rfc7915 import TranslatorHosts
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.plugins.audit_views import CustomerEdge, SideName
 from v6t.plugins.ports import PortSet
 
@@ -43,7 +43,7 @@ class CustomerEdgeSuite(Suite):
 
 
 @dataclass(frozen=True)
-class EdgeHosts(Hosts):
+class EdgeHosts(LinkHosts):
     """The server, which sends ``down`` the relay's tunnel, and the customer's host, which sends ``up``."""
 
     view: CustomerEdge

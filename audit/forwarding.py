@@ -13,7 +13,7 @@ from scapy.packet import Packet, Raw
 from v6t.audit.clause import SIDES, Clause, Subject, Suite, opposite
 from v6t.audit.packet_device.maps import translate_prefix
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, data, datagram, header, icmp, ip
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, Router, SideName
 
 
@@ -30,7 +30,7 @@ class RouterSuite(Suite):
             mtus = wire.mtu(side), wire.mtu(opposite(side))
             udp = partial(datagram, (source, PORT), (target, SERVER_PORT))
             rows = partial(_router_rows, side, udp, mtus)
-            yield from row_clauses(Hosts(**{side: udp()}), wire, rows)
+            yield from row_clauses(LinkHosts(**{side: udp()}), wire, rows)
 
 
 class PrefixSuite(Suite):
@@ -45,12 +45,12 @@ class PrefixSuite(Suite):
             return ()
         inside, server = (view.host, PORT), (view.server, SERVER_PORT)
         outside = translate_prefix(view.host, view.internal, view.external), PORT
-        hosts = Hosts(left=datagram(inside, server), right=datagram(server, outside))
+        hosts = LinkHosts(left=datagram(inside, server), right=datagram(server, outside))
         return row_clauses(hosts, subject.wire, partial(_prefix_rows, view))
 
 
 # fmt: off
-def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: Hosts) -> Iterator[Row]:
+def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: LinkHosts) -> Iterator[Row]:
     (source, _port), (target, _server_port) = udp.args
     (near, far), four = mtus, source.version == 4
     to, template = partial(header, source, target), partial(ip, source.version)
@@ -108,7 +108,7 @@ def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _:
                   sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
 
 
-def _prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
+def _prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 6296", side=side) for side in ("left", "right"))
     map_host = partial(translate_prefix, old=v.internal, new=v.external)
     host, external, server = str(v.host), str(map_host(v.host)), str(v.server)

@@ -15,7 +15,7 @@ from v6t.audit.clause import Clause, Level, Requirement, Subject, Suite
 from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports, neighbor_ports
 from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet, join_fragments
 from v6t.audit.packets import SERVER_PORT, data, datagram, header, icmp6, split, transport
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.audit.translation import prefix_requirement
 from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay, SideName
@@ -63,7 +63,7 @@ class RelaySuite(Suite):
 
 
 @dataclass(frozen=True)
-class RelayHosts(Hosts):
+class RelayHosts(LinkHosts):
     """Customers of a relay, who send ``up``, and a server, which sends ``down``."""
 
     view: SharedAddressRelay

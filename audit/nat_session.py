@@ -221,8 +221,8 @@ def row(place: str, title: str, *scenario: Any, nat64: str = "", **options: Any)
             rfc, section, level = nat64.split()
         if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
             level = "MAY"  # no RFC requires it of a NAT66
-        texts: tuple[Any, ...] = f"RFC {rfc}", section, label, level, title
-        return Clause(*texts, partial(_carry_out, h, *scenario), **options)
+        steps: Any = partial(_carry_out, h, *scenario)
+        return Clause(f"RFC {rfc}", section, label, level, title, steps, **options)  # type: ignore[arg-type]
 
     return make_clause
 

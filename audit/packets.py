@@ -172,7 +172,7 @@ def _is_neighborly(packet: IPPacket) -> bool:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Predicate:
     """A condition that a field of a template must fulfil."""
 
     words: str
@@ -182,7 +182,7 @@ class Condition:
         return self.words
 
 
-def allow(template: Packet, **fields: Condition | tuple[Any, ...]) -> Packet:
+def allow(template: Packet, **fields: Predicate | tuple[Any, ...]) -> Packet:
     """Return a template with fields that fulfil a condition, or have one of several values."""
     changed = template.copy()
     changed.fields.update(fields)
@@ -231,7 +231,7 @@ def _set_fields(layer: Packet) -> dict[str, Any]:
 
 
 def _equals(name: str, seen: Any, value: Any) -> bool:
-    if isinstance(value, Condition):
+    if isinstance(value, Predicate):
         return value.holds(seen)
     if name in ("src", "dst"):
         seen = ip_address(seen)

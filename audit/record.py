@@ -38,7 +38,7 @@ class AuditFrame(Model):
     number: int
 
 
-class Finding(Model):
+class AuditFinding(Model):
     """A clause with its verdict, and descriptions of what was sent, expected and received."""
 
     clause: str  # name, for example rfc7915-4.1-ttl-1
@@ -79,13 +79,13 @@ class AuditRecord(Model):
     seconds: float
     planned: int  # clauses of the audit; more than the findings if the audit was stopped
     stopped: str  # why the audit was stopped; empty: it was not
-    findings: Sequence[Finding]
+    findings: Sequence[AuditFinding]
 
     def counts(self, rfc: str = "", level: str = "") -> Counter[str]:
         findings = (f for f in self.findings if rfc in ("", f.rfc) and level in ("", f.level))
         return Counter(f.verdict for f in findings)
 
-    def select(self, verdict: str) -> list[Finding]:
+    def select(self, verdict: str) -> list[AuditFinding]:
         return [f for f in self.findings if f.verdict == verdict]
 
     @property
@@ -149,7 +149,7 @@ def summary_sentence(audit: AuditRecord) -> str:
     return f"The device {deviations if failed else 'deviates from no MUST or SHOULD'}. {tested}."
 
 
-def _table(title: str, findings: Sequence[Finding]) -> Block:
+def _table(title: str, findings: Sequence[AuditFinding]) -> Block:
     rows = [
         [f.full_title, f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
@@ -157,7 +157,7 @@ def _table(title: str, findings: Sequence[Finding]) -> Block:
     return replace(sheet(title, _HEADS, rows), cards=True)
 
 
-def _frames(finding: Finding) -> Block:
+def _frames(finding: AuditFinding) -> Block:
     numbers = [frame.number for frame in finding.frames]
     where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
     tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"

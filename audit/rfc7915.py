@@ -13,21 +13,21 @@ from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_Router_Aler
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
 from v6t.audit.ip_packet import IPPacket, checksum_error
-from v6t.audit.packets import DATA, INNER_TTL, TTL, Condition, Wire, allow, data, icmp6, transport
-from v6t.audit.row import Hosts, Opening, Row, find_public_end
+from v6t.audit.packets import DATA, INNER_TTL, TTL, Predicate, Wire, allow, data, icmp6, transport
+from v6t.audit.row import LinkHosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
 
 IDENTIFICATION, IDENTIFICATION6 = 0xBEEF, 0x89ABCDEF
 LARGE = 1400  # Octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU
 SMALLEST_WITH_DF = 1261  # IPv4 packets of at least this size have DF set
 FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
-WITHOUT_MF = Condition("without MF", lambda flags: not flags.MF)
+WITHOUT_MF = Predicate("without MF", lambda flags: not flags.MF)
 # protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared
 NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknown protocol")}
 
 
 @dataclass(frozen=True)
-class TranslatorHosts(Hosts):
+class TranslatorHosts(LinkHosts):
     """One host beyond each link of a translator.
 
     ``ip4`` and ``udp4`` are headers of the IPv4 host, ``at4`` is a template of what reaches it, ``quoted4``

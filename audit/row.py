@@ -15,7 +15,7 @@ from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
 Check: TypeAlias = Callable[[list[IPPacket]], str]  # describes the first fault, if any
-Opening: TypeAlias = Talk["Hosts | None"]  # None: no session opens
+Opening: TypeAlias = Talk["LinkHosts | None"]  # None: no session opens
 Source: TypeAlias = Callable[[Any], Iterable["Row"]]
 
 
@@ -53,7 +53,7 @@ class Row:
         return "; ".join(dict.fromkeys(words)) or self.title
 
 
-class Hosts:
+class LinkHosts:
     """The hosts at both links of a device, each with its simplest packet."""
 
     def __init__(self, **plain_packets: Packet) -> None:
@@ -74,7 +74,7 @@ def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -
     return next((end for end in sources if end.address.version == 4 and end.port), None)
 
 
-def row_clauses(hosts: Hosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
+def row_clauses(hosts: LinkHosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
     """Return the clauses of the rows of sources, which are called again once a session changes the hosts."""
     for source in sources:
         for row in source(hosts):
@@ -83,7 +83,7 @@ def row_clauses(hosts: Hosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
             yield Clause(*texts, steps, row.error or row.rate_limited, plain=row.plain)
 
 
-def _exchange(source: Source, hosts: Hosts, wire: Wire, row: Row) -> Steps:
+def _exchange(source: Source, hosts: LinkHosts, wire: Wire, row: Row) -> Steps:
     """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
     expected, opening = row.describe_answer(), hosts.open_session(row, wire)
     opened = hosts if opening is None else (yield from opening)

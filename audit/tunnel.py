@@ -12,14 +12,14 @@ from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.ip_packet import IPPacket, find_packet, inner_packet, join_fragments
-from v6t.audit.packets import DATA, TTL, Condition, Wire, allow, data, datagram, header, ip, split
-from v6t.audit.row import Hosts, Opening, Row, find_public_end, row_clauses
+from v6t.audit.packets import DATA, TTL, Predicate, Wire, allow, data, datagram, header, ip, split
+from v6t.audit.row import LinkHosts, Opening, Row, find_public_end, row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
 
 CODEPOINTS = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
 # RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped
 ECN_OUT = {0: (0, 0, 0, None), 2: (2, 1, 2, 3), 1: (1, 1, 1, 3), 3: (3, 3, 3, 3)}
-EF = Condition("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
+EF = Predicate("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
 
 
 class TunnelSuite(Suite):
@@ -41,7 +41,7 @@ class TunnelSuite(Suite):
 
 
 @dataclass(frozen=True)
-class TunnelHosts(Hosts):
+class TunnelHosts(LinkHosts):
     """Both hosts of a tunnel: ``up`` is ``outer / inner``, ``down`` a packet for the host in the tunnel."""
 
     view: TunnelEnd
@@ -90,7 +90,7 @@ def _out_rows(h: TunnelHosts) -> Iterator[Row]:
     yield out("ttl-out", "the inner TTL is one less when a router has forwarded the packet from a tunnel",
               h.up(), IP(ttl=TTL - 1), "MAY")
     yield out("outer-hop-limit", "the hop limit of the tunnel has no part in the inner TTL",
-              h.up(ttl=3), allow(IP(), ttl=Condition("not 2 or 3", lambda ttl: ttl not in (2, 3))))
+              h.up(ttl=3), allow(IP(), ttl=Predicate("not 2 or 3", lambda ttl: ttl not in (2, 3))))
     yield out("df-out", "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
 
 
@@ -101,7 +101,7 @@ def _into_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("3.1", "ttl-into", "the inner TTL is one less when a router has put it into a tunnel",
                h.down(), tunnel / IP(ttl=TTL - 1))
     yield into("6.3", "tunnel-hop-limit", "the hop limit of the tunnel is set independently of the inner TTL",
-               h.down(ttl=2), allow(tunnel, hlim=Condition("above 2", lambda hlim: hlim > 2)) / IP())
+               h.down(ttl=2), allow(tunnel, hlim=Predicate("above 2", lambda hlim: hlim > 2)) / IP())
     yield into("3.1", "ttl-1", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                h.down(ttl=1), IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "DF of the inner packet stays", h.down(flags="DF"), tunnel / IP(flags="DF"))
@@ -115,7 +115,7 @@ def _into_rows(h: TunnelHosts) -> Iterator[Row]:
 
 def _ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     def ecn(template: Packet, codepoint: int) -> Packet:
-        condition = Condition(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)
+        condition = Predicate(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)
         return allow(template, **{"tos" if isinstance(template, IP) else "tc": condition})
 
     anything = ip(h.view.inner[0].version)
@@ -186,7 +186,7 @@ def _six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("3.5", "encapsulated", "a packet for a customer is put into the customer's tunnel", h.down(),
                tunnel / IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA), plain=True)
     yield into("3.3", "tunnel-ttl", "the TTL of the tunnel is set independently of the inner hop limit",
-               h.down(ttl=2), allow(tunnel, ttl=Condition("above 2", lambda ttl: ttl > 2)))
+               h.down(ttl=2), allow(tunnel, ttl=Predicate("above 2", lambda ttl: ttl > 2)))
 # fmt: on
 
 

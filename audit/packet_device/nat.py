@@ -13,7 +13,7 @@ from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, Endpoint, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import TableMap
-from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
+from v6t.audit.packet_device.relays import TunnelingDevice, decapsulated_ecn
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName
 
@@ -262,7 +262,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
         return self.emit_all(self.send_in(packet))
 
 
-class AftrDevice(MappingDevice, TunnelDevice):
+class AftrDevice(MappingDevice, TunnelingDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
     def __init__(self, intent: DeviceIntent, view: Nat) -> None:

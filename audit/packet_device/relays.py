@@ -31,7 +31,7 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
     return max(inner, outer) if CONGESTION in (inner, outer) else min(inner, outer)
 
 
-class TunnelDevice(PacketDevice, ABC):
+class TunnelingDevice(PacketDevice, ABC):
     """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it."""
 
     tunnel_side: SideName = "left"
@@ -86,7 +86,7 @@ class TunnelDevice(PacketDevice, ABC):
         return [(self.tunnel_side, piece) for piece in ip.fragment(outer, mtu, packet.id or 0)]
 
 
-class TunnelRelay(TunnelDevice):
+class TunnelRelay(TunnelingDevice):
     """A MAP-E border relay or lwAFTR."""
 
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
@@ -117,7 +117,7 @@ class TunnelRelay(TunnelDevice):
         return self.encapsulate(packet, ends[1], ends[0])
 
 
-class TunnelCustomerEdge(TunnelDevice):
+class TunnelCustomerEdge(TunnelingDevice):
     """A MAP-E CE or lwB4 without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(self, intent: DeviceIntent, view: CustomerEdge) -> None:
@@ -139,7 +139,7 @@ class TunnelCustomerEdge(TunnelDevice):
         return self.encapsulate(self.decrement(whole), self.view.ipv6, self.view.relay)
 
 
-class SixInFourDevice(TunnelDevice):
+class SixInFourDevice(TunnelingDevice):
     """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds other ends by inner addresses."""
 
     inner_version = 6

@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.packets import header
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.plugins.audit_views import SideName, TunnelEnd
 
 
@@ -28,7 +28,7 @@ class SixrdSuite(Suite):
 
 
 @dataclass(frozen=True)
-class SixrdHosts(Hosts):
+class SixrdHosts(LinkHosts):
     """A host behind a CE, and a host beyond the relay."""
 
     tunnel: TunnelEnd
