@@ -166,7 +166,7 @@ class Block:
         """Return its frames as TRex sends them."""
         return CyclicSource(self.make_source(), len(self.connections), not self.is_timed)
 
-    def program(self) -> Mapping[str, Any]:
+    def render(self) -> Stream:
         """Return the stream as the worker gives it to TRex, its lists packed."""
         stream, source = self.stream, self.make_source()
         frames = source.frames(0, len(self.connections))
@@ -175,9 +175,7 @@ class Block:
             for at in [stream.checksum.field, *ipv4]:
                 frames[:, at : at + 2] = 0
         listing = list_frames(stream, frames, _pack_list)[0]
-        return (
-            with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
-        ).trex
+        return with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames ``(n, length)`` of this block."""
@@ -396,10 +394,10 @@ class LearnedConnections:
         count = sum(len(b.connections) for b in blocks)
         return None if timed == count else timed / count
 
-    def program(self, direction: Direction, stream: Stream) -> Mapping[str, Any]:
+    def render(self, direction: Direction, stream: Stream) -> Stream:
         """Return a stream as the worker gives it to TRex."""
         block = self._find_block(direction, stream)
-        return stream.trex if block is None else block.program()
+        return stream if block is None else block.render()
 
     def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
         """Return the frames of a stream that are not those of its program; None: they are."""

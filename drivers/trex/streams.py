@@ -288,13 +288,9 @@ def replace_addresses(
     ]
 
 
-def with_macs(
-    streams: StreamSet, tester_mac: str, dut_mac: str, vlan: int | None = None
-) -> StreamSet:
-    """Return the streams of the first pair as another pair of ports sends them."""
-    macs = dut_mac, tester_mac
-    readdressed = (_change(s, packet=readdress(packet_of(s), macs, vlan)) for s in streams.streams)
-    return replace(streams, streams=tuple(readdressed))
+def with_macs(stream: Stream, tester_mac: str, dut_mac: str, vlan: int | None = None) -> Stream:
+    """Return a stream of the first pair as another pair of ports sends it."""
+    return _change(stream, packet=readdress(packet_of(stream), (dut_mac, tester_mac), vlan))
 
 
 def with_cache(streams: StreamSet, size: int) -> StreamSet:

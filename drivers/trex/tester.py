@@ -383,14 +383,12 @@ class TrexTester:
     def _install(self, load: OfferedLoad) -> None:
         if self._installed.get(load.tx_port) is load.streams:
             return
-        streams = load.streams
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
-        if pair.sending is not None:
-            side = pair.sending
-            streams = with_macs(streams, side.tester_mac, side.dut_mac, side.vlan)
-        for at, stream in enumerate(streams.streams):  # one by one: lists are made as they go
-            program = self._connections.program(load.direction, stream)
-            self.attachment.ask("load", port=load.tx_port, streams=[dict(program)], first=at)
+        for at, stream in enumerate(load.streams.streams):  # one by one: lists are made as they go
+            sent = self._connections.render(load.direction, stream)
+            if (side := pair.sending) is not None:
+                sent = with_macs(sent, side.tester_mac, side.dut_mac, side.vlan)
+            self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
         self._installed[load.tx_port] = load.streams
 
     def _exchange(

@@ -41,12 +41,21 @@ class Server:
 
     Attributes:
         late_s: how much longer than asked its sending takes, by the port that sends.
+        macs: destination and source addresses of the streams it got, by port.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.tester: TrexTester
         self.late_s = {0: 0.0, 1: 0.0}
+        self.macs: dict[int, set[str]] = {}
+
+    def start(self, **options):
+        self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)
+        self.tester.attachment.facts = ServerFacts(
+            ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
+        )
+        self.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)
@@ -54,8 +63,10 @@ class Server:
     def scratch(self):
         return str(self.directory)
 
-    def load(self, **_):
-        pass
+    def load(self, *, port, streams, **_):
+        self.macs.setdefault(port, set()).update(
+            base64.b64decode(s["packet"]["binary"])[:12].hex() for s in streams
+        )
 
     def forget(self, path):
         Path(path).unlink()
@@ -125,7 +136,7 @@ class Server:
     def frames(self, streams, burst):
         """As TRex sends them: a stamp in those of a group, else the mark of the program."""
         stream = streams.streams[burst["index"]]
-        program = dict(self.tester._connections.program(streams.direction, stream))
+        program = dict(self.tester._connections.render(streams.direction, stream).trex)
         if "vm" in program:
             program["vm"] = unpack_lists(program["vm"])
         if burst.get("nonce") is not None:
@@ -146,14 +157,9 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Server(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
-    tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    tester.attachment.facts = ServerFacts(
-        ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
-    )
-    tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
-    made.tester = tester
+    made.start()
     yield made
-    tester.close()
+    made.tester.close()
 
 
 def trial(asked, **changes):
@@ -185,6 +191,17 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
         verdict = judge_connections(asked, result, sending_time_tolerance=TOLERANCE)
         assert verdict.valid is valid
         assert valid or [r[: len(what)] for r in verdict.reasons] == [what]
+
+
+def test_connections_have_the_addresses_of_the_servers_own_ports(server):
+    sides = {
+        side: {"tester_mac": f"02:00:00:00:0{n}:02", "dut_mac": f"02:00:00:00:0{n}:01"}
+        for n, side in enumerate(("left", "right"))
+    }
+    server.start(**sides)
+    prepared, _, _ = established(server)
+    prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
+    assert server.macs == {0: {"020000000001020000000002"}, 1: {"020000000101020000000102"}}
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])

@@ -118,7 +118,7 @@ def listed(table, stamps=3, rows=64, size=84):
 
 def as_sent(block):
     """Frames of a block as the server would make them of what the worker gives it."""
-    program = block.program()
+    program = block.render().trex
     vm = unpack_lists(program["vm"])
     stream = replace(block.stream, trex={**program, "vm": vm})
     return Expander(stream)
