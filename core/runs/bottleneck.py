@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.results_file import read_results, share_conditions
+from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.rundir import BOTTLENECK, RESULTS, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -74,6 +75,11 @@ class DutOptions(HookOptions):
     def in_lab(self) -> bool:
         """Whether the device is one of the lab, whose kernel is that of all others."""
         return self.ssh is None or bool(self.ssh.lab)
+
+    @property
+    def artefacts(self) -> Mapping[str, str]:
+        """Files of the device that results depend on, by the names under which the run keeps copies."""
+        return {}
 
     @property
     def machine(self) -> tuple[str, ...]:

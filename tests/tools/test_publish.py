@@ -25,7 +25,7 @@ from v6t.analysis.report.exports import schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.config.compatibility import can_be, technologies_for
+from v6t.core.config.plugins import can_be, technologies_for
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
@@ -489,17 +489,17 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
     )
     assert "not RFC 8219 results" in short
     assert "not RFC 8219 results" not in long
-    assert "a device's queues" in short
-    assert "a device's queues" not in long
+    assert "queues can hide" in short
+    assert "queues can hide" not in long
     assert "2 repetitions" in short
     assert "20 repetitions" in long
     assert "Trials of 60 s" in long
     for text in (short, long):
-        assert "the same time" not in text
-        assert "nothing goes the other way" in text
+        assert "Both directions" not in text
+        assert "other direction is idle" in text
         assert "at most 1 %" in text
         assert "invalid and repeated" not in text
-        assert "simulation made every" in text
+        assert "Every run was simulated" in text
     assert "## Again" not in short  # nobody else has its file
 
 

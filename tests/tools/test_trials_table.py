@@ -8,7 +8,7 @@ import re
 from types import SimpleNamespace
 
 from v6t.analysis.record import InvalidTrial
-from v6t.core.runs.results_file import COMPLETE
+from v6t.core.runs.results import COMPLETE
 from v6t.tools.publish.meaning import _faltering
 from v6t.tools.publish.public import Words
 from v6t.tools.publish.reasons import why_invalid
