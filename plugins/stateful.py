@@ -47,6 +47,7 @@ Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 """Modes of siitperf."""
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
+MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
 SERVER_PORT = 443
 """Port of the one server that subscribers connect to."""
 
@@ -238,6 +239,23 @@ class ConnectionParams(Mixture):
         """The Responder's first address as the Initiator knows it."""
         return self.responder
 
+    def describe_clients(self) -> list[str]:
+        last = self.initiator + (self.initiator_count - 1) * self.initiator_step
+        clients = f"1 Initiator {self.initiator}, as in RFC 9693 (many: {MANY_CLIENTS})"
+        if self.subscribers:
+            each = f"{self.connections_per_subscriber:,} connections each"
+            clients = f"{self.subscribers:,} subscribers {self.initiator} to {last}, {each}"
+        elif self.initiator_count > 1:
+            clients = f"{self.initiator_count:,} Initiators {self.initiator} to {last}"
+        servers = f"1 server {self.server}"
+        if self.responder_count > 1:
+            servers = f"{self.responder_count:,} servers from {self.server} on"
+        addresses = "address" if len(self.pool) == 1 else "addresses"
+        return [
+            clients,
+            f"{servers}, pool of {len(self.pool):,} {addresses} from {self.pool[0]} on",
+        ]
+
     @property
     def clients(self) -> list[Any]:
         """Networks with all addresses of the Initiator."""
@@ -292,6 +310,7 @@ class ConnectionParams(Mixture):
                 with suppress(UsageError):
                     four_tuples.shuffle_tuples(more, seed)
                     exc.hint = f"{clients} subscribers with {number} connections each work"
+                    exc.params["connections_per_subscriber"] = number
                     break
             raise
 

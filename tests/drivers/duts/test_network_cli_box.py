@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from v6t.core.runs.log import log_to
+from v6t.core.runs.events import log_to
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
 from v6t.drivers.transport.redaction import HIDDEN
