@@ -6,6 +6,7 @@ of the reverse template come from the Responder's table (``v6t.drivers.oracle.re
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -51,6 +52,8 @@ MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
 SERVER_PORT = 443
 """Port of the one server that subscribers connect to."""
 
+MOST_PORTS_IN_USE = 0.9
+"""Share of a pool's ports above which Linux, which tries 128 random ones, finds none for some connections."""
 ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 
@@ -369,8 +372,9 @@ class Pool4Params(PoolParams):
         block, room = _read_number(values.get("port_block", 0)), ALL_PORTS.count
         if {"pool_count", "pool_ports"} & set(values) or block not in range(room + 1):
             return {}
-        block = max(block, each)
-        count = -(-clients // (room // block))
+        count = -(-clients // (room // max(block, each)))
+        if not block:
+            count = max(count, math.ceil(clients * each / (MOST_PORTS_IN_USE * room)))
         first = {} if count == 1 else {"pool_first": "198.19.1.0"}
         return {**first, "pool_count": count}
 
