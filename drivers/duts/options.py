@@ -16,7 +16,7 @@ STATE_DIRECTORY = "/run/v6t"
 
 
 class Hook(StrictModel):
-    """A command that does something to a device (GEN-29); the command alone is enough."""
+    """A command that does something to a device; the command alone is enough."""
 
     command: str
     """As the shell's words; no shell reads it."""
@@ -69,7 +69,7 @@ class DutOptions(HookOptions):
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
     """Static entry for each address of the tester; one entry and routes through it; or none: the device asks,
-    and the tester answers (GEN-27)."""
+    and the tester answers."""
 
     @property
     def in_lab(self) -> bool:
