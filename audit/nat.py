@@ -305,6 +305,6 @@ class NatSuite(Suite):
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}
         h = NatHosts(view, subject.wire)
-        for clause in (make_clause(h) for make_clause in BY_VARIANT.get(variant, ())):
+        for clause in (scenario(h) for scenario in BY_VARIANT.get(variant, ())):
             if not any(part in clause.label for part in impossible if impossible[part]):
                 yield clause
