@@ -55,7 +55,8 @@ class MapRules(MapRelay):
         return create_object(create, delete, why, read=list_domains(self.cli), want=want)
 
     def live_change(self) -> Change:
-        nets = [*(str(find_spare_network(self.intent, n)) for n in (4, 6)), str(self.source)]
+        four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
+        nets = (four, six, str(self.source))
         first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
         shown = ("ea-bits-len 16", "ea-bits-len 14")
         return self.change_domain("a MAP domain", first, other, shown)
