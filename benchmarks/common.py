@@ -102,7 +102,7 @@ def format_match_share(value: float | None) -> str:
 
 
 def check_repetitions(name: str, records: Sequence[Record]) -> Clause:
-    """Check that a benchmark was repeated 20 times (GEN-17)."""
+    """Check that a benchmark was repeated 20 times."""
     least = min((r.repetitions for r in records), default=None)
     return clause(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REPETITIONS} repetitions",
                   "none yet" if least is None else str(least),
@@ -110,7 +110,7 @@ def check_repetitions(name: str, records: Sequence[Record]) -> Clause:
 
 
 def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Clause:
-    """Check that streams were sent at the throughput of their point, its median or P1 (LAT-01)."""
+    """Check that streams were sent at the throughput of their point, its median or P1."""
     throughputs = {
         (r.sizes, r.direction): (r.median, r.p1)
         for r in data.records
@@ -124,7 +124,7 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> C
 
 
 def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Clause:
-    """Check that trials lasted 60 s (GEN-16)."""
+    """Check that trials lasted 60 s."""
     return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
                   *compare_minimum(TRIAL_S, (t.asked["duration_s"] for t in data.list_valid_trials(records)))
                   )  # fmt: skip

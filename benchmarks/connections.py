@@ -333,7 +333,7 @@ def find_upper_bound(point: Point) -> dict[str, Any]:
 
 
 def find_rate(point: Point) -> tuple[float, str]:
-    """Return R, the connection rate before phase 2, and its origin (ST-09)."""
+    """Return R, the connection rate before phase 2, and its origin."""
     c = point.procedure.connections
     return choose_rate(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
@@ -395,7 +395,7 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
 
 
 def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
-    """Describe the ranges of the connections and the stateful devices (ST-14, DD-04)."""
+    """Describe the ranges of the connections and the stateful devices."""
     technology: Any = plugin
     names = {"initiator_ports", "responder_ports", "initiator_count", "responder_count"}
     return {
@@ -549,7 +549,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
 
 
 class CapacitySettings(CapacityRange):
-    """Search for the connection table's capacity (ST-12); defaults of the RFC's example."""
+    """Search for the connection table's capacity; defaults of the RFC's example."""
 
     beta: float = Field(default=0.1, gt=0, le=1)
     """Below this share of the last rate the table is too small."""

@@ -128,7 +128,7 @@ class ResetRecord(OutageRecord):
 def make_recovery_record(
     result: RecoveryResult, *, conditions: Mapping[str, Any]
 ) -> RecoveryRecord:
-    """Make the record of one system recovery point (REC-01)."""
+    """Make the record of one system recovery point."""
     spec = result.spec
     directions = {}
     for way in list_directions(spec.conditions.mode):
@@ -143,7 +143,7 @@ def make_recovery_record(
 
 
 def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
-    """Make the record of one kind of reset (RST-02)."""
+    """Make the record of one kind of reset."""
     at = result.spec.conditions
     directions: dict[str, dict[str, Any]] = {}
     for way in list_directions(at.mode):
@@ -154,7 +154,7 @@ def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> 
         }
     survived = None
     if "connections" in conditions and at.mode == "reverse":
-        # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
+        # of stateful devices, by frames from outside alone: they make no new connection
         survived = [time is not None for time in directions["reverse"]["values"]]
     return ResetRecord.from_result(
         result, conditions, state_survived=survived, directions=directions
@@ -171,7 +171,7 @@ def _check_moment(section: str, what: str, at_s: float, duration_s: float) -> No
 
 
 class ResetSettings(StrictModel):
-    """Reset (RST-01, RST-02)."""
+    """Reset."""
 
     hook: str = "software-reset"
     """Name of the hook (`dut.options.hooks`) that resets the device."""
@@ -259,7 +259,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
 
 
 class RecoverySettings(StrictModel):
-    """System recovery (REC-01)."""
+    """System recovery."""
 
     overload_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the overload [s]."""

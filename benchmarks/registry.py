@@ -115,13 +115,18 @@ def expand_all(
     fit = (b for b in load_installed() if b.exchange == plugin.exchange and b.connections != unfit)
     names: list[str] = []
     left_out: list[str] = []
+    separate: list[str] = []
     for benchmark in fit:
-        if benchmark.in_all:
-            missing = None if benchmark.name in named else benchmark.find_missing_requirement()
-            if missing is None:
-                names.append(benchmark.name)
-            else:
-                left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+        if benchmark.name in named or (
+            benchmark.in_all and benchmark.find_missing_requirement() is None
+        ):
+            names.append(benchmark.name)
+        elif benchmark.in_all and (missing := benchmark.find_missing_requirement()):
+            left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+        else:
+            separate.append(benchmark.name)
+    if separate:
+        left_out.append(f"left out of '{ALL}' unless named: {', '.join(separate)}")
     return tuple(names), tuple(left_out)
 
 

@@ -203,7 +203,7 @@ def _find_worst_loss(
 
 
 class FrameTimeoutSettings(StrictModel):
-    """Deadline of every frame (TP-06, FLR-06)."""
+    """Deadline of every frame."""
 
     deadline_ms: Annotated[float | None, Flag("--frame-timeout")] = Field(default=None, gt=0)
     """Frames that take longer are lost [ms]."""
@@ -355,7 +355,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             expected = f"conditional throughput {count(conditional.median)} fps"
             yield "goal", f"{bounds}, {expected} (medians)"
         if record.non_monotonic:
-            yield "non-monotonic", "a rate passed above one that failed (TP-04)"
+            yield "non-monotonic", "a rate passed above one that failed"
         if many := record.unresolved:
             text = f"{many} searches gave up before their bracket was as narrow as asked"
             yield "unresolved-search", text

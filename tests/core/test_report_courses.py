@@ -17,7 +17,7 @@ from v6t.analysis.report.courses import (
     find_hiccups,
 )
 from v6t.analysis.rundata import RunTrial
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import DeviceLoad, Timeline
 

@@ -20,7 +20,7 @@ from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.campaigns.results import load_runs, summarize, to_csv
-from v6t.core.runs.results_file import share_conditions
+from v6t.core.runs.results import share_conditions
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
 from v6t.tools.publish.public import Words, public_runs
@@ -205,7 +205,7 @@ def _again(campaign: Campaign, page: str) -> str:
     return f"""
 ## Again
 
-Beside the directory of this page:
+In the directory that contains that of this page:
 
 ```text
 v6t campaign {campaign.name}{beds} -o again
