@@ -93,7 +93,7 @@ SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", compute_log_stretch), ("erf
 
 
 class Inference:
-    """Estimate of one search that follows its trials; it begins near its previous posterior."""
+    """Estimator of the critical load; each estimate begins near the previous posterior."""
 
     def __init__(self) -> None:
         self._near: dict[str, tuple[F64, F64]] = {}

@@ -30,7 +30,7 @@ AT_LEAST = "at least"
 
 @dataclass(frozen=True)
 class Card:
-    """A number one would advertise: as it is printed, its unit, and what it is."""
+    """A headline number with its unit and description."""
 
     number: str
     unit: str
@@ -38,7 +38,7 @@ class Card:
 
 
 class Percentiles(NamedTuple):
-    """A summary that no model holds; None where undefined."""
+    """Median and percentiles without a model; None where undefined."""
 
     median: float | None
     p1: float | None
@@ -138,7 +138,7 @@ def split_batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 class Presentation(Generic[R]):
-    """How the results of one benchmark are shown. Records given to it are measured ones."""
+    """Display of the results of one benchmark; its methods get measured records."""
 
     name: ClassVar[str]
     """as for ``--measure``"""
@@ -164,7 +164,7 @@ class Presentation(Generic[R]):
         return ()
 
     def make_sheet(self, records: Sequence[R]) -> Sheet:
-        """Make the table, in the form of its RFC."""
+        """Make the main table, in the form of its RFC."""
         title, rows = records[0].title, list(self.list_rows(records))
         if self.columns:
             return table(title, rows, self.columns, self.list_notes(records))
@@ -182,11 +182,11 @@ class Presentation(Generic[R]):
         return table(title, list(zip(records, plain, strict=True)), columns)
 
     def make_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
-        """Yield its tables: mostly that one."""
+        """Yield its tables."""
         yield self.make_sheet(records)
 
     def make_brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
-        """Yield its tables at the end of a run: few lines for each frame size and direction."""
+        """Yield short tables for the end of a run."""
         yield from self.make_tables(records)
 
     def draw_figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
@@ -216,7 +216,7 @@ class Presentation(Generic[R]):
             yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
     def define(self, records: Sequence[R]) -> str:
-        """Define the quantity in a sentence below the figures; empty where its name says it."""
+        """Define the quantity for the reader; empty if its name is enough."""
         return ""
 
     def results(self, record: R) -> Iterator[Result]:
@@ -224,19 +224,19 @@ class Presentation(Generic[R]):
         yield from ()
 
     def list_reported(self, record: R) -> Iterator[Result]:
-        """Yield what its RFC asks to be reported, where that is more than one would compare."""
+        """Yield the figures that its RFC requires in reports."""
         return (result for result in self.results(record) if result.compared)
 
     def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
-        """Return the values of the tester without a device, where it was asked, by headline."""
+        """Return the values of the tester without a device, by headline."""
         return {}
 
     def format_value(self, value: float | None) -> str:
-        """Print one of those numbers in a table."""
+        """Format a figure for a table."""
         return count(value)
 
     def find_warnings(self, record: R) -> Iterator[tuple[str, str]]:
-        """Yield what a reader must know about the numbers: a code and a sentence each."""
+        """Yield warnings about a record: a code and a sentence each."""
         yield from ()
 
     def check_clauses(self, data: RunData, records: Sequence[R]) -> Iterator[Clause]:
@@ -244,17 +244,17 @@ class Presentation(Generic[R]):
         yield from ()
 
     def accepts(self, record: Record) -> bool:
-        """Whether a record is a measured one of its model."""
+        """Check whether a record is measured and of its model."""
         return record.measured and isinstance(record, self.record)
 
 
 class Unknown(Presentation[Record]):
-    """Records of a benchmark that is not installed: what they hold, as it stands there."""
+    """Display of records whose benchmark is not installed."""
 
     name = ""
 
     def find_warnings(self, record: Record) -> Iterator[tuple[str, str]]:
-        """Say that nobody here knows what the values are."""
+        """Warn that the meaning of the values is unknown."""
         yield (
             "unknown-benchmark",
             f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
@@ -263,7 +263,7 @@ class Unknown(Presentation[Record]):
 
 
 class Presentations:
-    """Presentations by name; unknown records are shown as they are.
+    """Presentations of all benchmarks by name.
 
     Errors in a presentation of another distribution go to ``failures``, with its name, file and line.
     """
@@ -274,7 +274,7 @@ class Presentations:
         self._unknown = Unknown()
 
     def has_presentation(self, record: Record) -> bool:
-        """Whether a measured record is one of a benchmark that is installed."""
+        """Check whether the benchmark of a record is installed."""
         return self.find(record) is not self._unknown
 
     def find(self, record: Record) -> Presentation[Any]:
@@ -296,12 +296,12 @@ class Presentations:
     def group_measured(
         self, records: Sequence[Record]
     ) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Return its measured records of a run."""
+        """Yield the measured records of each benchmark."""
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
     def make_sheets(self, records: Sequence[Record]) -> list[Sheet]:
-        """Tables of the benchmarks that were measured."""
+        """Make the tables of all measured benchmarks."""
         return [
             table for p, group in self.group_measured(records) for table in p.make_tables(group)
         ]

@@ -71,22 +71,22 @@ class FrameSizes(Model):
     """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
 
     def __str__(self) -> str:
-        """``"104/64"``, or the mix."""
+        """Return the sizes as ``"104/64"``, or the mix."""
         return format_mix(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
 
     @property
     def listed(self) -> float | str:
-        """The size, or the mix, in a row."""
+        """Size or mix, for a CSV row."""
         return str(self) if self.mix else self.ipv6
 
     @property
     def key(self) -> str:
-        """In names of figures."""
+        """Key in the names of figures."""
         return make_sizes_key(self.ipv6, self.mix)
 
 
 class InvalidTrial(Model):
-    """A trial in which the tester faltered."""
+    """A trial in which the tester failed."""
 
     key: str
     """of the trial"""
@@ -108,7 +108,7 @@ class Interval(Model):
 
 
 class Means(Model):
-    """What papers report in place of the median; never the result."""
+    """Mean and deviation, for comparison with papers."""
 
     mean: Number
     """mean of the repetitions"""
@@ -119,7 +119,7 @@ class Means(Model):
 
 
 class Summary(Model):
-    """Values that are not kept, in a few numbers; nearest rank, null is undefined."""
+    """Order statistics of values that are not stored; null is undefined."""
 
     count: NonNegativeInt
     """number of values"""
@@ -227,14 +227,14 @@ class NotedSeries(Series):
     @computed_field
     @property
     def notes(self) -> list[str]:
-        """What is odd about the repetitions."""
+        """Outliers, modes and undefined repetitions."""
         return describe_repetitions(
             [inf if v is None else v for v in self.repetition_values], self.unit_name
         )
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """The notes of a record that is such a figure."""
+        """Remarks about the repetitions."""
         return self.notes
 
 
@@ -381,12 +381,12 @@ class Record(Model):
 
     @property
     def sizes(self) -> str:
-        """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
+        """Octets of the IPv6 and the IPv4 frame: ``"104/64"``."""
         return str(self.frame_sizes)
 
     @property
     def point(self) -> str:
-        """``"104/64 octets, forward"``."""
+        """Frame sizes and direction: ``"104/64 octets, forward"``."""
         return f"{self.sizes} octets, {self.direction}"
 
     @property
@@ -400,7 +400,7 @@ class Record(Model):
 
     @property
     def measured(self) -> bool:
-        """Whether there is a number."""
+        """Whether there is a result."""
         return not self.not_measured
 
     @property
@@ -415,17 +415,17 @@ class Record(Model):
 
     @property
     def offered_from(self) -> str:
-        """Where the rate comes from at which delays were measured; else empty."""
+        """Origin of the rate of a delay record; else empty."""
         return ""
 
     @property
     def lowered(self) -> bool:
-        """Offered less than the procedure asks for: there the tester could not carry out its trials."""
+        """Whether the rate is lower than the procedure requires, because the tester failed at it."""
         return False
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """What is odd about the repetitions."""
+        """Outliers, modes and undefined repetitions."""
         return ()
 
     @property
@@ -495,7 +495,7 @@ class RateRecord(RatesFound, RangedSeries, Record):
 
 
 def find_counting(results: Iterable[TrialResult]) -> str | None:
-    """How the tester told test frames from others in these trials; see :class:`Record`."""
+    """Find how the tester recognized test frames in these trials; see :class:`Record`."""
     said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
     return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None
 
@@ -519,7 +519,7 @@ def describe_rates(
 
 
 def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
-    """Whether the trials just above a found rate were invalid: the device never failed there."""
+    """Check whether the trials just above a rate were invalid."""
     above = [a for a in attempts if a.trial.rate_fps > rate]
     if not above:
         return False

@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Bottleneck(Model):
-    """A device watched every second at a found rate and just above, in trials of their own."""
+    """Observation of a device at the measured rate and just above it."""
 
     device: str
     """name of the device"""
@@ -47,7 +47,7 @@ class Bottleneck(Model):
 
 
 class DeviceCounts(Model):
-    """What a driven device counted from before the first to after the last trial of a benchmark."""
+    """Counters of a device over all trials of a benchmark."""
 
     device: str
     """name of the device"""
@@ -91,7 +91,7 @@ class Results(Model):
 
 
 class _Schema(GenerateJsonSchema):
-    """Without titles: the keys say as much."""
+    """Schema generator that omits titles."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

@@ -34,7 +34,7 @@ NEEDED = 17
 
 @dataclass(frozen=True)
 class Value:
-    """One run of a series; ``when`` orders the runs."""
+    """Value of one run; ``when`` orders the runs."""
 
     run: str
     when: str
@@ -44,7 +44,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Change:
-    """Where a change begins.
+    """Begin of a change.
 
     Attributes:
         place: index of the first run that is different.
@@ -81,7 +81,7 @@ class Series:
 
     @property
     def resolution_percent(self) -> float | None:
-        """Share of the median that the resolution is; None: the median is nothing."""
+        """Resolution as a share of the median [%]; None if the median is 0."""
         if not self.resolution:
             return 0.0
         usual = abs(median([v.value for v in self.values]))
@@ -89,7 +89,7 @@ class Series:
 
     @property
     def unseen(self) -> str:
-        """What the resolution could hide; empty: nothing that would be told."""
+        """Changes that the resolution could hide; empty if they are too small to report."""
         percent = self.resolution_percent
         if percent is not None and percent <= self.least_percent:
             return ""
@@ -98,12 +98,12 @@ class Series:
 
     @property
     def enough(self) -> bool:
-        """Whether a change could be told at all."""
+        """Whether there are enough runs to detect a change."""
         return len(self.values) >= NEEDED
 
     @property
     def words(self) -> str:
-        """What can be said."""
+        """Verdict in words."""
         if not self.enough:
             return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
         parts = [
@@ -124,7 +124,7 @@ class Trend:
 
     @property
     def worse(self) -> bool:
-        """Whether the last change of some series is for the worse, and lasts."""
+        """Whether the last change of a series is for the worse."""
         return any(s.changes and not s.changes[-1].better for s in self.series)
 
     def to_json(self) -> dict[str, Any]:

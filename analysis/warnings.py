@@ -17,7 +17,7 @@ CONDITION, NOT_MEASURED = "condition", "not-measured"
 
 @dataclass(frozen=True)
 class ResultWarning:
-    """What a reader must know about figures; ``figures`` names benchmark and points, or nothing for a run."""
+    """A warning about a run, or about the benchmark and points in ``figures``."""
 
     code: str
     text: str
@@ -47,7 +47,7 @@ def list_warnings(records: Sequence[Record], presentations: Presentations) -> li
 
 
 def _describe_points(directions: Mapping[str, Sequence[str]]) -> str:
-    """``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
+    """Write points as ``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
     sizes: dict[tuple[str, ...], list[str]] = {}
     for size, ways in directions.items():
         sizes.setdefault(tuple(dict.fromkeys(ways)), []).append(size)
@@ -70,7 +70,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
-    """Put warnings behind one line that counts them."""
+    """Fold warnings under a line with their number."""
     many = (
         "1 remark about a single number"
         if len(warnings) == 1

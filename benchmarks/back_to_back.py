@@ -209,7 +209,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
 
     def run(self, point: Point) -> Measured:
-        """Search the longest burst, unless the tester cannot send frames back to back."""
+        """Search the longest burst if the tester can send frames back to back."""
         spec = self._specify(point, point.find_throughput()[0])
         refused = None
         if point.limit_reason == "tester" and self.get_settings(point.bound).at == "media":

@@ -36,7 +36,7 @@ RFC_DURATION_S = 60.0
 
 
 class Phase(IntEnum):
-    """When a benchmark has its turn at a frame size."""
+    """Position of a benchmark in the measurements of a frame size."""
 
     CONNECTIONS = 0
     """Once, before anything that needs connections."""
@@ -53,12 +53,12 @@ class Phase(IntEnum):
 
     @property
     def directed(self) -> bool:
-        """Measured in each mode; else once for a frame size, in no direction."""
+        """Whether it is measured in each mode; else once for a frame size."""
         return self in (Phase.STREAMS, Phase.VARIANTS)
 
     @property
     def sized(self) -> bool:
-        """Measured at each of the run's frame sizes."""
+        """Whether it is measured at each frame size."""
         return self is not Phase.TCP
 
 
@@ -124,20 +124,20 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
     @classmethod
     def list_sections(cls) -> dict[str, type[StrictModel]]:
-        """All its settings by their key below ``procedure``."""
+        """Return all its settings by their key below ``procedure``."""
         own: dict[str, Any] = {cls.section: cls.model} if cls.section and cls.model else {}
         return {**own, **cls.further}
 
     def find_missing_requirement(self) -> tuple[str, str] | None:
-        """Return what it needs of this machine and does not find, with a hint; None: nothing."""
+        """Return a missing requirement of this machine with a hint, or None."""
         return None
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        """Parameters of a technology that it wants where the user says nothing else."""
+        """Return parameters of the technology for users who set none."""
         return {}
 
     def get_settings(self, bound: RunContext) -> S:
-        """Its settings in a run."""
+        """Return its settings in a run."""
         settings: S = self.get_shared_settings(bound, self.section or "")
         return settings
 
@@ -146,15 +146,15 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return getattr(bound.settings.procedure, key)
 
     def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
-        """Return what the tester must be able to do in this run."""
+        """List the capabilities that the tester must have in this run."""
         return self.capabilities
 
     def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        """Other benchmarks that it carries out as a part of itself: their settings have an effect."""
+        """List other benchmarks that are a part of it."""
         return ()
 
     def find_max_connections(self, bound: RunContext) -> int:
-        """Return the connections of its largest trial, where there are any."""
+        """Return the number of connections of its largest trial."""
         return bound.settings.procedure.connections.count if self.fills_table else 0
 
     def find_min_connections(self, bound: RunContext) -> int:
@@ -162,7 +162,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return self.find_max_connections(bound)
 
     def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
-        """Benchmarks that must have been measured at the same point."""
+        """List the benchmarks that must precede it at the same point."""
         p = bound.settings.procedure
         names = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
@@ -172,26 +172,26 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return tuple(names)
 
     def has_own_rate(self, bound: RunContext) -> bool:
-        """Whether its settings give a rate in place of the measured throughput."""
+        """Check whether its settings give a rate in place of the measured throughput."""
         return False
 
     def make_conditions(self, point: Point) -> Conditions:
-        """Return the conditions of its trials."""
+        """Make the conditions of its trials."""
         return point.make_conditions()
 
     def check(self, bound: RunContext) -> None:
-        """Refuse settings that cannot work.
+        """Check the settings.
 
         Raises:
             UsageError: the first of them.
         """
 
     def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        """Yield what must be said beside its numbers: where the run is not what the RFC asks for."""
+        """Yield warnings about deviations from the RFC, for the results."""
         yield from ()
 
     def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
-        """Yield what is allowed and yet probably not meant."""
+        """Yield warnings about settings that are probably mistakes."""
         yield from ()
 
     def measure(self, point: Point) -> Measured:
@@ -221,7 +221,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
     def make_unmeasured(self, point: Point, why: str) -> Measured:
-        """Make a record that says why there is no number."""
+        """Make a record without a result."""
         record = Record(
             benchmark=self.name,
             direction=point.mode,
@@ -236,7 +236,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
 
 
 class StreamRecord(Record):
-    """Something that was measured at one rate."""
+    """A record of streams at one rate."""
 
     rate: Number
     """offered [frames per second per direction]"""
@@ -249,7 +249,7 @@ class StreamRecord(Record):
 
 
 class ShareSettings(StrictModel):
-    """At which rate."""
+    """Rate of a benchmark, as a share of the throughput."""
 
     share: float = Field(default=0.9, gt=0, le=1)
     """Rate, as a share of the measured throughput."""
@@ -261,7 +261,7 @@ Q = TypeVar("Q", bound=ShareSettings)
 
 
 class AtShare(Benchmark[R, Q]):
-    """A benchmark at such a rate."""
+    """A benchmark at a share of the throughput."""
 
     heeds = frozenset({"rate_from"})
 
@@ -269,7 +269,7 @@ class AtShare(Benchmark[R, Q]):
         return self.get_settings(bound).rate_fps is not None
 
     def find_rate(self, point: Point) -> tuple[float, str]:
-        """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
+        """Return the rate per direction [fps] and its origin; 0.0 if no rate passed."""
         own = self.get_settings(point.bound)
         if own.rate_fps is not None:
             return own.rate_fps, "given"

@@ -296,7 +296,7 @@ def _to_ms(value_ns: float) -> float | None:
 
 
 class DelaySettings(StrictModel):
-    """Delays at a rate."""
+    """Rate and length of the streams of a delay benchmark."""
 
     rate_fps: Annotated[float | None, Flag("--rate")] = Field(default=None, gt=0)
     """Rate of latency, PDV and IPDV [fps]; none: the measured throughput."""
@@ -306,7 +306,7 @@ class DelaySettings(StrictModel):
     """Length of the stream [s]."""
 
     def given_fps(self, longest: float) -> float | None:
-        """Return the rate that was given, for frames of so many octets on the link where they are larger."""
+        """Return the configured rate, for frames of ``longest`` octets on the link with the larger ones."""
         if self.rate_bps is None:
             return self.rate_fps
         return frame_rate_fps(self.rate_bps, longest)
@@ -334,7 +334,7 @@ D = TypeVar("D", bound=DelaySettings)
 
 
 class Shown(NamedTuple):
-    """Where a figure of a record is shown, and under which names; empty: not there."""
+    """Names of a figure in tables, comparisons, headlines and cards; empty: it is not shown there."""
 
     key: str
     column: str
@@ -357,7 +357,7 @@ _STREAM_COLUMNS: Mapping[str, str] = {
 
 
 class Delay(Benchmark[DelayRecord, D]):
-    """What the three have in common: the rate, and that they are never adaptive."""
+    """A benchmark of delays at a rate, which is never adaptive."""
 
     record = DelayRecord
     source: ClassVar[str] = "RFC 8219 section 7.3"
@@ -372,7 +372,7 @@ class Delay(Benchmark[DelayRecord, D]):
     incremental = True
 
     def request(self, settings: D, extra_s: float) -> DelayRequest:
-        """Return what the tester times; ``extra_s``: by which the stream is longer than asked for."""
+        """Make the request of delays; ``extra_s`` is the extra length of the stream."""
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
@@ -505,7 +505,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 )
 
     def list_loopback_values(self, record: DelayRecord) -> Mapping[str, float | None]:
-        """Return the first of them, of the trial in loopback at the same rate."""
+        """List the headline figures of the trial in loopback at the same rate."""
         first = next(s for s in self.shown_figures if s.headline)
         loopback = record.loopback or {}
         return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
@@ -627,7 +627,7 @@ class Latency(Delay[LatencySettings]):
 
 
 class DelayVariation(Delay[DelayVariationSettings]):
-    """What PDV and IPDV share: every frame is timed."""
+    """A delay benchmark that times every frame."""
 
     section = "delay_variation"
     model = DelayVariationSettings
@@ -688,7 +688,7 @@ class Ipdv(DelayVariation):
     )
 
     def list_reported(self, record: DelayRecord) -> Iterator[Result]:
-        """Yield the three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
+        """Yield the three values of the RFC separately (RFC 8219 section 10.2.1)."""
         for way, direction in record.directions.items():
             for s in self.shown_figures:
                 values = direction.figures[s.key].values
@@ -697,7 +697,7 @@ class Ipdv(DelayVariation):
 
 
 def _list_media_rates(bound: RunContext) -> Iterator[tuple[str, float, int]]:
-    """Yield each frame size of a run, its larger frame, and what the medium carries of it [fps]."""
+    """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in bound.settings.frame_sizes:
         sizes = bound.technology.sizes_of(size)
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)

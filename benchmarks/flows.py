@@ -490,7 +490,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         return dict(plugin.spread)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a probe that could tell nothing: its traffic does not vary."""
+        """Check that the traffic varies."""
         plugin, run = bound.technology, bound.settings
         sizes = plugin.sizes_of(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
@@ -557,7 +557,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
 
 
 def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
-    """Make the table of another benchmark by flows: a column for each value, or, of many, a row."""
+    """Make the table of another benchmark by flows, with a column or row for each value."""
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
     formula = XPD if all(f.more_is_better for _, f in pairs) else XPD_LOWER

@@ -56,7 +56,7 @@ class FramesAtRate(Model):
 
 
 class LossAtRate(Model):
-    """What was lost at one offered rate."""
+    """Loss at one offered rate."""
 
     rate: Number
     """offered [frames per second per direction]"""
@@ -80,7 +80,7 @@ class LossAtRate(Model):
     @computed_field
     @property
     def fairness(self) -> Number | None:
-        """Share of the background that came through over that of the foreground."""
+        """Forwarded share of the background over that of the foreground."""
         foreground, background = (
             self.by_role[role].median if self.by_role else None for role in FORWARDED_ROLES
         )
@@ -90,7 +90,7 @@ class LossAtRate(Model):
 
     @property
     def loss(self) -> Summary:
-        """Loss of the point, of both directions together where both were loaded."""
+        """Loss of all loaded directions together."""
         return self.loss_percent.get("sum") or next(iter(self.loss_percent.values()))
 
 
@@ -258,7 +258,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
     def run(self, point: Point) -> Measured:
-        """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
+        """Descend from the highest rate as in the RFC, or offer the configured rates."""
         f, at = self.get_settings(point.bound), self.make_conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         duration_s = f.duration_s or point.procedure.trial_duration_s

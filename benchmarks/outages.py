@@ -331,7 +331,7 @@ class BlockedTimes(Values):
 
 
 class ReconfigurationRecord(StreamRecord):
-    """What traffic lost while something beside it was changed."""
+    """Loss of traffic while another part of the device was changed."""
 
     heading = "Reconfiguration under traffic, effective blocked time"
     unit: Literal["s"]
@@ -347,7 +347,7 @@ class ReconfigurationRecord(StreamRecord):
 
     @property
     def ordered(self) -> Iterator[tuple[str, str, BlockedTimes]]:
-        """What was done, in which direction, and the times, in the order of the streams."""
+        """Changes, directions and times in the order of the streams."""
         for change in CONFIGURATION_CHANGES:
             yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
 

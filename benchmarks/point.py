@@ -58,7 +58,7 @@ class PointRunner(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """Where a benchmark is measured.
+    """A frame size in a mode, with the tester and all settings.
 
     Attributes:
         bound: the whole run.
@@ -85,11 +85,11 @@ class Point:
 
     @property
     def watch(self) -> Watch:
-        """Receives the progress before and after each trial."""
+        """Receiver of the progress before and after each trial."""
         return self.runner.watch
 
     def repeat(self, repetitions: int) -> int:
-        """Return how often to repeat: in a plan one repetition stands for all."""
+        """Return the number of repetitions; in a plan one stands for all."""
         return self.runner.repeat(repetitions)
 
     @property
@@ -99,7 +99,7 @@ class Point:
 
     @property
     def tester_capacity(self) -> TesterCapacity:
-        """Capacity of the tester itself."""
+        """Capacity of the tester without a device."""
         return self.runner.capacity[0]
 
     @property
@@ -119,19 +119,19 @@ class Point:
 
     @property
     def known_fps(self) -> float:
-        """The median throughput measured here; 0.0 if none was."""
+        """Median of the throughput measured at this point; 0.0 without one."""
         rates = self.found_rates.get(THROUGHPUT, ())
         return median(rates) if rates else 0.0
 
     @property
     def adaptive(self) -> Adaptive | None:
-        """Limits of adaptive repetition, where the run asks for it."""
+        """Limits of adaptive repetition, if it is configured."""
         a = self.procedure.adaptive
         return None if a is None or self.runner.planned else Adaptive(**a.model_dump())
 
     @property
     def most_repetitions(self) -> int:
-        """Repetitions of a benchmark that may be adaptive, at most."""
+        """Largest number of repetitions of an adaptive benchmark."""
         a = self.procedure.adaptive
         return self.procedure.repetitions if a is None else a.most
 
@@ -141,7 +141,7 @@ class Point:
         return {**self.runner.describe(), **self.extra_conditions}
 
     def make_conditions(self, **changes: Any) -> Conditions:
-        """Return the conditions of every trial here, with the changes of one benchmark."""
+        """Make the conditions of every trial, with the changes of one benchmark."""
         p = self.procedure
         conditions = Conditions(
             ipv6_frame_size=self.sizes.ipv6,
@@ -172,7 +172,7 @@ class Point:
         return kind(**values)
 
     def find_throughput(self) -> tuple[float, str]:
-        """Return the throughput measured here, and which figure of it; 0.0 if no rate passed."""
+        """Return the throughput of this point and the name of the figure; 0.0 if no rate passed."""
         rates = self.found_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"

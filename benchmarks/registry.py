@@ -64,7 +64,7 @@ def _find_clash(row: Kind, rows: Iterable[Kind]) -> str:
 
 
 def load_installed() -> list[Benchmark[Any, Any]]:
-    """Every benchmark that can be loaded, in the order they are measured."""
+    """Load every working benchmark, in the order of measuring."""
     return sort_benchmarks(row.kind() for row in list_benchmarks() if row.kind is not None)
 
 
@@ -85,12 +85,12 @@ def list_flags() -> dict[str, list[str]]:
 
 
 def find_by_section(key: str) -> list[str]:
-    """Return the benchmarks whose settings are below a key of ``procedure``."""
+    """Find the benchmarks whose settings are below a key of ``procedure``."""
     return [b.name for b in load_installed() if key in b.list_sections()]
 
 
 def make_quick_preset() -> dict[str, Any]:
-    """Return what the preset ``quick`` makes of them."""
+    """Collect the settings of the preset ``quick``."""
     return {
         b.section: b.quick.model_dump(exclude_unset=True)
         for b in load_installed()
@@ -110,7 +110,7 @@ ALL = "all"
 def expand_all(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences."""
+    """List the benchmarks of ``all`` for a technology, and explain which are left out."""
     unfit = "never" if plugin.stateful else "only"
     fit = (b for b in load_installed() if b.exchange == plugin.exchange and b.connections != unfit)
     names: list[str] = []
@@ -139,14 +139,14 @@ def select_benchmarks(bound: RunContext) -> list[Benchmark[Any, Any]]:
 
 
 def load_presentations() -> Presentations:
-    """How the records of every installed benchmark are shown."""
+    """Load the presentations of all benchmarks."""
     from v6t.analysis.presentation import Presentations
 
     return Presentations(load_installed())
 
 
 def make_results_schema() -> dict[str, Any]:
-    """Return the JSON schema of ``results.json``, with the records of every installed benchmark."""
+    """Build the JSON schema of ``results.json``, with the records of every installed benchmark."""
     from v6t.analysis import results_schema as results
 
     return results.build_results_schema({b.name: b.record for b in load_installed()})

@@ -53,7 +53,7 @@ QPS: Literal["queries per second"] = "queries per second"
 
 
 class SelfTest(Model):
-    """What the tester does without a device (RFC 8219 section 9.2.1)."""
+    """Capacity of the tester without a device (RFC 8219 section 9.2.1)."""
 
     capacity_qps: Number
     """AAAA queries that its authoritative server answered its client in time [queries per second]"""
@@ -66,7 +66,7 @@ class SelfTest(Model):
 
 
 class Combination(RatesFound):
-    """Names cached and names with an AAAA record of their own, and the rate found with them."""
+    """Rate for a share of cached names and a share of names with a native AAAA record."""
 
     unit_name = "queries/s"
     cached_percent: int
@@ -91,7 +91,7 @@ class Combination(RatesFound):
 
     @property
     def name(self) -> str:
-        """``"20 % cached, 40 % AAAA"``."""
+        """Label of the combination: ``"20 % cached, 40 % AAAA"``."""
         return f"{self.cached_percent} % cached, {self.own_aaaa_percent} % AAAA"
 
 
@@ -223,7 +223,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a run without a device: the tester's server makes no AAAA records of A records."""
+        """Check that there is a device: the tester does not synthesize AAAA records."""
         if bound.driver.absent:
             raise UsageError(
                 "DNS64 synthesis needs a device",
@@ -240,7 +240,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
 
     def combinations(self, bound: RunContext) -> list[tuple[int, int]]:
-        """Per cent of names cached, and of names with an AAAA record; the required one is first.
+        """List the shares of cached names and of native AAAA records [%]; the required pair is first.
 
         When all names are cached it does not matter which have one (section 9.2).
         """

@@ -67,7 +67,7 @@ class TcpExchange(Model):
 
 
 class Iteration(Model):
-    """A trial: every connection by what became of it (RFC 3511 sections 5.2.5, 5.3.5)."""
+    """Connections of a trial by their outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
 
     trial: str
     """its key"""
@@ -203,7 +203,7 @@ class TcpCapacityRecord(CapacityRecord):
 
     @property
     def attempted_cps(self) -> float:
-        """Rate at which the connections of the capacity came: a second try is slower."""
+        """Rate of the deciding trial; a second try is slower."""
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
@@ -346,7 +346,7 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
         return ()
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a run without a device: the tester alone keeps no connections."""
+        """Check that there is a device: the tester keeps no connections."""
         if bound.driver.absent:
             raise UsageError(
                 f"without a device {self.name} would measure the tester",

@@ -112,7 +112,7 @@ class ThroughputRecord(RateRecord):
     @computed_field
     @property
     def aggregate_median(self) -> Number:
-        """Both directions together: the sum of their medians [frames per second]."""
+        """Sum of the medians of both directions [frames per second]."""
         return self.median * self.load_directions
 
     @property
@@ -121,7 +121,7 @@ class ThroughputRecord(RateRecord):
 
     @property
     def worst_loss(self) -> float | None:
-        """Larger lost share of both directions at the reported rates; None if it is not known."""
+        """Larger lost share of both directions at the reported rates, or None."""
         return max((v for v in self.loss.values() if v is not None), default=None)
 
     @property
@@ -210,7 +210,7 @@ class FrameTimeoutSettings(StrictModel):
 
 
 class FrameTimeoutBenchmark(Benchmark[Any, Any]):
-    """The same benchmark with a deadline for every frame; never instead of it."""
+    """Variant of a benchmark with a deadline for every frame."""
 
     heeds = frozenset({"adaptive"})
     in_all = False

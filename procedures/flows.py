@@ -15,7 +15,7 @@ Start = Literal["together", "successive"]
 
 @dataclass(frozen=True)
 class FlowPoint:
-    """One search.
+    """A number of flows and how they start.
 
     Attributes:
         flows: n.
@@ -28,12 +28,12 @@ class FlowPoint:
 
     @property
     def variant(self) -> str:
-        """``flows16-`` or ``successive16-``."""
+        """Prefix of the keys of its trials: ``flows16-`` or ``successive16-``."""
         return f"{'flows' if self.start == 'together' else self.start}{self.flows}-"
 
 
 def list_flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
-    """Yield one flow first, then each number of flows with each order of starting."""
+    """Yield the point of one flow, then each number of flows with each order of starts."""
     yield FlowPoint(1, "together")
     for start in starts:
         for count in sorted(set(counts) - {1}):
@@ -48,7 +48,7 @@ def make_flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
 def specify_flow_search(
     spec: ThroughputSpec, point: FlowPoint, interval_s: float
 ) -> ThroughputSpec:
-    """Return the search at one point.
+    """Specify the search at a point.
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.

@@ -18,7 +18,7 @@ BENCHMARK = "mlrsearch"
 
 @dataclass(frozen=True)
 class MlrSpec(PointSpec):
-    """One point.
+    """Specification of a multiple loss ratio search.
 
     Attributes:
         conditions: frame sizes, directions, waits; the loss tolerance is that of each goal.
@@ -39,7 +39,7 @@ class MlrSpec(PointSpec):
 
 @dataclass(frozen=True)
 class Repetition:
-    """One search.
+    """Result of one search.
 
     Attributes:
         results: of the goals, in their order.
@@ -74,7 +74,7 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
     bracket = [0.0, spec.max_load_fps]
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
-        """For whoever watches: a trial passes that loses no more than the loosest goal allows."""
+        """Judge a trial by the loosest goal, for the display of progress."""
         return replace(at, loss_tolerance=loosest).assess(trial, result)
 
     def offer(load_fps: float, duration_s: float, step: str) -> Counted:

@@ -17,7 +17,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong.
+    """A wrong translation.
 
     Attributes:
         tester: it is the tester that failed, nothing is known about the device.

@@ -19,7 +19,7 @@ CONFIRMATIONS = 12
 
 @dataclass(frozen=True)
 class Rules:
-    """What a trial of the results has to keep to.
+    """Rules that the trials of a result must meet.
 
     Attributes:
         duration_s, residual_wait_s: of the trial.
@@ -33,13 +33,13 @@ class Rules:
     most_frames: int | None = None
 
     def seconds(self, rate_fps: float) -> float:
-        """Length of the trial at a rate."""
+        """Return the length of a trial at a rate [s]."""
         if self.most_frames is None or not rate_fps:
             return self.duration_s
         return min(self.duration_s, self.most_frames / rate_fps)
 
     def at_least(self, other: Rules) -> bool:
-        """Whether what passes here would pass there."""
+        """Check whether these rules are as strict as others."""
         return (
             self.duration_s >= other.duration_s
             and self.residual_wait_s <= other.residual_wait_s
@@ -49,7 +49,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class CapacitySpec:
-    """How to look for the capacity.
+    """Specification of the search for the capacity.
 
     Attributes:
         ipv6_frame_size, ipv4_frame_size, mix: see :class:`~v6t.trials.trial.Trial`.
@@ -89,12 +89,12 @@ class CapacitySpec:
 
     @property
     def looking(self) -> Rules:
-        """Of the short trials."""
+        """Rules of the short trials."""
         return Rules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
 
     @property
     def confirmation_s(self) -> float:
-        """What one trial under the rules of the results takes; 0 where none is needed."""
+        """Length of the confirming trial; 0 if none is needed [s]."""
         if self.rules is None or self.looking.at_least(self.rules):
             return 0.0
         return self.rules.duration_s + self.rules.residual_wait_s
@@ -102,7 +102,7 @@ class CapacitySpec:
 
 @dataclass(frozen=True)
 class TesterCapacity:
-    """The outcome: highest lossless rate per direction [fps], and the trials behind it."""
+    """Highest lossless rate of the tester per direction [fps], and the trials behind it."""
 
     mode: Mode
     rate_fps: float
@@ -132,7 +132,7 @@ def find_plausible_rate(mode: Mode, others: Mapping[Mode, float]) -> float:
 
 
 def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
-    """Whether one short trial far above a capacity passes: then that is not the tester's."""
+    """Check with one short trial whether the tester carries far more than a capacity."""
     rate_fps = min(spec.media_fps, DOUBTFUL * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
@@ -169,7 +169,7 @@ def measure_tester_capacity(
     again: int = 0,
     say: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
-    """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes.
+    """Search the capacity of the tester; 0.0 if no rate passes.
 
     A tester that knows only roughly how long it sent cannot prove it of a short trial. Where none of these
     was valid, trials under the rules of the results look for the rate: each is offered once, and a hiccup

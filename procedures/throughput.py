@@ -43,7 +43,7 @@ PROBE_PAUSE_S = 5.0
 
 @dataclass(frozen=True)
 class ThroughputSpec(PointSpec):
-    """One point: conditions, and how to search.
+    """Specification of the throughput search at a point.
 
     Attributes:
         conditions: frame sizes, directions, waits, tolerances, deadline of frames.
@@ -74,7 +74,7 @@ class ThroughputSpec(PointSpec):
 
     @property
     def benchmark(self) -> str:
-        """Throughput proper, or the variant with a deadline for every frame."""
+        """Name of the benchmark, with or without a deadline for every frame."""
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
 
     @property
@@ -88,7 +88,7 @@ class ThroughputSpec(PointSpec):
 
 @dataclass(frozen=True)
 class Repetition:
-    """One search.
+    """Result of one search.
 
     Attributes:
         search: the steps and the rate found.
@@ -101,7 +101,7 @@ class Repetition:
     attempts: tuple[Attempt, ...]
 
     def error_fps(self, resolution_fps: float) -> float:
-        """How far above the rate the truth may be by a search of such a resolution [fps].
+        """Return the error of the search, for a resolution [fps].
 
         A rate that was lowered, for it did not pass again, has a wider bracket than the search left.
         """
@@ -115,7 +115,7 @@ class Repetition:
 
     @property
     def non_monotonic(self) -> bool:
-        """A rate passed at or above one that failed: the device is not monotonic, or it varies.
+        """Whether a rate passed at or above one that failed.
 
         A short pass above a long failure is no contradiction: buffers hide overload for a while.
         """
@@ -267,7 +267,7 @@ class _Search:
         return all(self._try(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
 
     def _descend(self, rate_fps: float, checks: _Checks) -> float:
-        """Below everything that passed before: down in growing steps until a rate stands."""
+        """Descend in growing steps until a rate passes again."""
         spec = self._spec
         if spec.final_duration_s is None:
             return 0.0
@@ -283,7 +283,7 @@ class _Search:
         return 0.0
 
     def _search_below(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
-        """Halve what longer trials left between a rate that stood and one that did not.
+        """Halve the interval between a confirmed and a refuted rate.
 
         Without longer trials the next rate that passed is the result.
         """

@@ -29,7 +29,7 @@ class Effect:
 
     @property
     def sure(self) -> bool:
-        """Whether there were enough repetitions for the coverage asked for."""
+        """Whether there are enough repetitions for the required coverage."""
         return self.coverage >= CONFIDENCE
 
 

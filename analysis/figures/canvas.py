@@ -59,7 +59,7 @@ def style_line(number: int) -> dict[str, Any]:
 
 @contextmanager
 def apply_style(name: str) -> Iterator[None]:
-    """Draw within this: style, and identifiers that depend on nothing but the figure."""
+    """Apply style and reproducible identifiers to the figures drawn in this context."""
     # a home directory that cannot be written is no news for whoever reads a report
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib as mpl
@@ -71,7 +71,7 @@ def apply_style(name: str) -> Iterator[None]:
 
 @contextmanager
 def save_pdf(directory: Path) -> Iterator[None]:
-    """Save each figure that is drawn within this as NAME.pdf, too."""
+    """Also save each figure drawn in this context as NAME.pdf."""
     token = _PDF_DIRECTORY.set(directory)
     try:
         yield
@@ -117,7 +117,7 @@ def draw_legend(at: Axes) -> None:
 
 
 def format_thousands(at: Axes, axis: str = "y") -> None:
-    """Numbers on an axis as ``250 k`` and ``2.5 M``."""
+    """Format the numbers on an axis as ``250 k`` and ``2.5 M``."""
     from matplotlib.ticker import FuncFormatter
 
     chosen = at.yaxis if axis == "y" else at.xaxis
@@ -138,7 +138,7 @@ def set_logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
 
 
 def abbreviate(value: float) -> str:
-    """``1250000`` as ``"1.25 M"``."""
+    """Abbreviate a number: ``1250000`` is ``"1.25 M"``."""
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= limit:
             return f"{value / limit:.4g}{unit}"

@@ -35,7 +35,7 @@ _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one serv
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a published number and of the run; ``alike`` is None where the run does not tell."""
+    """A condition of a published number and of the run; ``alike`` is None if it is unknown."""
 
     name: str
     published: str
@@ -43,7 +43,7 @@ class Condition:
     alike: bool | None
 
     def __str__(self) -> str:
-        """``"CEs: 1000 published, 100 here"``."""
+        """Return ``"CEs: 1000 published, 100 here"``."""
         return f"{self.name}: {self.published} published, {self.here} here"
 
 

@@ -33,7 +33,7 @@ class Reference:
 
     @property
     def source(self) -> str:
-        """Paper and table."""
+        """Paper and table of the number."""
         return f"{self.entry['seed']}, {self.entry['table']}"
 
     @property
@@ -95,7 +95,7 @@ def collect_facts(
 
 
 def is_testbed_of(entry: Mapping[str, Any], testbed: str) -> bool:
-    """Whether a testbed is called what a paper calls the place of a number: TS1, LT2, 1.2 GHz."""
+    """Check whether a testbed has the name of the place of a published number."""
     texts = [v for v in entry["conditions"].values() if isinstance(v, str)]
     place = str(entry["test_system"]).partition(" ")[0]
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))

@@ -31,7 +31,7 @@ class CampaignRun:
 
     @property
     def records(self) -> Sequence[Record]:
-        """Its records."""
+        """Records of the run."""
         return () if self.data is None else self.data.records
 
     @property
@@ -55,7 +55,7 @@ def shorten_axis(axis: str) -> str:
 
 
 def format_axis_value(value: Any) -> str:
-    """Write a value of an axis in a few words."""
+    """Format a value of an axis."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Mapping):

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def assess_validity(data: RunData) -> list[Block]:
-    """Build the blocks for and against the numbers."""
+    """Describe the evidence for and against the numbers."""
     blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]

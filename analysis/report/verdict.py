@@ -21,13 +21,13 @@ def name_device(data: RunData) -> str:
 
 
 def make_title(data: RunData) -> str:
-    """Technology and device."""
+    """Make the title: technology and device."""
     technology = (data.title or str(data.config["plugin"])).partition(":")[0]
     return f"{technology} on {name_device(data)}"
 
 
 def summarize_throughput(data: RunData) -> Iterator[Block]:
-    """Say what a throughput means to whoever owns the links; nothing where none was measured."""
+    """Summarize the throughput in frame rates and bit rates of the links."""
     sentences = write_verdict(data)
     if not sentences:
         return

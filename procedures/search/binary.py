@@ -22,7 +22,7 @@ TryRate = Callable[[float, str], Verdict]
 
 @dataclass(frozen=True)
 class Step:
-    """One rate that was tried, with the bracket it left."""
+    """A rate that was tried, and the bracket after it."""
 
     name: str
     rate_fps: float
@@ -50,7 +50,7 @@ class SearchResult:
     goal: GoalResult | None = None
 
     def error_fps(self, resolution_fps: float) -> float:
-        """How far above the rate the truth may be by a search of such a resolution [fps]."""
+        """Return the error of the search, for a resolution [fps]."""
         if self.first_failed_fps is None:
             return resolution_fps
         if not self.rate_fps:
@@ -59,7 +59,7 @@ class SearchResult:
 
 
 def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
-    """How wide a bracket may be that ends a search in which something passed [fps].
+    """Return the widest bracket that ends a search with a passing rate [fps].
 
     The resolution, or a share of the rate that failed where that is less: resolutions follow from a
     tester's or a medium's rate, and a device may be a thousand times slower.
@@ -72,12 +72,12 @@ def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float =
 
 
 def find_lowest_rate(resolution_fps: float) -> float:
-    """Where a search ends in which nothing passed: a rate that failed is no higher [fps]."""
+    """Return the failing rate at which a search without a passing rate ends [fps]."""
     return resolution_fps / 2**BELOW
 
 
 def count_halvings(upper_fps: float, resolution_fps: float) -> int:
-    """Halving steps until the interval from 0 is no wider than the resolution."""
+    """Count the halvings until the interval from 0 is as narrow as the resolution."""
     steps = max(0, math.ceil(math.log2(upper_fps / resolution_fps)))
     # the logarithm rounds: decide at its edge by the widths themselves
     if steps and upper_fps / 2 ** (steps - 1) <= resolution_fps:
@@ -143,7 +143,7 @@ def binary_search(
 
 
 def is_narrow_enough(low: float, high: float, resolution_fps: float, share: float = NEAR) -> bool:
-    """Whether a bracket between a rate that passed and one that failed is as narrow as asked.
+    """Check whether the bracket between a passing and a failing rate is narrow enough.
 
     Args:
         low, high: its ends [fps]; 0: nothing passed.

@@ -41,7 +41,7 @@ class Goal:
 
     @property
     def code(self) -> str:
-        """The attributes in a word, as RFC 9971's example writes them: ``60f120d0l50e``."""
+        """Short form of the attributes, as in RFC 9971: ``60f120d0l50e``."""
         return (
             f"{self.final_trial_s:g}f{self.duration_sum_s:g}d"
             f"{100 * self.loss_ratio:g}l{100 * self.exceed_ratio:g}e"
@@ -49,7 +49,7 @@ class Goal:
 
     @property
     def like_rfc2544(self) -> Likeness:
-        """How far its result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
+        """Compliance of its result with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
         if self.loss_ratio or self.exceed_ratio:
             return "not"
         return "unconditionally" if self.final_trial_s >= RFC2544_TRIAL_S else "conditionally"
@@ -57,7 +57,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Observed:
-    """A trial as goals see it (RFC 9971 section 4.5).
+    """Load, duration and loss of a trial (RFC 9971 section 4.5).
 
     Attributes:
         load_fps: offered per direction.
@@ -72,7 +72,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class GoalResult:
-    """What a search found for a goal (RFC 9971 section 4.8.4).
+    """Bounds that a search found for a goal (RFC 9971 section 4.8.4).
 
     Attributes:
         goal: whose.
@@ -139,7 +139,7 @@ def compute_conditional_throughput(
 
 
 def find_goal_result(goal: Goal, trials: Sequence[Observed], max_load_fps: float) -> GoalResult:
-    """Relevant bounds at the end of a search (RFC 9971 section 4.8)."""
+    """Find the relevant bounds at the end of a search (RFC 9971 section 4.8)."""
     at: dict[float, list[Observed]] = {}
     for trial in trials:
         at.setdefault(trial.load_fps, []).append(trial)
@@ -165,7 +165,7 @@ def find_goal_result(goal: Goal, trials: Sequence[Observed], max_load_fps: float
 def _find_irregularity(
     goal: Goal, lower: float | None, upper: float | None, max_load: float
 ) -> str:
-    """Why a result is irregular (RFC 9971 section 4.8.4.2)."""
+    """Explain why a result is irregular (RFC 9971 section 4.8.4.2)."""
     if lower is None:
         return "no load is a lower bound"
     if upper is None:

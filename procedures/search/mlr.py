@@ -22,7 +22,7 @@ LABEL = (
 
 @dataclass(frozen=True)
 class Counted:
-    """What a trial counted, both directions together.
+    """Frames and losses of a trial in both directions.
 
     Attributes:
         frames: required.
@@ -62,7 +62,7 @@ def _find_installed_version() -> str | None:
 def run_search(
     offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
 ) -> tuple[Observed, ...]:
-    """Trials until every goal has its bounds, or cannot have them.
+    """Run trials until every goal has its bounds, or cannot have them.
 
     Args:
         goals: all searched for at once; every trial counts for each.
@@ -105,7 +105,7 @@ def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):
-        """The library's call, answered by ours."""
+        """Measurer of the library that runs our trials."""
 
         def __init__(self) -> None:
             self.trials: list[Observed] = []

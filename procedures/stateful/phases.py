@@ -19,7 +19,7 @@ RETAKES = 3
 
 
 class PhaseOneFailed(RuntimeError):
-    """Phase 1 lost connections every time it was taken.
+    """Every attempt at phase 1 lost connections.
 
     Attributes:
         tester: it was the tester that faltered, at least the last time.
@@ -32,7 +32,7 @@ class PhaseOneFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class PhaseOneSettings:
-    """How connections come about in every trial of a procedure.
+    """Settings of phase 1 in every trial of a procedure.
 
     Attributes:
         wait_s, gap_s, alpha, entries, reading, keep, tcp: see
@@ -150,7 +150,7 @@ def attempt_connections(
     steps: int = 1,
     bracket: tuple[float, float] | None = None,
 ) -> Outcome:
-    """Run phase 1 as a trial of its own, again while the tester falters.
+    """Run phase 1 as a separate trial; repeat it while it is invalid.
 
     Its directions are the Initiator's and the validation's.
 
@@ -175,7 +175,7 @@ def attempt_connections(
 
 
 class Prepared:
-    """Measures phase 2: every trial gets its connections first.
+    """Measurement of phase 2 that establishes the connections of each trial first.
 
     A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded
     number of times.

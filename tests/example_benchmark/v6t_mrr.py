@@ -89,7 +89,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         places = {place: f"{r.sizes}\n{r.direction}" for place, r in enumerate(records)}
         curves = [
             make_summary_curve(0, "received", [(n, f) for n, r in enumerate(records)
-                                          for f in r.directions.values()]),
+                                               for f in r.directions.values()]),
             Curve("offered", list(places), [r.rate for r in records], style={"color": "black"}),
         ]  # fmt: skip
         what = "Maximum receive rate by frame size and mode, with the rate that was offered."
