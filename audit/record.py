@@ -194,10 +194,7 @@ def to_junit(audit: AuditRecord) -> str:
 
 @dataclass
 class AuditComparison:
-    """Clauses with different verdicts in several audits, clauses that one alone tested, and parameters.
-
-    Each difference has the finding of each audit or None, each parameter that differs its values.
-    """
+    """Differences of several audits: clauses with the finding of each audit or None, and parameters."""
 
     audits: Sequence[AuditRecord]
 

@@ -425,7 +425,7 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
     files = None if testbed is None else YamlFile(testbed)
     if path is None:
         return None, files
-    if path.is_dir():
+    if (path / "config.json").is_file():
         from v6t.core.runs.rundir import read_files
 
         run_file, own_testbed = read_files(path)

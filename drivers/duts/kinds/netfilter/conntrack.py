@@ -153,11 +153,9 @@ def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     def checker(output: str) -> str | None:
         lines = output.splitlines()
         others = [line for line in lines if not _NO_ENTRY.fullmatch(line.strip())]
-        if others or len(lines) != len(which):
-            return (
-                f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
-            )
-        return None
+        if not others and len(lines) == len(which):
+            return None
+        return f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
 
     proof = Check(left, Want("no connection", checker))
     why = "no connection of an earlier trial is left"
@@ -175,11 +173,8 @@ def log_connections(options: ConntrackOptions) -> list[Step]:
         f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3"
     )
     stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err"
-    return [
-        start_daemon(
-            start, pid, "conntrack", "every connection that begins has its record", stop=stop
-        )
-    ]
+    why = "every connection that begins has its record"
+    return [start_daemon(start, pid, "conntrack", why, stop=stop)]
 
 
 def count_connections() -> Reading:
