@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from v6t.plugins.base import Technology
 
-EXAMPLES = 5  # Drawn sets of parameters, after the defaults
+EXAMPLES = 5  # drawn sets of parameters, after the defaults
 NEIGHBORHOOD = 8  # values are drawn this close to their defaults: others are mostly invalid
 
 
