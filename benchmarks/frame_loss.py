@@ -1,4 +1,7 @@
-"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame."""
+"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame.
+
+The class attributes are explained in ``base.Benchmark``, columns and clauses of several benchmarks in ``common``.
+"""
 
 from __future__ import annotations
 
