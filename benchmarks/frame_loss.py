@@ -1,6 +1,6 @@
 """Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame.
 
-The class attributes are explained in ``base.Benchmark``, columns and clauses of several benchmarks in ``common``.
+Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
 """
 
 from __future__ import annotations

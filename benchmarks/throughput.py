@@ -1,6 +1,6 @@
 """Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12.
 
-The class attributes are explained in ``base.Benchmark``, columns and clauses of several benchmarks in ``common``.
+Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
 """
 
 from __future__ import annotations
