@@ -27,9 +27,9 @@ from v6t.drivers.duts.session.telemetry import Sample
 _Figures = Mapping[str, float]
 LINK = "link "
 INTERFACES = "interfaces"
-ROUNDED = 0.005
+ROUNDING_ERROR = 0.005
 """Figures of three digits are so far off at most, over their value."""
-CLOSE = 0.1
+MAX_RELATIVE_ERROR = 0.1
 """A difference of rounded figures that may be off by more than this, over its value, is not told."""
 
 
@@ -192,7 +192,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
         for s in (samples[0], samples[-1])
     )
     used = last - first
-    is_exact = used > 0 and ROUNDED * (first + last) <= CLOSE * used
+    is_exact = used > 0 and ROUNDING_ERROR * (first + last) <= MAX_RELATIVE_ERROR * used
     found = {"clocks": round(used / packets, 1)} if is_exact and packets else {}
     for what in ("cycles", "instructions"):
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]

@@ -31,7 +31,7 @@ MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
 TABLE = 8676
 """Of routes, and the priority of the rule that leads there."""
-OUTER = 40
+OUTER_HEADER_OCTETS = 40
 """Octets of the header that is put before a packet."""
 UP = "LOWER_UP"
 TCP, UDP = 6, 17
@@ -119,7 +119,7 @@ class Ip6Tunnel(LinuxDriver):
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
-        mtu = getattr(intent.links, customer.side).mtu - OUTER
+        mtu = getattr(intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
         # it stays if somebody else has a tunnel by the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
         unload = f"{others} >/dev/null || modprobe -r {MODULE}"

@@ -99,8 +99,12 @@ class TunTranslator(LinuxDriver):
     def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
         taken, o = addresses.find_test_networks(intent), self.options
         return (
-            addresses.choose_free_address("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
-            addresses.choose_free_address("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken),
+            addresses.choose_free_address(
+                "ipv4_addr", o.ipv4_addr, addresses.OWN_IPV4_CANDIDATES, taken
+            ),
+            addresses.choose_free_address(
+                "ipv6_addr", o.ipv6_addr, addresses.OWN_IPV6_CANDIDATES, taken
+            ),
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:

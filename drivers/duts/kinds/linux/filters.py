@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 TABLE = "inet v6t_filters"
 PROGRAM = "nft"
-TO = 100
+DESTINATION_OFFSET = 100
 """What is added to the last number of a denied source for its destination."""
 
 
@@ -89,7 +89,9 @@ def _generate_chain(
                         version, _format_set(sources), _format_set(destinations), "accept"
                     )
         else:
-            yield _format_rule(first, str(net[number]), str(net[number + TO]), "drop")
+            yield _format_rule(
+                first, str(net[number]), str(net[number + DESTINATION_OFFSET]), "drop"
+            )
 
 
 def _format_rule(version: int, source: str, destination: str, verdict: str) -> str:
