@@ -262,7 +262,8 @@ SEEN = {
 
 def wanted(name):
     """Programs that a driver's device must have, whatever it is made."""
-    return tuple(getattr(make_driver(name, {}), "programs", {"vpp": ""}))
+    programs = tuple(getattr(make_driver(name, {}), "programs", ()))
+    return programs[:1] if name == "vpp" else programs  # its client comes with it
 
 
 def says_where(lacking, program, option=False):
