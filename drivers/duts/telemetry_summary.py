@@ -122,8 +122,7 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
-    figures = [sample.figures.get(reading, {}) for sample in samples]
-    return pairwise(figures)
+    return pairwise(sample.figures.get(reading, {}) for sample in samples)
 
 
 def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason]]:
@@ -203,18 +202,16 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
-    seen = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
-    if not seen:
-        return {}
-    fullest = max(seen, key=lambda figures: figures["used"])
+    tables = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
+    fullest = max(tables, key=lambda figures: figures["used"], default={})
     limit = fullest.get("limit", 0.0)
     return {**fullest, "full": round(100 * fullest["used"] / limit, 1)} if limit else {**fullest}
 
 
 def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> float:
-    values = [s.figures.get(reading, {}).get(figure) for s in samples]
-    told = [value for value in values if value is not None]
-    return max(0.0, told[-1] - told[0]) if told else 0.0
+    rows = [s.figures.get(reading, {}) for s in samples]
+    values = [row[figure] for row in rows if figure in row]
+    return max(0.0, values[-1] - values[0]) if values else 0.0
 
 
 def _compute_median(values: Sequence[float]) -> float:

@@ -108,13 +108,11 @@ class TunTranslator(LinuxDriver):
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        config = self.configuration(intent, facts)
+        config, why = self.configuration(intent, facts), f"{self.display_name}'s configuration"
         steps = [
             *self.base(intent, facts),
             *self.prepare_start(),
-            write_config_file(
-                self.shell("{config}"), config, f"{self.display_name}'s configuration"
-            ),
+            write_config_file(self.shell("{config}"), config, why),
             *self._make_tun_device(intent),
             self.run_translator(),
             *self.finish_start(intent, facts),
@@ -125,6 +123,8 @@ class TunTranslator(LinuxDriver):
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
         settings = {f"net.ipv6.conf.{TUN}.disable_ipv6": 0, f"net.ipv4.conf.{TUN}.rp_filter": 0}
+        why = "both versions through the TUN device, whatever the source"
+        routes = {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)}
         return [
             create_object(
                 self.shell(self.create_tun),
@@ -139,15 +139,8 @@ class TunTranslator(LinuxDriver):
                 read=read_link(TUN),
                 want=is_link(TUN, mtu=mtu, qlen=queue),
             ),
-            set_sysctls(
-                settings,
-                "both versions through the TUN device, whatever the source",
-                existing=Existing.NONE,
-            ),
-            add_routes(
-                {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)},
-                "into the translator",
-            ),
+            set_sysctls(settings, why, existing=Existing.NONE),
+            add_routes(routes, "into the translator"),
         ]
 
     def stop(self) -> str:

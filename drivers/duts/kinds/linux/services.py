@@ -68,16 +68,12 @@ def run_bgp_speaker(
     show = f"ip -{version} route show exact {net}"
     say = f"{CONTROL_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
-    all_steps.append(
-        Step(
-            "true",
-            "the session of both",
-            read=session,
-            want=has_words("neighbour BGP", "up", "Established"),
-            wait=f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
-            "sleep 0.1; done",
-        )
+    established = has_words("neighbour BGP", "up", "Established")
+    wait = (
+        f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
+        "sleep 0.1; done"
     )
+    all_steps.append(Step("true", "the session of both", read=session, want=established, wait=wait))
     seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
     one, other = ways
 
@@ -113,13 +109,9 @@ def _format_session(
 def _start_bird(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
+    start = f"{DAEMON} -c {file} -s {socket} -P {pid}"
+    stop = f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}"
     return [
         write_config_file(file, head + text, f"BIRD's configuration, {role}"),
-        start_daemon(
-            f"{DAEMON} -c {file} -s {socket} -P {pid}",
-            pid,
-            DAEMON,
-            f"BIRD, {role}",
-            stop=f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}",
-        ),
+        start_daemon(start, pid, DAEMON, f"BIRD, {role}", stop=stop),
     ]
