@@ -22,7 +22,7 @@ demo: $(VENV)/.developed
 
 check: $(VENV)/.developed
 	@$(MAKE) --no-print-directory -j 2 lint types contracts
-	@$(BIN)/pytest -q tests/base
+	@$(BIN)/pytest -q tests/base tests/docs/test_sentences.py
 
 test: $(VENV)/.developed
 	@$(MAKE) --no-print-directory -j 2 lint types contracts $(VENV)/.collected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,9 +82,7 @@ def site(tmp_path_factory):
 def test_the_site_builds_without_a_warning_and_holds_every_page(site):
     committed = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     for page in {*committed, *(uri for uri in GENERATED if uri.endswith(".md"))}:
-        name = Path(page).with_suffix("")
-        name = name.parent if name.name == "index" else name
-        assert (site / name / "index.html").is_file(), page
+        assert (site / page).with_suffix(".html").is_file(), page
 
 
 @pytest.mark.slow
@@ -98,6 +97,21 @@ def test_every_page_is_in_the_navigation(site):
     front = (site / "index.html").read_text()
     committed = [page.relative_to(DOCS) for page in DOCS.rglob("*.md")]
     for page in [*committed, *(Path(uri) for uri in GENERATED if uri.endswith(".md"))]:
-        name = page.with_suffix("")
-        if name.name != "index":
-            assert f'href="{name}/"' in front, f"{name} is not in the navigation"
+        link = page.with_suffix(".html")
+        assert f'href="{link}"' in front or page.name == "index.md", (
+            f"{page} is not in the navigation"
+        )
+
+
+@pytest.mark.slow
+def test_search_works_in_a_browser_that_reads_the_site_from_disk(site, tmp_path):
+    browser = shutil.which("chromium")
+    if not browser:
+        pytest.skip("needs chromium: apt-get install chromium")
+    done = subprocess.run(
+        [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
+         f"--user-data-dir={tmp_path}", "--dump-dom", f"file://{site}/search.html?q=rollback"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    found = re.findall(r'<article><h3><a href="([^"]+)"', done.stdout)
+    assert "./duts/index.html#how-v6t-restores-the-device" in found

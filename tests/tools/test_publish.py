@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import AT_LEAST, Percentiles, Result
 from v6t.analysis.record import FPS
-from v6t.analysis.report.campaign_run import run_name
-from v6t.analysis.report.exports import schema
+from v6t.analysis.report.campaign_run import strip_number
+from v6t.analysis.report.exports import read_schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
@@ -116,17 +116,24 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
         assert (page / link).is_file()
 
 
+def test_published_results_state_shared_conditions_once(page):
+    for path in page.glob("*/results.json"):
+        content = json.loads(path.read_text())
+        assert content["conditions"]["preset"] == "quick"
+        assert all("preset" not in record["conditions"] for record in content["results"])
+
+
 def test_every_trial_has_its_line(made, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
     own = {
-        run_name(path.parent.name): sum(1 for _ in path.open()) - 1
+        strip_number(path.parent.name): sum(1 for _ in path.open()) - 1
         for path in made.glob("*/trials.csv")
     }
     assert len(own) == 3
     assert {name: sum(r["run"] == name for r in rows) for name in own} == own
     told = {(r["run"], r["key"]): r["counts"] for r in rows}
     for path in made.glob("*/results.json"):
-        records, name = json.loads(path.read_text())["results"], run_name(path.parent.name)
+        records, name = json.loads(path.read_text())["results"], strip_number(path.parent.name)
         valid = {k for r in records for k in r["trials"]}
         valid -= {t["key"] for r in records for t in r["invalid_trials"]}
         assert {key for (run, key), why in told.items() if run == name and why == "yes"} == valid
@@ -317,7 +324,7 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
     assert "| map-128: mape-br | reference † |" in text
     assert "| map-64: mape-br | reference |" in text
     assert "| mape-br | reference | ces | 128 | 64 |" in text
-    assert "† with other" in text
+    assert "† other parameters" in text
     assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
         "map-128: ", ""
     )
@@ -327,7 +334,7 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
 
 def test_campaigns_are_compared_run_by_run(made, page):
     told = json.loads(v6t("compare", "--json", page, made).out)
-    jsonschema.validate(told, schema("comparison-1"))
+    jsonschema.validate(told, read_schema("comparison-1"))
     rates = [line for line in told["lines"] if line["what"] == "rate"]
     assert [line["benchmark"] for line in rates] == [
         "map-128: throughput",
@@ -344,7 +351,7 @@ def test_campaigns_are_compared_run_by_run(made, page):
 
 def test_the_trend_of_campaigns_is_one_for_each_run(made, page):
     told = json.loads(v6t("trend", "--json", "--by", "given", *[page] * 9, *[made] * 9).out)
-    jsonschema.validate(told, schema("trend-1"))
+    jsonschema.validate(told, read_schema("trend-1"))
     assert {s["point"].partition(":")[0] for s in told["series"]} == {"map-64", "map-128", "router"}
     assert all(len(s["values"]) == 18 and not s["changes"] for s in told["series"])
 
@@ -424,7 +431,7 @@ def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
 
 
 def test_a_run_of_four_digits_has_no_number_in_its_name():
-    assert [run_name(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
+    assert [strip_number(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
 
 
 POINTS = """\
@@ -487,19 +494,19 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
         published(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
         for name in ("short", "long")
     )
-    assert "no results of" in short
-    assert "no results of" not in long
-    assert "a device's queues" in short
-    assert "a device's queues" not in long
+    assert "not RFC 8219 results" in short
+    assert "not RFC 8219 results" not in long
+    assert "queues can hide" in short
+    assert "queues can hide" not in long
     assert "2 repetitions" in short
     assert "20 repetitions" in long
     assert "Trials of 60 s" in long
     for text in (short, long):
-        assert "the same time" not in text
-        assert "nothing goes the other way" in text
+        assert "Both directions" not in text
+        assert "other direction is idle" in text
         assert "at most 1 %" in text
         assert "invalid and repeated" not in text
-        assert "simulation made every" in text
+        assert "Every run was simulated" in text
     assert "## Again" not in short  # nobody else has its file
 
 
@@ -684,7 +691,7 @@ def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, p
     points = {(r["directory"], f["benchmark"]): f for r in
               json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
     trials, invalid = (sum(f[k] for f in points.values()) for k in ("trials", "invalid_trials"))
-    assert re.search(rf"Of {trials} trials {invalid} were(: \d+ because [^.]+)?\.", text)
+    assert re.search(rf"Of {trials} trials, {invalid} were invalid(: \d+ because [^.]+)?\.", text)
     limited = sum(f["limited"] for f in figures if f["benchmark"] == "throughput")
     assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
-from v6t.analysis.figures.plots import points_figure
+from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import UNDEFINED, Sheet, marked, number_of, sheet, text_columns
+from v6t.analysis.sheet import UNDEFINED, Sheet, mark, pluralize, sheet, text_columns
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import MEANING as DIFFERS
 from v6t.tools.publish.differing import TITLE as NOT_ALIKE
@@ -23,23 +23,24 @@ from v6t.tools.publish.doubts import LOST, LOST_MEANING, QUEUED, QUEUED_MEANING
 from v6t.tools.publish.meaning import meaning
 from v6t.tools.publish.point_lines import Line, device, driver, lines, names_of, technology
 
-LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
-OWN_RATES = "each line has its device's own rate: delays at different rates do not compare devices"
-LIMITED = "* the tester or the medium was the limit: the device may be faster"
-RESOLUTION = (
-    "resolution: a search ends where rates that passed and failed are so near to each other"
+LOWERED = (
+    "lowered: less than the throughput, because the tester could not measure delays at that rate"
 )
+OWN_RATES = (
+    "each device was measured at its own rate: delays at different rates do not compare devices"
+)
+LIMITED = "* the tester or the medium was the limit: the device may be faster"
+RESOLUTION = "resolution: the largest distance between the rates that passed and failed"
 ALONE = (
-    "tester alone: its own delay at the same rate without a device, the larger of its directions; the others "
-    "hold it, nothing is subtracted"
+    "tester alone: the tester's own delay at the same rate without a device, the larger of both directions; "
+    "it is part of the other columns and not subtracted"
 )
 _SPREAD = "median (P1-P99)"
 UNLIKE = (
-    "Devices differ in what they can be told, and some were measured with other parameters than the others "
-    "of their technology. Numbers of such a row are no comparison of the devices alone; v6t compare "
-    "refuses them unless it is told --anyway."
+    "Some devices were measured with other parameters than the others of their technology, because they do "
+    "not support the usual ones. Their numbers do not compare the devices alone; v6t compare needs --anyway."
 )
-LATE = "undefined: lost frames decide this figure"
+LATE = "undefined: the percentile falls on a lost frame"
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
 
@@ -159,7 +160,7 @@ def _benchmark(
         drawn = list(_drawn(mine, unit))
         if len(figures) == 1 and drawn:
             caption = _caption(f"{benchmark}, {said}", mine, unit)
-            figure = points_figure(cast("Any", drawn), said, f"{name}-{number}")
+            figure = draw_points(cast("Any", drawn), said, f"{name}-{number}")
             yield Drawing(figure, caption, caption)
         yield _table(f"{benchmark}, {said}" if said else benchmark, unit, mine, figures)
 
@@ -173,7 +174,7 @@ def _caption(title: str, lines: Sequence[Line], unit: str) -> str:
     none = sum(figure["median"] is not None and not x.is_drawn(figure) for x, figure in figures)
     if none:
         parts.append(
-            f"not drawn: {number_of(none, 'device')} of which no rate that was tried passed"
+            f"not drawn: {pluralize(none, 'device')} of which no rate that was tried passed"
         )
     return "; ".join(parts) + "."
 
@@ -197,7 +198,7 @@ def _drawn(lines: Sequence[Line], unit: str) -> Iterator[tuple[str, _Spread]]:
                 figure["median"] if figure[end] is None else figure[end] for end in ("p1", "p99")
             )
             yield (
-                marked(", ".join(words), figure["limited"]),
+                mark(", ".join(words), figure["limited"]),
                 _Spread(figure["median"], low, high),
             )
 
@@ -261,7 +262,7 @@ def _of_rates(lines: Sequence[Line]) -> Iterator[str]:
 
 def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     whole = sum(r.status == "complete" for r in runs)
-    yield Text(f"{whole} of {number_of(len(runs), 'run')} are complete.")
+    yield Text(f"{whole} of {pluralize(len(runs), 'run')} are complete.")
     rest = [r for r in runs if r.status != "complete"]
     if rest:
         yield Items(
@@ -275,12 +276,12 @@ def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
 def _files() -> Iterator[Block]:
     yield Links(
         [
-            Link("All figures of the tables, one a line", "summary.csv"),
+            Link("All figures of the tables, one on each line", "summary.csv"),
             Link("The same for programs", "summary.json"),
-            Link("Every trial: asked, sent, received, compared", "trials.csv"),
+            Link("Every trial: frames required, sent, received and compared", "trials.csv"),
         ]
     )
     yield Text(
-        "Beside them each run has a directory with its settings, its machine and its results, which "
-        "v6t compare and v6t trend read."
+        "The settings, machine and results of each run are in its directory, which v6t compare and v6t trend "
+        "read."
     )
