@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,8 +28,10 @@ from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Role, Traffic
+from v6t.profiles.exports import from_stl_json, to_stl_json
+from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.template import build_template
 
 FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
 FINDINGS_PER_CHECK = 5
@@ -316,12 +318,36 @@ def check_traffic(case: Case) -> Rows:
     roles, direction = {c.role for c in case.traffic.classes}, case.traffic.direction
     yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
     yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
-    for stream in case.streams.streams:
-        frames = case.stamp_frames(stream)
-        for code, fault, said in _check_frames(case, stream, frames, set(case.octets), 0):
+    exported = from_stl_json(to_stl_json(case.streams)).streams
+    sent = zip(case.traffic.classes, case.streams.streams, exported, strict=True)
+    for model, stream, read in sent:
+        frames, reader = case.stamp_frames(stream), Expander(read)
+        single = [reader.frames(number, 1)[0] for number in range(0, FRAMES, 7)]
+        differ = (case.frames[stream.stream_id][::7] != single).any()
+        rows = _check_frames(case, stream, frames, set(case.octets), 0)
+        export = [("export", differ, "the exported stream has other frames")]
+        for code, fault, said in chain(rows, _check_variables(model, frames), export):
             yield code, fault, f"class '{stream.name}': {said}"
     again = replace(case).streams
     yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
+
+
+def _check_variables(model: TrafficClass, frames: U8) -> Rows:
+    layout = build_template(model.layers, model.frame_size).layout
+    digits, copies = np.unpackbits(frames, axis=1), model.copied_bits()
+    for variable in model.drawn_variables():
+        known: dict[int, U8] = {}
+        for path, copy in copies:
+            if copy.variable is not variable or copy.add:
+                continue  # bits of a sum are not bits of the variable
+            for bit, column in enumerate(digits.T[layout.locate(path, copy) :][: copy.length]):
+                differ = (known.setdefault(copy.source + bit, column) != column).any()
+                yield "variable", differ, f"{path} does not hold the bits of '{variable.name}'"
+        if len(known) == variable.width and not len(variable.values):
+            powers = 1 << np.arange(variable.width, dtype=np.int64)  # of up to 48 bits
+            values = sum(known[bit] * power for bit, power in enumerate(powers[::-1]))
+            beyond = (values < variable.low) | (values > variable.top)
+            yield "variable", np.any(beyond), f"'{variable.name}' is outside its range"
 
 
 def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side: int) -> Rows:

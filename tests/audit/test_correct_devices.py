@@ -18,13 +18,17 @@ from hypothesis import strategies as st
 from v6t.audit.self_check import find_accusations
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
+from v6t.tests.plugins.drawn_rules import ce_settings, rule_settings, rules
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("V6T_AUDIT_EXAMPLES", "2"))
 POOLS = ("192.0.2.0", "198.51.100.0", "10.64.0.0", "198.18.0.0", "100.64.0.0", "8.8.4.0")
-SIXES = ("2001:db8:ce00::", "2001:db8:de00::", "2001:db8:b400::", "2a00:1450::")
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+SETTINGS = settings(
+    max_examples=EXAMPLES, derandomize=True, database=None, deadline=None,
+    phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 Params = Mapping[str, Any]
 
 
@@ -57,29 +61,21 @@ def port_sets(draw: st.DrawFn) -> tuple[int, int]:
 
 
 @composite
-def rules(draw: st.DrawFn) -> dict[str, Any]:
-    """A mapping rule: shared addresses, whole ones, prefixes of CEs, no EA bits."""
-    offset, psid_len = draw(port_sets())
-    suffix = draw(one_of((0, 1, 2, 5, 8, 16)))
-    ea_len = suffix + psid_len
-    if not psid_len and suffix:
-        ea_len -= draw(integers(0, suffix))
-    rule: dict[str, Any] = {"psid_offset": offset, "ces": 1}
-    rule["iid_format"] = draw(one_of(("rfc7597", "draft")))
-    if not suffix and psid_len and draw(st.booleans()):
-        ea_len = 0
-        rule |= {"psid_len": psid_len, "psid": draw(integers(0, (1 << psid_len) - 1))}
-    longest = 64 - ea_len
-    ipv6 = network6(draw(one_of(SIXES)), draw(integers(min(44, longest), longest)))
-    ipv4 = str(network4(draw, 32 - suffix))
-    return {**rule, "rule_ipv4": ipv4, "rule_ipv6": ipv6, "ea_len": ea_len}
+def relays(draw: st.DrawFn) -> dict[str, Any]:
+    """One mapping rule or two: shared addresses, whole ones, prefixes of CEs, no EA bits."""
+    first, *others = (
+        {**rule_settings(rule), "ces": 1}
+        for rule in draw(st.lists(rules(sendable=True), min_size=1, max_size=2))
+    )
+    return first | {"domains": [{n: r[n] for n in r if n != "server_ipv4"} for r in others]}
 
 
-def with_domains(rule: dict[str, Any], second: dict[str, Any] | None) -> Params:
-    return {**rule, "domains": [second]} if second else rule
+@composite
+def customer_edges(draw: st.DrawFn) -> dict[str, Any]:
+    rule = draw(rules(sendable=True))
+    return ce_settings(rule, draw(integers(0, rule.ce_count - 1)))
 
 
-RELAYS = st.builds(with_domains, rules(), st.none() | st.none() | rules())
 PREFIXES = one_of((*(network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS), "64:ff9b::/96"))
 
 
@@ -89,12 +85,8 @@ def lwaftrs(draw: st.DrawFn) -> Params:
     offset, psid_len = draw(port_sets())
     if draw(st.booleans()):
         pool, softwires = str(network4(draw, 20)), draw(one_of((1, 2, 3, 5, 64, 300)))
-        return {
-            "psid_offset": offset,
-            "psid_len": psid_len,
-            "softwires": softwires,
-            "ipv4_pool": pool,
-        }
+        sizes = {"psid_offset": offset, "psid_len": psid_len}
+        return {**sizes, "softwires": softwires, "ipv4_pool": pool}
     base, rows = int(IPv4Address(draw(one_of(POOLS)))), []
     for number in range(draw(integers(1, 3))):
         offset, length = draw(port_sets())
@@ -151,18 +143,6 @@ def clats(draw: st.DrawFn) -> Params:
 
 
 @composite
-def customer_edges(draw: st.DrawFn) -> dict[str, Any]:
-    rule = draw(rules())
-    psid, net = rule.pop("psid", None), IPv4Network(rule["rule_ipv4"])
-    psid_len = rule.get("psid_len", max(0, rule["ea_len"] - (32 - net.prefixlen)))
-    rule["ce_psid"] = draw(integers(0, (1 << psid_len) - 1)) if psid is None else psid
-    free = max(0, 32 - net.prefixlen - rule["ea_len"])
-    number = draw(integers(0, net.num_addresses - 1)) >> free << free
-    rule["ce_ipv4"] = str(net[number])
-    return {name: value for name, value in rule.items() if name != "ces"}
-
-
-@composite
 def lwb4s(draw: st.DrawFn) -> Params:
     offset, length = draw(port_sets())
     psid = draw(integers(0, (1 << length) - 1))
@@ -200,8 +180,8 @@ def for_nat66(params: dict[str, Any]) -> Params:
 
 ROUTERS = fixed(left_networks=integers(1, 5), right_networks=integers(1, 5))
 STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
-    "mape-br": RELAYS,
-    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, RELAYS, PREFIXES),
+    "mape-br": relays(),
+    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, relays(), PREFIXES),
     "lwaftr": lwaftrs(),
     "siit": siits(),
     "clat": clats(),
@@ -245,14 +225,7 @@ def accusations(plugin: str, params: Params, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("plugin", STRATEGIES)
 def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Path) -> None:
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @SETTINGS
     @given(STRATEGIES[plugin])
     def check(params: Params) -> None:
         try:

@@ -1,15 +1,10 @@
 """Bit layouts: integers, arrays and bindings give the same bits, those of the oracle."""
 
-from ipaddress import IPv6Address
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.audit.packet_device.maps import MapDomain
-from v6t.packets.address_layouts import map_address_layout
 from v6t.packets.bit_layout import BitCopy, BitLayout, make_variable_layout
 from v6t.profiles.model import Expression, Variable
-from v6t.tests.plugins.drawn_rules import ces
 
 NIBBLES = BitLayout(
     16, {"x": 8, "y": 4}, (BitCopy("x", 0, 4, 4), BitCopy("y", 4, 4), BitCopy("x", 12, 4)), 0xA0
@@ -61,23 +56,6 @@ def test_layout_drawn_gives_the_same_bits_for_integers_arrays_and_bindings(drawn
     words = layout.encode_words(**{n: columns(v, layout.variables[n]) for n, v in values.items()})
     assert [int(word[0]) for word in words] == [int(w[0]) for w in columns(field, layout.width)]
     assert layout.encode(**layout.decode(field)) == field
-
-
-@settings(derandomize=True, deadline=None)
-@given(ces())
-def test_map_address_of_drawn_ce_is_the_oracles(drawn):
-    rule, ea, psid = drawn
-    ipv4 = rule.decode_ea(ea)[0]
-    psid_digits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
-    expected = int(MapDomain(rule).address(ipv4, psid_digits))
-    layout = map_address_layout(rule)
-    assert layout.encode(ipv4=int(ipv4), psid=psid) == expected
-    values = {"ipv4": np.array([int(ipv4)], np.uint64), "psid": np.array([psid], np.uint64)}
-    octets = layout.encode_octets(**values)
-    assert octets.tobytes() == IPv6Address(expected).packed
-    if rule.ea_len:
-        from_ea = layout.compose(ipv4=rule.ce_layouts.ipv4, psid=rule.ce_layouts.psid)
-        assert write_expression(from_ea, ea=ea, host=0) == expected
 
 
 def test_decode_of_a_bit_copied_twice_reads_the_last_copy():

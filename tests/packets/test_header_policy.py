@@ -7,10 +7,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from v6t.packets.header_policy import (
-    Change,
     HeaderPolicy,
-    classify_change,
-    combine_ecn,
     describe_violation,
     merge_policies,
     tolerate,
@@ -89,34 +86,6 @@ def test_tolerate_exact_field_stays_different(policy, sent, received, same):
     assert bool((tolerate(policy, sent, expected, received).frames == expected).all()) is same
     if received is WRONG_CHECKSUM:
         assert "checksum" in describe_violation(policy, sent, expected, received)
-
-
-def test_tolerate_counts_the_behavior_that_a_frame_shows():
-    sent, expected = ENCAPSULATED
-    behaviors = tolerate(ANY, sent, expected, encapsulated(tc=0, hlim=9)).behaviors
-    assert behaviors["outer DSCP: zero"] == 1
-    assert behaviors["outer hop limit: 9"] == 1
-
-
-@pytest.mark.parametrize(("before", "after", "change"), [
-    ((4, 100), (6, 140), Change.PUT_IN),
-    ((6, 140), (4, 100), Change.TAKEN_OUT),
-    ((6, 100), (4, 120), Change.PUT_IN),
-    ((4, 120), (6, 100), Change.TAKEN_OUT),
-    ((4, 100), (6, 120), Change.TRANSLATED),
-    ((6, 128), (4, 100), Change.TRANSLATED),
-    ((4, 100), (4, 100), Change.FORWARDED),
-])  # fmt: skip
-def test_classify_change_by_version_and_length(before, after, change):
-    assert classify_change(before, after) is change
-
-
-def test_combine_ecn_equals_the_table_of_rfc6040():
-    # section 4.2: rows are Not-ECT, ECT(0), ECT(1), CE inside; columns the same outside
-    table = {0: [0, 0, 0], 2: [2, 2, 1, 3], 1: [1, 1, 1, 3], 3: [3, 3, 3, 3]}
-    for inner, combined in table.items():
-        outer = np.array([0, 2, 1, 3][: len(combined)])
-        assert combine_ecn(np.full(len(outer), inner), outer).tolist() == combined
 
 
 @pytest.mark.parametrize(("direction", "df"), [("forward", "either"), ("reverse", "exact")])

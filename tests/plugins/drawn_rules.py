@@ -57,3 +57,11 @@ def rule_settings(rule: MapRule) -> dict[str, object]:
         "iid_format": rule.iid_format,
         "server_ipv4": "203.0.113.56",
     }
+
+
+def ce_settings(rule: MapRule, ea: int) -> dict[str, object]:
+    """Return the parameters of a rule's CE number ``ea``."""
+    ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
+    if rule.psid_len == 16 and not psid:
+        psid = 1
+    return {**rule_settings(rule), "ce_ipv4": str(ipv4), "ce_psid": psid}

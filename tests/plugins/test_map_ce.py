@@ -18,18 +18,8 @@ from v6t.plugins.map_ce import (
     MapTCeParams,
 )
 
-from .drawn_rules import rule_settings, rules
+from .drawn_rules import ce_settings, rule_settings, rules
 from .support import addresses, first_frames, make, number
-
-
-def ce_settings(rule, ea):
-    """Return the parameters of a rule's CE number ``ea``."""
-    ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
-    if not rule.ea_len and rule.ipv4_prefix.prefixlen < 32:
-        psid = 0
-    if rule.psid_len == 16 and not psid:
-        psid = 1
-    return {**rule_settings(rule), "ce_ipv4": str(ipv4), "ce_psid": psid}
 
 
 def as_sent(plugin, direction, frames):

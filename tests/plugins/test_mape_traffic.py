@@ -101,27 +101,6 @@ def test_ce_that_owns_only_port_0_is_left_out(direction):
     assert not plugin.expect(direction, frames[:5000]).reason.any()
 
 
-@pytest.mark.parametrize(("direction", "at"), [("forward", 69), ("reverse", 33)])
-def test_ces_with_a_prefix_use_all_its_hosts(direction, at):
-    plugin = relay(rule_ipv6="2001:db8:100::/40", rule_ipv4="192.0.2.0/24", ea_len=4, ces="all")
-    frames = stream_frames(plugin, direction, 8000)["fg"]
-    assert len(sort_unique(frames[:, at])) == 256
-    assert not plugin.expect(direction, frames).reason.any()
-
-
-@pytest.mark.parametrize(
-    ("form", "low"), [("rfc7597", "0000c00002bd0009"), ("draft", "00c00002bd000900")]
-)
-def test_interface_identifier_has_its_format(form, low):
-    plugin = relay(**FIGURE_8, ces=8192, iid_format=form)
-    sent = stream_frames(plugin, "forward", 8192)["fg"]
-    assert not plugin.expect("forward", sent).reason.any()
-    returned = plugin.expect("reverse", stream_frames(plugin, "reverse", 8192)["fg"]).frames
-    for frames, at in ((sent, 22), (returned, 38)):
-        (ce,) = frames[number(frames, at, 8) == np.uint64(0x20010DB800CE17A9)]
-        assert ce[at + 8 : at + 16].tobytes().hex() == low
-
-
 def network(frame, direction):
     tunnelled = frame[20] != 17 if direction == "forward" else frame[12] == 8
     at = 66 if direction == "forward" else 30

@@ -67,10 +67,11 @@ def test_example_of_the_dual_device_paper_is_translated():
     assert addresses(plugin.expect("forward", mine).frames, 26, 4) == {"192.0.2.35"}
 
 
+@pytest.mark.parametrize("name", ["mape-br", "mapt-br"])
 @pytest.mark.parametrize("iid_format", ["rfc7597", "draft"])
-def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format):
+def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format, name):
     """Sixteen CEs with a /28 each: erratum 5225 of RFC 7599 shows every host in the identifier."""
-    plugin = make("mapt-br", rule_ipv6="2001:db8::/40", ea_len=4, ces=16, iid_format=iid_format)
+    plugin = make(name, rule_ipv6="2001:db8:100::/40", ea_len=4, ces=16, iid_format=iid_format)
     pool = {f"192.0.2.{n}" for n in range(256)}
     sent = plugin.expect("forward", first_frames(plugin, "forward", 5000)).frames
     assert addresses(sent, 26, 4) == addresses(first_frames(plugin, "reverse", 5000), 30, 4) == pool

@@ -1,7 +1,6 @@
 """Procedures with connections against devices whose truth is known: rate, tear-down, capacity, phase 1."""
 
 import math
-import re
 from dataclasses import replace
 
 import pytest
@@ -71,13 +70,6 @@ def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
     assert rate_of(stateful(**device), alpha=None).rate_cps == UPPER_CPS
 
 
-def test_a18_the_devices_own_count_tells_too():
-    found = rate_of(stateful(table_stores=False), alpha=None)
-    assert found.rate_cps == 0.0
-    (reason,) = found.attempts[0].verdict.reasons
-    assert re.findall(r"\d+", reason) == ["0", "10000"]
-
-
 @pytest.mark.parametrize("limit", [1_234.0, 56_789.0, 555_555.0, 2e6])
 def test_connection_rate_is_the_devices(limit):
     tester = stateful(insertion_cps=limit)
@@ -101,14 +93,6 @@ def test_no_share_of_connections_may_be_missing():
     assert found.rate_cps == 0.0
 
 
-def test_teardown_is_the_difference_of_two_times():
-    spec = TeardownSpec(at(), 30_000, 10_000.0, "given", repetitions=3)
-    found = measure_teardown(spec, stateful(teardown_cps=60_000.0, teardown_s=0.25))
-    assert [r.rate_cps(30_000) for r in found.repetitions] == [pytest.approx(60_000)] * 3
-    assert [r.idle_s for r in found.repetitions] == [pytest.approx(0.25)] * 3
-    assert [r.sessions for r in found.repetitions] == [30_000] * 3
-
-
 def test_teardown_after_a_lossy_phase_one_is_retaken():
     spec = TeardownSpec(at(), 1000, 10_000.0, "given", repetitions=1, retakes=2)
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
@@ -125,17 +109,6 @@ def test_a19_capacity_is_exact(size):
     assert (result.capacity, result.first_failed) == (size, size + 1)
     assert result.first_connections <= max(1000, size)
     assert {t.connections.alpha for t in tester.trials} == {1.0}
-
-
-def test_a19_capacity_within_an_error():
-    tester = stateful(table_entries=1_000_003)
-    result = capacity_of(tester, error=5000)
-    assert 1_000_003 - 5000 <= result.capacity <= 1_000_003
-    assert result.first_failed - result.capacity <= 5000
-    counts = [s.connections for s in result.steps if s.phase == "exponential"]
-    assert counts == [1000 * 2**k for k in range(1, 11)]
-    keys = [t.key for t in tester.trials]
-    assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize(

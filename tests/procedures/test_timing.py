@@ -220,18 +220,6 @@ def test_negative_delays_are_counted():
     assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
 
 
-def test_the_testers_own_delay_stands_beside_the_devices():
-    tester = sim(capacity_fps=1e6, delay_us=200.0)
-    own = measure_timing(latency(repetitions=1), sim(delay_us=2.0, jitter_us=0.0).measure)
-    result = measure_timing(latency(), tester.measure)
-    entry = timing_record(result, loopback=own, conditions={}).to_json()
-    assert entry["loopback"]["forward"]["tl"] == pytest.approx(0.002, rel=0.001)
-    assert entry["directions"]["forward"]["tl"]["median"] > 0.2
-    rows = timing_rows(result)
-    assert [row["No"] for row in rows] == [1, 2, 3]
-    assert all(row["tl"] > 0.2 for row in rows)
-
-
 def test_each_repetition_is_one_trial():
     door = Recorded(sim(capacity_fps=1e6).measure)
     measure_timing(latency(repetitions=20, tags=100), door)

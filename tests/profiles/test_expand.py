@@ -1,14 +1,11 @@
 """The expander against the scalar machine, against scapy, and against TRex itself."""
 
 import base64
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
@@ -17,7 +14,6 @@ from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.expand import (
     BLOCK_FRAMES,
     Expander,
-    advance_state,
     expand_set,
     make_draw_tables,
     seed_core,
@@ -239,34 +235,9 @@ def test_trex_sends_the_same_octets(name, direction, cores, tmp_path):
 DRAWS = VECTORS["draws"]
 
 
-def sequence(state: int):
-    """States one after the other, by the definition."""
-    while True:
-        state = (214013 * state + 2531011) % (1 << 32)
-        yield state
-
-
 @pytest.mark.parametrize(("seed", "core", "recorded"), DRAWS)
 def test_draws_are_trexs(seed, core, recorded):
     multipliers, increments = make_draw_tables(3, len(recorded))
     states = multipliers * np.uint32(seed_core(seed, core)) + increments
     short, high, low = (states >> 16 & 0x7FFF).astype(int)
     assert np.stack([short, (high << 16) + low], axis=1).tolist() == recorded
-
-
-@settings(derandomize=True, deadline=None)
-@given(st.integers(0, (1 << 32) - 1), st.integers(0, 300), st.integers(0, 1 << 70))
-def test_advancing_is_drawing_and_adds_up(state, steps, more):
-    last = [state, *islice(sequence(state), steps)][-1]
-    assert advance_state(state, steps) == last
-    assert advance_state(last, more) == advance_state(state, steps + more)
-
-
-@pytest.mark.parametrize("draws", [0, 1, 2, 3, 7])
-@pytest.mark.parametrize("block", [1, 2, 5, 64, 100])
-def test_tables_lead_from_one_state_to_a_block(draws, block):
-    multipliers, increments = make_draw_tables(draws, block)
-    assert multipliers.shape == increments.shape == (draws, block)
-    for state in (0, 1, 0xFFFFFFFF):
-        wanted = np.array(list(islice(sequence(state), draws * block)), dtype=np.uint32)
-        assert ((multipliers * np.uint32(state) + increments).T.ravel() == wanted).all()
