@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from v6t.audit.self_check import find_accusations
@@ -237,51 +238,7 @@ def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Pat
     check()
 
 
-# fmt: off
-MAP_WITHOUT_PSIDS = {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ces": 1}
-KNOWN: Mapping[str, tuple[str, Params]] = {
-    "PSIDs that are no multiples of 4": ("lwaftr", {"binding_table":
-        "198.18.0.0 1 6 6 2001:db8:b400:1::1\n198.18.0.0 2 6 6 2001:db8:b400:2::1"}),
-    "two rows of one lwB4": ("lwaftr", {"binding_table":
-        "198.18.0.7 3 3 0 2001:db8:b400:1::1\n198.18.0.7 5 3 0 2001:db8:b400:1::1"}),
-    "two addresses of one lwB4": ("lwaftr", {"binding_table":
-        "198.18.0.0 0 0 0 2001:db8:b400:1::1\n198.18.0.7 0 6 0 2001:db8:b400:1::1"}),
-    "two lwB4s of one /64": ("lwaftr", {"binding_table":
-        "198.18.0.0 0 6 6 2001:db8:b400:1::1\n198.18.0.1 0 6 6 2001:db8:b400:1::2\n"
-        "198.18.0.1 1 6 6 2001:db8:b400:1::1"}),
-    "two addresses of the lwAFTR": ("lwaftr", {"binding_table":
-        "198.18.0.0 1 6 6 2001:db8:b400:1::1\n198.18.0.0 2 6 6 2001:db8:b400:2::1 2001:db8:6::7\n"
-        "198.18.0.1 2 6 6 2001:db8:b400:3::1 2001:db8:6::7"}),
-    "addresses not shared": ("mape-br", {**MAP_WITHOUT_PSIDS, "ea_len": 2}),
-    "prefixes of CEs": ("mape-br", {**MAP_WITHOUT_PSIDS, "ea_len": 1}),
-    "a CE's address in another rule": ("mape-br", {
-        "rule_ipv4": "198.18.0.0/16", "rule_ipv6": "2001:db8:b000::/37", "ea_len": 24,
-        "psid_offset": 4, "ces": 1, "domains": [{
-            "rule_ipv4": "198.18.0.0/24", "rule_ipv6": "2001:db8:c000::/35", "ea_len": 20,
-            "psid_offset": 0, "ces": 1}]}),
-    "a rule without EA bits": ("mape-br", {
-        "rule_ipv4": "192.0.2.18/32", "rule_ipv6": "2001:db8:ce00::/48", "ea_len": 0, "psid_len": 8,
-        "psid": 52, "ces": 1}),
-    "ranges of one port": ("mapt-br", {
-        "rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/40", "ea_len": 10,
-        "psid_offset": 8, "ces": 1}),
-    "fragments that may be reassembled": ("mapt-br", {
-        "rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/44", "ea_len": 2, "ces": 1}),
-    "atomic fragments that may be reassembled": ("nat64", {}),
-    "no mappings of the user's": ("siit", {"eam": [], "prefix": "2001:dba::/32"}),
-    "hosts of further configurations": ("siit", {
-        "eam": [], "prefix": "2001:dba::/32", "orientation": "nat46",
-        "ipv6_hosts": {"first": "198.19.0.2", "last": "198.19.0.3"},
-        "ipv4_hosts": {"first": "198.18.0.2", "last": "198.18.0.5"}}),
-    "a private server beside the well-known prefix": ("siit", {"prefix": "64:ff9b::/96"}),
-    "a private pool behind the well-known prefix": (
-        "nat64", {"prefix": "64:ff9b::/96", "responder_ipv4": "8.8.4.4"}),
-    "blocks of few ports": (
-        "nat44", {"port_block": 16, "initiator_ports": {"min": 1024, "max": 1039}}),
-    "room for few sessions": ("nat44", {"session_limit": 20}),
-    "a shared address": ("mapt-ce", {"ea_len": 13}),
-}
-# fmt: on
+KNOWN = yaml.safe_load((Path(__file__).parent / "vectors" / "configurations.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", KNOWN)

@@ -6,13 +6,7 @@ from ipaddress import IPv6Address, IPv6Network
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.inet6 import (
-    ICMPv6PacketTooBig,
-    ICMPv6TimeExceeded,
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    PadN,
-)
+from scapy.layers.inet6 import ICMPv6PacketTooBig, ICMPv6TimeExceeded, IPv6, IPv6ExtHdrDestOpt, PadN
 from scapy.packet import Packet, Raw
 from v6t.audit.ip_packet import Drop
 from v6t.audit.packet_device.build import build_device

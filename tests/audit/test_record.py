@@ -37,16 +37,10 @@ def audit(*findings: dict[str, Any], **more: Any) -> AuditRecord:
     return audit_from(values, "here")
 
 
-@pytest.mark.parametrize(
-    ("level", "verdict", "fails"),
-    [
-        ("MUST", "deviates", True),
-        ("SHOULD", "deviates", True),
-        ("MAY", "information", False),
-        ("MUST", "not testable", False),
-        ("MUST", "conforms", False),
-    ],
-)
+@pytest.mark.parametrize(("level", "verdict", "fails"), [
+    ("MUST", "deviates", True), ("SHOULD", "deviates", True), ("MAY", "information", False),
+    ("MUST", "not testable", False), ("MUST", "conforms", False),
+])  # fmt: skip
 def test_deviation_fails_the_audit(level: str, verdict: str, fails: bool) -> None:
     record = audit(finding("a", level, verdict))
     assert record.fails is fails

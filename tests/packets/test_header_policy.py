@@ -6,12 +6,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
-from v6t.packets.header_policy import (
-    HeaderPolicy,
-    describe_violation,
-    merge_policies,
-    tolerate,
-)
+from v6t.packets.header_policy import HeaderPolicy, describe_violation, merge_policies, tolerate
 
 ETHER = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01")
 TUNNEL = {"src": "2001:db8::1", "dst": "2001:db8:1::2"}

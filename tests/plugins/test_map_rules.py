@@ -10,7 +10,7 @@ from v6t.audit.packet_device.maps import MapDomain
 from v6t.core.cli.map_calculator import calc_map
 from v6t.packets.headers import to_numbers
 from v6t.plugins.map_domains import _draw_ea
-from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
+from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea
 from v6t.plugins.prefixes import address4, address6, network4, network6
 from v6t.tests.expect import expect_error
 
@@ -104,23 +104,6 @@ def test_psids_of_all_ports_equal_the_port_sets(rule):
         ranges = rule.port_set(number).ranges
         mine = ports[owned & (psid == number)].tolist()
         assert mine == [p for low, high in ranges for p in range(low, high + 1)]
-
-
-@pytest.mark.parametrize("a", range(17))
-def test_all_port_sets_together_are_all_ports_but_the_excluded(a):
-    for k in range(1, min(16 - a, 8) + 1):
-        rule = rule_from_text("2001:db8::/40", "192.0.2.1/32", k, a)
-        owned = sorted(
-            port
-            for psid in range(1 << k)
-            for first, last in rule.port_set(psid).ranges
-            for port in range(first, last + 1)
-        )
-        assert owned == list(range(1 << 16 - a if a else 0, 65536))
-        # generalised modulus form (RFC 7597, appendix B)
-        ratio, size = 1 << k, 1 << rule.ports.low_bits
-        for port in owned[::977]:
-            assert rule.find_psid(port) == port % (ratio * size) // size
 
 
 @st.composite

@@ -56,9 +56,7 @@ def test_hexadecimal_limits_and_counters():
 def test_fixed_ports_are_rfc_2544s():
     fixed = {"policy": "fixed"}
     given = {
-        "fw_sport": fixed,
-        "fw_dport": fixed,
-        "rv_sport": fixed,
+        **dict.fromkeys(("fw_sport", "fw_dport", "rv_sport"), fixed),
         "rv_dport": {**fixed, "min": 9},
     }
     plugin = make("ipv4-router", **given)

@@ -18,7 +18,6 @@ from v6t.core.runs.runner import execute
 from v6t.intent import families
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
-from v6t.packets.reference import NOT_OURS
 from v6t.plugins.base import JUMBO_SIZES, Link, Links
 from v6t.plugins.frame_sizes import translated_pair
 from v6t.profiles.compiler.schedule import count_frames
@@ -70,20 +69,6 @@ def test_frames_equal_those_of_the_packet_level_device(case):
             out = emitted(answer)
             wanted = forwarded_frames(device, direction, frames[sample])
             assert [out[row] for row in sample] == wanted
-
-
-@pytest.mark.parametrize("name", STATELESS)
-def test_strange_frame_is_dropped_with_its_reason(name):
-    plugin = make(name)
-    for direction in DIRECTIONS:
-        frames = first_frames(plugin, direction, 6)
-        frames[0, 0] ^= 0xFE  # other destination
-        frames[1, 12:14] = (8, 6)  # ARP
-        frames[2, 14] = 0  # IP version 0
-        frames[3, 20 if frames[3, 12] == 0x86 else 23] = 6  # TCP, wherever the next header is
-        answer = plugin.expect(direction, frames)
-        assert answer.reason.tolist()[:3] + answer.reason.tolist()[4:] == [NOT_OURS, 2, 2, 0, 0]
-        assert plugin.overhead != 40 or direction == "reverse" or answer.length[3] == 0
 
 
 @pytest.mark.slow

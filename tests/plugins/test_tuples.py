@@ -27,15 +27,10 @@ pytestmark = pytest.mark.slow
 
 BATCH = 1 << 18
 BOTH = {
-    "initiator_ports": {"min": 1024, "max": 1423},
-    "responder_ports": {"min": 1, "max": 100},
-    "initiator_count": 10,
-    "responder_count": 10,
-    "enumerate_ports": 3,
-    "enumerate_ips": 3,
-    "pool_count": 2,
-    "responder_ipv4": "198.19.1.2",
-}
+    "initiator_ports": {"min": 1024, "max": 1423}, "responder_ports": {"min": 1, "max": 100},
+    "initiator_count": 10, "responder_count": 10, "enumerate_ports": 3, "enumerate_ips": 3,
+    "pool_count": 2, "responder_ipv4": "198.19.1.2",
+}  # fmt: skip
 
 
 def tuple_numbers(plugin, frames):

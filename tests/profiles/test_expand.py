@@ -11,13 +11,7 @@ from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
-from v6t.profiles.expand import (
-    BLOCK_FRAMES,
-    Expander,
-    expand_set,
-    make_draw_tables,
-    seed_core,
-)
+from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set, make_draw_tables, seed_core
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -109,12 +103,8 @@ def test_any_cut_gives_the_same_frames(name, direction):
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
             whole = expander.frames(0, 2 * BLOCK_FRAMES + 20)
-            for first, count in (
-                (0, 37),
-                (37, 63),
-                (BLOCK_FRAMES - 3, 6),
-                (5, 2 * BLOCK_FRAMES + 7),
-            ):
+            cuts = (0, 37), (37, 63), (BLOCK_FRAMES - 3, 6), (5, 2 * BLOCK_FRAMES + 7)
+            for first, count in cuts:
                 assert (expander.frames(first, count) == whole[first : first + count]).all()
 
 

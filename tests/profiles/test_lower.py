@@ -19,19 +19,10 @@ from .vm import Machine
 
 FRAMES = 12
 FIELDS = {
-    "Ether.dst": 48,
-    "IPv6.tc": 8,
-    "IPv6.fl": 20,
-    "IPv6.src": 128,
-    "IPv6.dst": 128,
-    "IP.tos": 8,
-    "IP.id": 16,
-    "IP.frag": 13,
-    "IP.src": 32,
-    "IP.dst": 32,
-    "UDP.sport": 16,
-    "UDP.dport": 16,
-}
+    "Ether.dst": 48, "IPv6.tc": 8, "IPv6.fl": 20, "IPv6.src": 128, "IPv6.dst": 128, "IP.tos": 8, "IP.id": 16,
+    "IP.frag": 13, "IP.src": 32, "IP.dst": 32, "UDP.sport": 16, "UDP.dport": 16,
+}  # fmt: skip
+"""Widths in bits."""
 
 
 def count_types(stream):

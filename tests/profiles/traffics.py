@@ -80,11 +80,8 @@ def mape(kind: Kind = Kind.UNIFORM, layers=FOUR_IN_SIX) -> TrafficClass:
 
 def background(weight: int = 1) -> TrafficClass:
     """Native IPv6 with the ports of RFC 4814."""
-    ports = {
-        "sport": Variable("sport", 16, low=1024),
-        "dport": Variable("dport", 16, low=1, high=49151),
-    }
-    layers = (ETHER, IPV6, Layer("UDP", ports))
+    sport, dport = Variable("sport", 16, low=1024), Variable("dport", 16, low=1, high=49151)
+    layers = (ETHER, IPV6, Layer("UDP", {"sport": sport, "dport": dport}))
     return TrafficClass("bg", Role.BACKGROUND, layers, 104, weight=weight)
 
 
@@ -95,7 +92,5 @@ def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1) -> Traffic:
 
 def compile_one(*variables, bind, frames=None, cores=1, **keys):
     """Compile a traffic of a single class to its stream."""
-    (stream,) = compile_traffic(
-        one(*variables, bind=bind, **keys), frames=frames, cores=cores
-    ).streams
-    return stream
+    traffic = one(*variables, bind=bind, **keys)
+    return compile_traffic(traffic, frames=frames, cores=cores).streams[0]

@@ -1,0 +1,163 @@
+"""Relays and customers' devices of MAP and lw4o6: any rule, examples of the RFCs and papers, drops."""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6
+from v6t.audit.packet_device.maps import TableMap
+from v6t.base.errors import UsageError
+from v6t.intent.device import LinkIntent
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.direction import DIRECTIONS
+from v6t.plugins import translation
+from v6t.plugins.audit_views import AddressTable
+from v6t.plugins.map_ce import (
+    CustomerDrop,
+    LwB4,
+    LwB4Params,
+    MapECe,
+    MapECeParams,
+    MapTCe,
+    MapTCeParams,
+)
+
+from .drawn_rules import ce_settings, rule_settings, rules
+from .support import addresses, emitted, first_frames, forwarded_frames, make, number, packet_device
+
+SERVER = "203.0.113.56"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mape-br", "mapt-br", "mape-ce", "mapt-ce"])
+@settings(max_examples=40, deadline=None)
+@given(
+    rule=rules(sendable=True), length=st.sampled_from(translation.PREFIX_LENGTHS), data=st.data()
+)
+def test_frames_of_any_rule_equal_those_of_the_packet_level_device(name, rule, length, data):
+    params = {**rule_settings(rule), "ces": min(rule.ce_count, 100)}
+    if name.endswith("-ce"):
+        params = ce_settings(rule, data.draw(st.integers(0, rule.ce_count - 1)))
+    if name.startswith("mapt"):
+        params["dmr"] = str(IPv6Network((0x0064FF9B << 96, length)))
+    try:
+        plugin = make(name, **params)
+    except UsageError as exc:
+        assert exc.code in ("address-conflict", "not-enough-addresses")
+        return
+    device = packet_device(plugin)
+    for direction in DIRECTIONS:
+        frames = first_frames(plugin, direction, 40)
+        answer = plugin.expect(direction, frames)
+        assert not answer.reason.any()
+        assert emitted(answer)[::7] == forwarded_frames(device, direction, frames[::7])
+
+
+def test_example_of_rfc_7599_is_translated():
+    """Appendix A, examples 2 and 3."""
+    plugin = make(
+        "mapt-br", rule_ipv6="2001:db8::/40", rule_ipv4="192.0.2.0/24", ea_len=16, ces=100,
+        server_ipv4=SERVER, dmr="2001:db8:ffff::/64",
+    )  # fmt: skip
+    frames = first_frames(plugin, "reverse", 1)
+    frames[0, 26:34] = list(IPv4Address("10.2.3.4").packed + IPv4Address("192.0.2.18").packed)
+    frames[0, 34:38] = list((80).to_bytes(2, "big") + (1232).to_bytes(2, "big"))
+    write_ipv4_checksum(frames, 14)
+    six = IPv6(plugin.expect("reverse", frames).frames[0, 14:].tobytes())
+    assert six.src == "2001:db8:ffff:0:a:203:400:0"
+    assert six.dst == "2001:db8:12:3400:0:c000:212:34"
+    assert (six[UDP].sport, six[UDP].dport) == (80, 1232)
+
+
+def test_example_of_the_dual_device_paper_is_translated():
+    plugin = make("mapt-br", rule_ipv6="2001:db8:ce::/53", ea_len=11, psid_offset=0, ces="all",
+                  dmr="64:ff9b::/96")  # fmt: skip
+    frames = first_frames(plugin, "forward", 20_000)
+    mine = frames[number(frames, 22, 8) == 0x20010DB800CE011B]
+    assert addresses(mine, 22, 16) == {"2001:db8:ce:11b:0:c000:223:3"}
+    ports = number(mine, 54, 2)
+    assert (ports.min(), ports.max()) >= (24576, 24576)
+    assert ports.max() <= 32767
+    server = TableMap(AddressTable(prefix=IPv6Network("64:ff9b::/96"))).to_ipv6(IPv4Address(SERVER))
+    assert addresses(mine, 38, 16) == {str(server)}
+    assert addresses(plugin.expect("forward", mine).frames, 26, 4) == {"192.0.2.35"}
+
+
+@pytest.mark.parametrize("name", ["mape-br", "mapt-br"])
+@pytest.mark.parametrize("iid_format", ["rfc7597", "draft"])
+def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format, name):
+    """Sixteen CEs with a /28 each: erratum 5225 of RFC 7599 shows every host in the identifier."""
+    plugin = make(name, rule_ipv6="2001:db8:100::/40", ea_len=4, ces=16, iid_format=iid_format)
+    pool = {f"192.0.2.{n}" for n in range(256)}
+    sent = plugin.expect("forward", first_frames(plugin, "forward", 5000)).frames
+    assert addresses(sent, 26, 4) == addresses(first_frames(plugin, "reverse", 5000), 30, 4) == pool
+
+
+def routes(texts):
+    return LinkIntent(routes=texts).routes
+
+
+def test_ce_of_figure_8_of_the_mapperf_paper_has_its_addresses_and_ports():
+    plugin = make("mape-ce", psid_offset=0)
+    ports = number(first_frames(plugin, "reverse", 20_000), 34, 2)
+    assert (ports.min(), ports.max()) == (18432, 20479)
+    intent = plugin.dut_intent()
+    assert str(intent.configuration.end_user_prefix) == "2001:db8:ce:17a9::/64"
+    assert str(intent.configuration.tunnel_local) == "2001:db8:ce:17a9:0:c000:2bd:9"
+    assert intent.left.routes == routes({"2001:db8:6::1/128": "2001:db8:6::1"})
+    assert intent.right.routes == routes({"192.0.2.189/32": "192.168.19.2"})
+
+
+def reasons(plugin, frames):
+    return plugin.expect("forward", frames).reason.tolist()
+
+
+@pytest.mark.parametrize("kind", [MapECe, LwB4])
+def test_packet_from_another_tunnel_end_is_dropped(kind):
+    frames = first_frames(kind(), "forward", 3)
+    frames[1, 37] ^= 1  # the outer source
+    assert reasons(kind(), frames) == [0, CustomerDrop.WRONG_RELAY, 0]
+
+
+@pytest.mark.parametrize(("kind", "at"), [(MapECe, 76), (MapTCe, 56), (LwB4, 76)])
+def test_port_below_the_offset_is_dropped(kind, at):
+    plugin = kind()
+    ports = plugin.params.customer.ports
+    frames = first_frames(plugin, "forward", 3)
+    low = ports.psid << ports.low_bits
+    for row, port in enumerate((low, (1 << 16 - ports.psid_offset) + low)):
+        frames[row, at : at + 2] = list(port.to_bytes(2, "big"))
+    wanted = [CustomerDrop.BAD_PORT, 0, 0]
+    assert reasons(plugin, frames) == wanted
+
+
+def test_packet_for_another_address_is_dropped_by_a_mapt_ce():
+    plugin = MapTCe()
+    frames = first_frames(plugin, "forward", 132)
+    bits = np.arange(128)
+    frames[bits, 38 + bits // 8] ^= (0x80 >> bits % 8).astype(np.uint8)
+    frames[128, 22:38] = list(IPv6Address("2001:db8:7::2").packed)
+    answer = plugin.expect("forward", frames)
+    # other prefixes are not the CE's, packets from elsewhere are native
+    assert set(reasons(plugin, frames)[:64]) == {0}
+    assert set(answer.length[:64].tolist()) == {80}
+    assert set(reasons(plugin, frames)[64:128]) == {CustomerDrop.WRONG_ADDRESS}
+    assert answer.length[128:].tolist() == [80, 60, 60, 60]
+
+
+@pytest.mark.parametrize("name", ["mape-ce", "mapt-ce"])
+def test_ce_with_a_prefix_has_many_hosts(name):
+    plugin = make(name, rule_ipv6="2001:db8::/40", ea_len=4, ce_ipv4="192.0.2.48", ce_psid=0)
+    assert plugin.params.customer.ipv4 == IPv4Network("192.0.2.48/28")
+    out = plugin.expect("forward", first_frames(plugin, "forward", 2000)).frames
+    assert addresses(out, 30, 4) == {f"192.0.2.{n}" for n in range(48, 64)}
+
+
+def test_default_psid_fits_the_rule():
+    for ea_len, psid in ((8, 0), (9, 1), (13, 9)):
+        assert MapECeParams(ea_len=ea_len).ce_psid == MapTCeParams(ea_len=ea_len).ce_psid == psid
+    for psid_len, psid in ((0, 0), (2, 3), (6, 9)):
+        assert LwB4Params(psid_len=psid_len).psid == psid
