@@ -71,8 +71,8 @@ def protocol_of(argument: Any) -> int:
     return argument if isinstance(argument, int) else argument.protocol
 
 
-def drop(*_: Any, **__: Any) -> Any:
-    raise Drop
+def drop(*_: Any, error: IcmpError | None = None, **__: Any) -> Any:
+    raise Drop(error)
 
 
 # mappings
@@ -94,18 +94,6 @@ def has_server(mapping: NatMapping, server: Endpoint) -> bool:
     return server.address in {s.address for s in mapping.servers}
 
 
-def ports_of_host(device: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in device.mappings if m.host == session.host}
-
-
-def ports_with_server(device: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in device.mappings if m.host == session.host or has_server(m, session.server)}
-
-
-def find_newest(device: NatDevice, correct: Change, proto: int, public: Endpoint) -> NatMapping:
-    return [correct(proto, public), *(m for m in device.mappings if (m.protocol, m.public) == (proto, public))][-1]
-
-
 def choose_for_port(step: int) -> Change:
     """Choose as if the inside port were another one."""
     return lambda _, correct, session, address: correct(session._replace(
@@ -123,9 +111,13 @@ plant_flows("by destination", "-REQ-1-endpoint-independent", "tcp-endpoint-indep
             find_inside=find_by_destination)
 plant_flows("contended by destination", "-REQ-1-endpoint-independent-contended",
             "tcp-endpoint-independent-contended", find_inside=find_contended)
-plant_flows("overloads", "-REQ-3-overloading", "tcp-overloading", "query-overloading", used_ports=ports_of_host)
+plant_flows("overloads", "-REQ-3-overloading", "tcp-overloading", "query-overloading",
+            used_ports=lambda d, _, session, __: {m.public.port for m in d.mappings if m.host == session.host})
 plant_flows("overloads by server", "rfc7857-3-overloading-by-server", "tcp-overloading-by-server",
-            used_ports=ports_with_server, find_public=find_newest)
+            used_ports=lambda d, _, session, __: {
+                m.public.port for m in d.mappings if m.host == session.host or has_server(m, session.server)},
+            find_public=lambda d, correct, proto, public: [
+                correct(proto, public), *(m for m in d.mappings if (m.protocol, m.public) == (proto, public))][-1])
 plant("parity lost", "parity", choose_port=choose_for_port(1))
 plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
 plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
@@ -261,11 +253,6 @@ def remember(device: Any, packet: IPPacket) -> None:
     raise Drop
 
 
-def refuse_stranger(device: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
-    is_known = endpoint(packet, is_source=False) == getattr(device, "stranger", None)
-    return drop() if is_known else correct(packet, host)
-
-
 plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
 plant("tcp RST out dropped", "tcp-reset-out", TCP6, use=drop_resets("left"))
 plant("tcp FIN forgets", "tcp-half-closed", TCP6, use=use_then(forget, "F"))
@@ -276,14 +263,11 @@ plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_rese
 plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(
     knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
 plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
-      send_in=filter_servers(knows_server, remember), send_out=refuse_stranger)
+      send_in=filter_servers(knows_server, remember), send_out=lambda d, correct, packet, host=None: (
+          drop() if endpoint(packet, is_source=False) == getattr(d, "stranger", None) else correct(packet, host)))
 
 
 # limits, flush, reset and timers
-
-
-def drop_with_port_unreachable(*_: Any) -> NatMapping:
-    raise Drop(IcmpError(3, 3))
 
 
 def replace_oldest(device: NatDevice, _: Change, session: SessionKey) -> NatMapping:
@@ -300,7 +284,7 @@ def grow(device: NatDevice, correct: Change, session: SessionKey) -> NatMapping:
 
 plant("no limit", "block-limit", port_range=lambda device, *_: device.view.public)
 plant("not told", "block-told", handle_exhaustion=drop)
-plant("told wrongly", "full-told", handle_exhaustion=drop_with_port_unreachable)
+plant("told wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
 plant("table grows", "table-limit", create=grow)
 plant("table not told", "table-told", handle_exhaustion=drop)
@@ -322,16 +306,13 @@ def keep_mappings(device: NatDevice, _: Change) -> None:
     device.used_ports = lambda *_: set()  # type: ignore[method-assign]
 
 
-def keep_protocol(proto: int) -> Change:
-    return lambda device, _: setattr(device, "mappings", [m for m in device.mappings if m.protocol == proto])
-
-
 def refresh_except(side: str) -> Change:
     return lambda _, correct, mapping, packet, at: None if at == side else correct(mapping, packet, at)
 
 
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
-    plant(f"flush keeps {word}", f"flush-{word}", flush=keep_protocol(proto))
+    plant(f"flush keeps {word}", f"flush-{word}", flush=lambda d, _, proto=proto: setattr(
+        d, "mappings", [m for m in d.mappings if m.protocol == proto]))
 plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply,
       create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
 plant("given away by restart", "configured-again", reset=keep_mappings)

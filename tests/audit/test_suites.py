@@ -105,17 +105,6 @@ def test_nat_that_sends_nothing_conforms_to_nothing() -> None:
         assert [o for o in outcomes(dead, clauses) if o.judgement.verdict == "conforms"] == []
 
 
-def test_translator_with_ipv4_on_the_left_conforms() -> None:
-    technology = with_params(
-        Siit(),
-        orientation="nat46",
-        ipv6_hosts={"first": "198.19.0.2"},
-        ipv4_hosts={"first": "198.18.0.2"},
-    )
-    found = outcomes(build_device(technology), TRANSLATION.clauses(subject_of(technology)))
-    assert {o.judgement.verdict for o in found} == {"conforms"}
-
-
 def test_wrong_prefix_length_is_found() -> None:
     subject = subject_of(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/56")))
     device = build_device(Siit(SiitParams(eam=(), prefix="2001:db8:6438::/64")))

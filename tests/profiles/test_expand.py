@@ -17,7 +17,6 @@ from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
 from v6t.tests.plugins.support import relay
 
-from .test_export_trex import needs_simulator, simulate
 from .test_export_trex import traffics as compiler_traffics
 from .test_template import rebuilt
 from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, compile_one
@@ -190,36 +189,6 @@ REFUSED = {
 def test_unsupported_instruction_is_rejected(instruction, drop):
     with expect_error("expander-unsupported"):
         Expander(with_end(instruction, drop=drop))
-
-
-SIMULATED = {
-    "figure 8": 240, "offset 6": 400, "million": 320, "spoofed": 360, "one port each": 240,
-    "domains": 320,
-}  # fmt: skip
-
-
-@pytest.mark.trex
-@needs_simulator
-@each_direction
-@pytest.mark.parametrize("name", SIMULATED)
-@pytest.mark.parametrize("cores", [1, 2, 4])
-def test_trex_sends_the_same_octets(name, direction, cores, tmp_path):
-    total = SIMULATED[name]
-    streams = mape_set(name, direction, frames=total, cores=cores)
-    for core, sent in enumerate(simulate(streams, tmp_path, 2 * total, cores)):
-        assert len(sent) == total // cores
-        wanted = []
-        for stream in streams.streams:
-            burst = stream.trex["mode"]["total_pkts"]
-            assert burst % cores == 0, "the shares of this test split evenly"
-            frames = Expander(stream, core, cores).frames(0, burst // cores)
-            wanted.append([f.tobytes() for f in frames])
-        # streams interleave as TRex's clock decides; each keeps its own order
-        for frame in sent:
-            queue = next((q for q in wanted if q and q[0] == frame), None)
-            assert queue is not None, frame.hex()
-            queue.pop(0)
-        assert not any(wanted)
 
 
 DRAWS = VECTORS["draws"]

@@ -14,7 +14,7 @@ from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import Kind, Layer, Traffic, Variable
 from v6t.profiles.template import build_template, refresh_checksums
 
-from .traffics import ETHER, FOUR_IN_SIX, MAPE_BINDINGS, Binding, compile_one, mape
+from .traffics import ETHER, FOUR_IN_SIX, Binding, compile_one, mape
 from .vm import Machine
 
 FRAMES = 12
@@ -142,24 +142,6 @@ def test_mape_takes_no_more_instructions_than_by_hand(kind, plain):
     found = count_types(compile_traffic(Traffic("forward", (mape(kind),))).streams[0])
     assert (found["flow_var"], found["fix_checksum_hw"], sum(found.values())) == (2, 1, 9)
     assert found["write_flow_var"] == plain  # the whole list entry in octets 6 and 7
-
-
-def test_psid_offset_costs_one_more_write():
-    bind = (
-        *MAPE_BINDINGS[:4],
-        Binding("a", "UDP.sport", 0, 5),
-        Binding("ea", "UDP.sport", 6, 10, 8, 12),
-        Binding("low", "UDP.sport", 11, 15),
-    )
-    chosen = Variable("ea", 13), Variable("a", 6, low=1), Variable("low", 5)
-    stream = compile_one(*chosen, bind=bind, layers=FOUR_IN_SIX)
-    found = count_types(stream)
-    assert found["write_flow_var"] + found["write_mask_flow_var"] == 7
-    for frame in Machine(stream).take(500):
-        ea = int.from_bytes(frame[28:30], "big") & 0x1FFF
-        port = int.from_bytes(frame[74:76], "big")
-        assert port >> 10
-        assert port >> 5 & 31 == ea & 31
 
 
 LONG = [0, 0xFFFFFFFF, 0x12345678]

@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex.streams import with_stamps
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.rows import cover_octets, with_rows
 from v6t.profiles.streams import compute_period, start_at_frame
 from v6t.tests.expect import expect_error
-from v6t.tests.packets.oracle import verify
 
 from .test_export_trex import traffics
 
@@ -40,14 +38,6 @@ def test_rows_give_the_same_frames(plugin, direction):
         assert kinds <= {"flow_var", "write_flow_var"}
         assert len(after.program) <= len(before.program)
         assert any("500 ready frames" in note for note in after.notes)
-
-
-def test_stamped_rows_have_valid_checksums():
-    listed = with_stamps(with_rows(sets("mape-br")["forward"], 300))
-    frames = Expander(listed.streams[0]).frames(0, 300)
-    assert verify(frames).all()
-    kinds = [i["type"] for i in listed.streams[0].program]
-    assert kinds.count("fix_checksum_hw") == 1
 
 
 def test_zero_rows_change_nothing_and_too_many_are_rejected():
