@@ -4,8 +4,6 @@ A fault takes a correct packet-level device and returns the faulty one. It chang
 (`arriving`, `leaving`), or a method or value of the device (`on`, `value`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,9 +17,6 @@ from v6t.audit.ip_packet import CHECKSUM_OFFSET, Drop, IcmpError, read_header
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
 
-Device = Any
-Change = Callable[[Device], Device]
-Edit = Callable[[bytearray], None]
 IPIP, TCP, UDP, ICMP, ICMPV6, FRAGMENT, ROUTING = 4, 6, 17, 1, 58, 44, 43
 
 
@@ -30,20 +25,20 @@ class Fault(NamedTuple):
 
     name: str
     clause: str
-    change: Change
+    change: Callable[[Any], Any]
 
 
-def version(packet: bytes) -> int:
+def version(packet):
     return packet[0] >> 4
 
 
 class Wrapped:
     """A device whose packets are changed; None: dropped."""
 
-    def __init__(self, device: Device, arriving: Any = None, leaving: Any = None) -> None:
+    def __init__(self, device, arriving=None, leaving=None):
         self.device, self.arriving, self.leaving = device, arriving, leaving
 
-    def receive(self, side: str, frame: bytes, now_s: float = 0.0) -> list[tuple[str, bytes]]:
+    def receive(self, side, frame, now_s=0.0):
         packet, sent = frame[14:], []
         changed = self.arriving(packet) if self.arriving else packet
         arrived = with_packet(frame, changed) if changed else b""
@@ -55,40 +50,40 @@ class Wrapped:
         return sent
 
 
-def with_packet(frame: bytes, packet: bytes) -> bytes:
+def with_packet(frame, packet):
     return frame[:12] + (b"\x08\x00" if version(packet) == 4 else b"\x86\xdd") + packet
 
 
-def header_summed(packet: bytearray) -> bytes:
+def header_summed(packet):
     """Return IPv4 with its header checksum made right again."""
     packet[10:12] = b"\0\0"
     packet[10:12] = checksum(bytes(packet[: 4 * (packet[0] & 15)])).to_bytes(2, "big")
     return bytes(packet)
 
 
-def summed(packet: bytes) -> bytes:
+def summed(packet):
     """Return a packet with the checksum of its ICMP, ICMPv6 or UDP made right again."""
     read = read_header(bytes(packet))
     return bytes(read.with_checksum(read.octets, CHECKSUM_OFFSET[read.proto]))
 
 
-def cut(packet: bytes) -> bytes:
+def cut(packet):
     """Remove padding."""
     length = packet[2:4] if version(packet) == 4 else packet[4:6]
     return packet[: int.from_bytes(length, "big") + 40 * (version(packet) == 6)]
 
 
-def arriving(change: Callable[[bytes], bytes | None]) -> Change:
+def arriving(change):
     return lambda device: Wrapped(device, arriving=change)
 
 
-def leaving(change: Callable[[bytes, bytes], bytes | None]) -> Change:
+def leaving(change):
     """Change packets that leave; `change` takes the packet that arrived, too."""
     return lambda device: Wrapped(device, leaving=change)
 
 
-def value(**values: Any) -> Change:
-    def change(device: Device) -> Device:
+def value(**values):
+    def change(device):
         for name, new in values.items():
             setattr(device, name, new(getattr(device, name)) if callable(new) else new)
         return device
@@ -96,11 +91,11 @@ def value(**values: Any) -> Change:
     return change
 
 
-def on(method: str, wrong: Callable[..., Any]) -> Change:
+def on(method, wrong):
     """Replace a method, perhaps of a part; `wrong` takes its owner, the correct method and its arguments."""
     part, _, name = method.rpartition(".")
 
-    def change(device: Device) -> Device:
+    def change(device):
         owner = attrgetter(part)(device) if part else device
         setattr(owner, name, partial(wrong, owner, getattr(owner, name)))
         return device
@@ -108,29 +103,29 @@ def on(method: str, wrong: Callable[..., Any]) -> Change:
     return change
 
 
-def drop4(when: Callable[[bytes], Any]) -> Change:
+def drop4(when):
     return arriving(lambda p: None if version(p) == 4 and when(p) else p)
 
 
-def drop6(when: Callable[[bytes], Any]) -> Change:
+def drop6(when):
     return arriving(lambda p: None if version(p) == 6 and when(p) else p)
 
 
-def rewrite(when: Callable[[bytes], Any], edit: Edit) -> Change:
+def rewrite(when, edit):
     """Change packets before the device sees them; the IPv4 header checksum is right afterwards."""
     return arriving(lambda p: edited(p, edit) if when(p) else p)
 
 
-def edited(packet: bytes, edit: Edit) -> bytes:
+def edited(packet, edit):
     octets = bytearray(packet)
     edit(octets)
     return header_summed(octets) if version(packet) == 4 else bytes(octets)
 
 
-def to(number: int, edit: Edit, when: Callable[[bytes], Any] = lambda p: True) -> Change:
+def to(number, edit, when=lambda p: True):
     """Change packets that were translated to a version, or left a tunnel."""
 
-    def change(came: bytes, left: bytes) -> bytes:
+    def change(came, left):
         is_translated = version(left) == number != version(came)
         return edited(left, edit) if is_translated and when(left) else left
 
@@ -140,44 +135,44 @@ def to(number: int, edit: Edit, when: Callable[[bytes], Any] = lambda p: True) -
 to4, to6 = partial(to, 4), partial(to, 6)
 
 
-def put(at: int, *octets: int) -> Edit:
+def put(at, *octets):
     return lambda p: p.__setitem__(slice(at, at + len(octets)), bytes(octets))
 
 
-def plus(at: int, difference: int) -> Edit:
+def plus(at, difference):
     return lambda p: p.__setitem__(at, p[at] + difference & 0xFF)
 
 
-def mask(at: int, clear: int, add: int = 0) -> Edit:
+def mask(at, clear, add=0):
     return lambda p: p.__setitem__(at, p[at] & ~clear | add)
 
 
-def untold(number: int) -> Change:
+def untold(number):
     """Drop the device's own ICMP errors."""
     return leaving(lambda c, p: None if version(c) == version(p) == number else p)
 
 
-def message(when: Callable[[bytes, bytes], Any], at: int, *octets: int) -> Change:
+def message(when, at, *octets):
     """Change octets of ICMP messages, whose checksums are right afterwards."""
 
-    def change(came: bytes, left: bytes) -> bytes:
+    def change(came, left):
         changed = left[:at] + bytes(octets) + left[at + len(octets) :]
         return summed(changed) if when(came, left) else left
 
     return leaving(change)
 
 
-def of_fragment(edit: Edit, when: Callable[[bytes], Any] = lambda c: True) -> Change:
+def of_fragment(edit, when=lambda c: True):
     """Change IPv4 packets that were IPv6 fragments."""
 
-    def change(came: bytes, left: bytes) -> bytes:
+    def change(came, left):
         is_of = version(came) == 6 and came[6] == FRAGMENT and version(left) == 4 and when(came)
         return edited(left, edit) if is_of else left
 
     return leaving(change)
 
 
-def add_fragment_header(came: bytes, left: bytes) -> bytes:
+def add_fragment_header(came, left):
     if version(left) != 6 or version(came) != 4 or left[6] != UDP:
         return left
     length = (int.from_bytes(left[4:6], "big") + 8).to_bytes(2, "big")
@@ -185,39 +180,39 @@ def add_fragment_header(came: bytes, left: bytes) -> bytes:
     return left[:4] + length + bytes([FRAGMENT]) + left[7:40] + header + left[40:]
 
 
-def lift(packet: bytes) -> bytes:
+def lift(packet):
     """Take TTL or hop limit 1 for 2."""
     at = 8 if version(packet) == 4 else 7
     return edited(packet, put(at, 2)) if packet[at] == 1 else packet
 
 
-def is_routed(packet: bytes) -> bool:
+def is_routed(packet):
     return version(packet) == 4 and packet[0] & 15 > 5 and packet[20] == 131
 
 
-def lacks_checksum(packet: bytes) -> bool:
+def lacks_checksum(packet):
     return packet[0] == 0x45 and packet[9] == UDP and packet[26:28] == b"\0\0"
 
 
-def is_own_error(came: bytes, left: bytes, *start: int) -> bool:
+def is_own_error(came, left, *start):
     """Return whether the device made an ICMP error with a type, and perhaps a code."""
     at = 20 if version(left) == 4 else 40
     return version(came) == version(left) and left[at : at + len(start)] == bytes(start)
 
 
-def error6(packet: bytes) -> bool:
+def error6(packet):
     return version(packet) == 6 and packet[6] == ICMPV6 and packet[40] < 128
 
 
-def error4(packet: bytes) -> bool:
+def error4(packet):
     return version(packet) == 4 and packet[9] == ICMP and packet[20] in (3, 11, 12)
 
 
-def within(number: int, at: int, difference: int) -> Change:
+def within(number, at, difference):
     """Change an octet of the packet that a translated error quotes; the message's checksum is right."""
     base, is_error = (48, error6) if number == 6 else (28, error4)
 
-    def change(came: bytes, left: bytes) -> bytes:
+    def change(came, left):
         if version(left) != number or version(came) == number or not is_error(left):
             return left
         octets = bytearray(left)
@@ -227,13 +222,10 @@ def within(number: int, at: int, difference: int) -> Change:
     return leaving(change)
 
 
-Told = tuple[int, int, int] | None
-
-
-def told(method: str, choose: Callable[..., Told]) -> Change:
+def told(method, choose):
     """Change ICMP errors; `choose` takes type, code, second word and the correct answer (None: dropped)."""
 
-    def wrong(_: Device, correct: Any, error: Any, quoted: Any) -> Any:
+    def wrong(_, correct, error, quoted):
         try:
             right = tuple(correct(error, quoted))
         except Drop:
@@ -246,12 +238,12 @@ def told(method: str, choose: Callable[..., Told]) -> Change:
     return on(method, wrong)
 
 
-def instead(method: str, *start: int, answer: Told) -> Change:
+def instead(method, *start, answer):
     """Answer ICMP errors with a type, perhaps a code and a second word with another error."""
     return told(method, lambda *error: answer if error[: len(start)] == start else error[3])
 
 
-def read_change(kind: str, *arguments: Any) -> Change:
+def read_change(kind, *arguments):
     """Read a change of the table."""
     kind, _, protocol = kind.partition(" ")
     match kind, arguments:
@@ -343,7 +335,7 @@ TRANSLATION = [
 # fmt: on
 
 
-def wrong_hairpin(came: bytes, left: bytes) -> bytes:
+def wrong_hairpin(came, left):
     """Keep the source of what goes from CE to CE, with a right checksum."""
     is_udp = version(came) == version(left) == 6 and left[6] == UDP
     return summed(left[:8] + came[8:24] + left[24:]) if is_udp else left
@@ -362,15 +354,15 @@ MAPT = [
 # fmt: on
 
 
-def owner(choose: Callable[..., Any]) -> Change:
+def owner(choose):
     """Change who owns addresses; `choose` takes the correct answer, the customers, address and port."""
     return on("sharing.find", lambda s, find, ipv4, port: choose(find(ipv4, port), s, ipv4, port))
 
 
-def accept(wrong: Callable[[bytes], Any]) -> Change:
+def accept(wrong):
     """Decapsulate tunnel packets that are wrong in one way, whoever sent them."""
 
-    def faulty(_: Device, correct: Any, packet: Any) -> Any:
+    def faulty(_, correct, packet):
         octets = bytes(packet)
         if octets[6] != IPIP or len(octets) < 60 or not wrong(octets):
             return correct(packet)
@@ -379,15 +371,15 @@ def accept(wrong: Callable[[bytes], Any]) -> Change:
     return on("forward_tunnel", faulty)
 
 
-def accept_ports(protocol: int) -> Change:
+def accept_ports(protocol):
     """Accept packets of a protocol from any port, if all addresses are the customer's own."""
     return accept(lambda p: p[49] == protocol and p[18:22] == p[52:56] and p[12:14] != STRANGER)
 
 
-def into(at: int, change: Callable[[int], int], *, inner: bool = False) -> Change:
+def into(at, change, *, inner=False):
     """Change one octet of packets that enter a tunnel: of the outer header or of the inner one."""
 
-    def changed(came: bytes, left: bytes) -> bytes:
+    def changed(came, left):
         if version(left) != 6 or left[6] != IPIP or version(came) != 4:
             return left
         outer, packet = bytearray(left[:40]), bytearray(left[40:])
@@ -398,10 +390,10 @@ def into(at: int, change: Callable[[int], int], *, inner: bool = False) -> Chang
     return leaving(changed)
 
 
-def ecn(inner: int, outer: int, made: int) -> Change:
+def ecn(inner, outer, made):
     """Make one cell of the table of RFC 6040 wrong."""
 
-    def change(came: bytes, left: bytes) -> bytes:
+    def change(came, left):
         is_tunnel = version(came) == 6 and came[6] == IPIP and version(left) == 4
         is_cell = is_tunnel and (came[41] & 3, came[1] >> 4 & 3) == (inner, outer)
         return edited(left, mask(1, 3, made)) if is_cell else left
@@ -409,11 +401,11 @@ def ecn(inner: int, outer: int, made: int) -> Change:
     return leaving(change)
 
 
-def number(packet: bytes, at: int) -> int:
+def number(packet, at):
     return int.from_bytes(packet[at : at + 2], "big")
 
 
-def is_mark_on_not_ect(p: bytes) -> bool:
+def is_mark_on_not_ect(p):
     return version(p) == 6 and p[6] == IPIP and p[1] >> 4 & 3 == 3 and not p[41] & 3
 
 
@@ -473,7 +465,7 @@ TUNNEL = [
     Fault("inner header checksum not checked", "inner-checksum", accept(lambda p: checksum(p[40:60]) != 0)),
     Fault("nested IPv4 forwarded", "nested", accept(lambda p: p[49] == IPIP)),
 ]
-RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+RULES = (
     ("the inner rule unknown", NESTED_RULE, "overlap-down", {"domains": ()}),
     ("the inner rule's CEs unknown", NESTED_RULE, "overlap-up", {"domains": ()}),
     ("the outer rule elsewhere", NESTED_RULE, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
@@ -482,17 +474,17 @@ RULES: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("prefixes of two addresses", PREFIX_CUSTOMERS, "prefix-down", {"ea_len": 7}),
     ("one address for each", PREFIX_CUSTOMERS, "prefix-up", {"ea_len": 8}),
     ("one address too many for a CE", PREFIX_CUSTOMERS, "prefix-other-down", {}),
-    ("one address too many from a CE", PREFIX_CUSTOMERS, "prefix-other-up", {}),
+    ("one address too many from a CE", PREFIX_CUSTOMERS, "prefix-other-up", {})
 )
 """Wrong parameters of a MAP-E relay, and the clause that finds them; none: 192.0.2.8 is the CE's before."""
 # fmt: on
 
 
-def confuse_neighbors(_: Any, find: Any, ipv4: Any, port: Any) -> Any:
+def confuse_neighbors(_, find, ipv4, port):
     return find(ipv4 - 4 if int(ipv4) & 0xFF == 8 else ipv4, port)
 
 
-def with_wrong_rules(technology: Any, params: dict[str, Any]) -> Any:
+def with_wrong_rules(technology, params):
     """Return the technology with other parameters; a PSID offset is the nested rule's."""
     values = technology.params.model_dump()
     target = values["domains"][0] if "psid_offset" in params else values

@@ -3,8 +3,6 @@
 ``V6T_AUDIT_EXAMPLES=1000`` draws more parameters of each technology than the few of ``make test``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping
@@ -36,7 +34,7 @@ Params = Mapping[str, Any]
 one_of, integers, composite = st.sampled_from, st.integers, st.composite
 
 
-def fixed(**strategies: Any) -> st.SearchStrategy[dict[str, Any]]:
+def fixed(**strategies):
     """Return a strategy of parameters; what is no strategy is a value."""
     values = {
         n: s if isinstance(s, st.SearchStrategy) else st.just(s) for n, s in strategies.items()
@@ -44,25 +42,25 @@ def fixed(**strategies: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(values)
 
 
-def network4(draw: st.DrawFn, length: int) -> IPv4Network:
+def network4(draw, length):
     """Draw a prefix around one of the usual pools, at its begin or within it."""
     base = int(IPv4Address(draw(one_of(POOLS)))) + draw(one_of((0, 77, 255)))
     return IPv4Network((base, length), strict=False)
 
 
-def network6(base: int | str, length: int) -> str:
+def network6(base, length):
     return str(IPv6Network((int(IPv6Address(base)), length), strict=False))
 
 
 @composite
-def port_sets(draw: st.DrawFn) -> tuple[int, int]:
+def port_sets(draw):
     """PSID offset and length, unshared addresses and ranges of one port included."""
     length = draw(one_of((0, 1, 3, 6, 8, 12, 15, 16)))
     return draw(integers(0, 16 - length)), length
 
 
 @composite
-def relays(draw: st.DrawFn) -> dict[str, Any]:
+def relays(draw):
     """One mapping rule or two: shared addresses, whole ones, prefixes of CEs, no EA bits."""
     first, *others = (
         {**rule_settings(rule), "ces": 1}
@@ -72,7 +70,7 @@ def relays(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @composite
-def customer_edges(draw: st.DrawFn) -> dict[str, Any]:
+def customer_edges(draw):
     rule = draw(rules(sendable=True))
     return ce_settings(rule, draw(integers(0, rule.ce_count - 1)))
 
@@ -81,7 +79,7 @@ PREFIXES = one_of((*(network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS
 
 
 @composite
-def lwaftrs(draw: st.DrawFn) -> Params:
+def lwaftrs(draw):
     """A generated table, or a file with several rows of addresses and of lwB4s."""
     offset, psid_len = draw(port_sets())
     if draw(st.booleans()):
@@ -100,7 +98,7 @@ def lwaftrs(draw: st.DrawFn) -> Params:
 
 
 @composite
-def siits(draw: st.DrawFn) -> Params:
+def siits(draw):
     """A prefix, explicit mappings of several lengths, or both; hosts within them."""
     params: dict[str, Any] = {"orientation": draw(one_of(("nat64", "nat46")))}
     hosts = [IPv4Address("198.18.0.2"), IPv4Address("198.19.0.2")]
@@ -110,7 +108,7 @@ def siits(draw: st.DrawFn) -> Params:
         params["prefix"] = draw(PREFIXES)
     params["eam"] = table = []
 
-    def add(host: IPv4Address, length: int, six: int, free: int) -> None:
+    def add(host, length, six, free):
         ipv4 = str(IPv4Network((int(host), length), strict=False))
         table.append({"ipv4": ipv4, "ipv6": network6(six, 128 - max(free, 32 - length))})
 
@@ -129,7 +127,7 @@ def siits(draw: st.DrawFn) -> Params:
 
 
 @composite
-def clats(draw: st.DrawFn) -> Params:
+def clats(draw):
     suffix = draw(integers(1, 12))
     customer = network4(draw, 32 - suffix)
     first = draw(integers(0, customer.num_addresses - 1))
@@ -144,14 +142,14 @@ def clats(draw: st.DrawFn) -> Params:
 
 
 @composite
-def lwb4s(draw: st.DrawFn) -> Params:
+def lwb4s(draw):
     offset, length = draw(port_sets())
     psid = draw(integers(0, (1 << length) - 1))
     return {"psid_offset": offset, "psid_len": length, "psid": psid}
 
 
 @composite
-def nats(draw: st.DrawFn, **own: Any) -> dict[str, Any]:
+def nats(draw, **own):
     """Pools, ports and numbers of hosts, and a NAT's own parameters."""
     hosts, ports = draw(one_of(((2, 4000), (3, 9000), (16, 64))))
     low, first = draw(one_of((1024, 1025, 20000))), draw(one_of((1024, 20000)))
@@ -174,7 +172,7 @@ def nats(draw: st.DrawFn, **own: Any) -> dict[str, Any]:
     return {**params, **draw(fixed(**own))}
 
 
-def for_nat66(params: dict[str, Any]) -> Params:
+def for_nat66(params):
     dropped = ("port_block", "session_limit", "responder_ipv4")
     return {name: value for name, value in params.items() if name not in dropped}
 
@@ -213,7 +211,7 @@ STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
 }
 
 
-def accusations(plugin: str, params: Params, folder: Path) -> list[str]:
+def accusations(plugin, params, folder):
     """Audit a correct device and describe each deviation."""
     values = dict(params)
     if "binding_table" in values:
@@ -225,10 +223,10 @@ def accusations(plugin: str, params: Params, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("plugin", STRATEGIES)
-def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Path) -> None:
+def test_audit_of_correct_device_reports_no_deviation(plugin, tmp_path):
     @SETTINGS
     @given(STRATEGIES[plugin])
-    def check(params: Params) -> None:
+    def check(params):
         try:
             found = accusations(plugin, params, tmp_path)
         except UsageError:
@@ -242,6 +240,6 @@ KNOWN = yaml.safe_load((Path(__file__).parent / "vectors" / "configurations.yaml
 
 
 @pytest.mark.parametrize("case", KNOWN)
-def test_audit_of_known_parameters_reports_no_deviation(case: str, tmp_path: Path) -> None:
+def test_audit_of_known_parameters_reports_no_deviation(case, tmp_path):
     plugin, params = KNOWN[case]
     assert accusations(plugin, params, tmp_path) == []

@@ -1,14 +1,12 @@
-from __future__ import annotations
-
 import pytest
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
-from scapy.packet import Packet, Raw
+from scapy.packet import Raw
 from v6t.audit.ip_packet import read_header
 from v6t.audit.packets import allow, checksum_error, difference, dissect, trim
 
 
-def built(packet: Packet) -> Packet:
+def built(packet):
     return dissect(bytes(packet))
 
 
@@ -28,7 +26,7 @@ FRAGMENT = IPv6() / IPv6ExtHdrFragment(nh=17, m=1) / Raw(bytes(16))
     (allow(IP(), ttl=(58, 59)), SENT, "IP.ttl is 60, not 58 or 59"),
     (IPv6(src="::102:304", dst="2001:DB8:0::1"), SIX, ""),
 ])  # fmt: skip
-def test_difference_names_the_field(template: Packet, packet: Packet, text: str) -> None:
+def test_difference_names_the_field(template, packet, text):
     assert difference(template, packet) == text
 
 
@@ -42,12 +40,12 @@ def test_difference_names_the_field(template: Packet, packet: Packet, text: str)
     (QUOTING, False, ""),
     (QUOTING, True, "quoted"),
 ])  # fmt: skip
-def test_checksum_error_names_the_checksum(packet: Packet, quoted: bool, text: str) -> None:
+def test_checksum_error_names_the_checksum(packet, quoted, text):
     error = checksum_error(read_header(bytes(packet)), quoted=quoted)
     assert text in error
     assert bool(text) is bool(error)
 
 
-def test_octets_with_wrong_lengths_are_not_parsed() -> None:
+def test_octets_with_wrong_lengths_are_not_parsed():
     assert trim(bytes(IP(len=900) / UDP())) == b""
     assert trim(bytes(IPv6(plen=900) / UDP())) == b""

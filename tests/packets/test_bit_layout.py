@@ -11,7 +11,7 @@ NIBBLES = BitLayout(
 )
 
 
-def write_expression(layout: BitLayout, **values: int) -> int:
+def write_expression(layout, **values):
     """Write an expression's bits to a field, digit by digit."""
     digits = list(f"{layout.constant:0{layout.width}b}")
     variables = {name: Variable(name, width) for name, width in layout.variables.items()}
@@ -41,7 +41,7 @@ def layouts(draw):
     return BitLayout(width, widths, tuple(copies), constant), values
 
 
-def columns(value: int, width: int) -> list:
+def columns(value, width):
     words = -(-width // 64)
     shifts = range(64 * (words - 1), -1, -64)
     return [np.array([value >> shift & (1 << 64) - 1], dtype=np.uint64) for shift in shifts]

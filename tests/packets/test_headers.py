@@ -11,7 +11,7 @@ from v6t.packets.headers import view
 MACS = {"src": "02:00:00:00:00:02", "dst": "02:00:00:00:00:01"}
 
 
-def rows(packet) -> np.ndarray:
+def rows(packet):
     return np.repeat(np.frombuffer(bytes(packet), np.uint8)[None, :], 2, axis=0)
 
 

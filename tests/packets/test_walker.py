@@ -55,7 +55,7 @@ TRANSPORTS = [name for name, (_, names) in STACKS.items() if "GRE" not in names.
 UDP_STACKS = ("udp", "udp6", "4in6", "options4")
 
 
-def array(*packets) -> np.ndarray:
+def array(*packets):
     return np.array([np.frombuffer(bytes(packet), np.uint8) for packet in packets])
 
 

@@ -201,10 +201,3 @@ def test_command_prints_the_number_of_checks():
     report = json.loads(v6t("plugins", "--check", "--json", "dns64").out)
     assert report["findings"] == []
     assert report["checks"] > 2
-
-
-def test_command_with_a_faulty_technology_prints_the_findings(monkeypatch):
-    monkeypatch.setattr("v6t.core.config.plugins.load_plugin", lambda name: WRONG_CHECKSUM)
-    done = v6t("plugins", "--check", "mape-br")
-    assert (done.status, done.code) == (2, "not-conformant")
-    assert "IPv4: " in done.out

@@ -1,7 +1,6 @@
 """IPv4 as a service and DS-Lite: two devices in one setup, and what their parts receive."""
 
 from ipaddress import IPv4Address
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -124,23 +123,6 @@ def test_frame_size_is_that_of_the_middle_link(variant):
         assert only.frame_size == 64
     # DD-02: the medium carries what the middle link carries
     assert max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_intent_contains_both_devices_and_the_stateful_one(variant):
-    plugin, _ = make_dual(variant)
-    parts = plugin.dut_intent().parts
-    wanted = "PE" if variant in ("464xlat", "ds-lite") else "CE"
-    assert [part.device for part in parts if part.stateful] == [wanted]
-    stateful = {role.name: role.stateful for role in plugin.roles}
-    assert stateful == {"CE": wanted == "CE", "PE": wanted == "PE"}
-    assert [part.device for part in parts] == sorted(part.device for part in parts)
-    links = [part.intent.links for part in parts]
-    for near, far in pairwise(links):
-        assert near.right.tester_mac == far.left.dut_mac
-        assert near.right.dut_mac == far.left.tester_mac
-    assert links[0].left.dut_mac == plugin.links.left.dut_mac
-    assert links[-1].right.dut_mac == plugin.links.right.dut_mac
 
 
 def test_map_t_ce_of_the_paper_has_its_ports():

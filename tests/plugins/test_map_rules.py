@@ -107,7 +107,7 @@ def test_psids_of_all_ports_equal_the_port_sets(rule):
 
 
 @st.composite
-def small_rules(draw) -> MapRule:
+def small_rules(draw):
     """Draw a rule of few CEs in a small world, so that rules often lie within each other."""
     o, r = draw(st.integers(0, 6)), draw(st.integers(26, 32))
     n = draw(st.integers(56, 64 - o))

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
-from v6t.core.config.bound import bind
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.resolve import Flags, resolve
-from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs.events import Listener
-from v6t.core.runs.runner import execute
-from v6t.intent import families
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import JUMBO_SIZES, Link, Links
@@ -108,13 +102,6 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
             answer = plugin.expect(direction, frames)
             assert {frames.shape[1] + 4, int(answer.length[0]) + 4} == {sizes.ipv6, sizes.ipv4}
             assert not answer.reason.any()
-
-
-def test_rfc_preset_with_jumbo_links_measures_jumbo_frames(tmp_path):
-    bed = tmp_path / "bed.yaml"
-    bed.write_text("links: {left: {mtu: 9216}, right: {mtu: 9216}}\n")
-    run = resolve(None, bed, Flags(plugin="siit", preset="rfc"))
-    assert run.frame_sizes == (84, 128, 256, 512, 768, 1024, 1280, 1518, *JUMBO_SIZES)
 
 
 @pytest.mark.parametrize(("size", "vlan", "pair"), [
@@ -237,21 +224,6 @@ def test_mix04_background_vlans_are_those_of_the_links(name):
         assert not plugin.expect(direction, background).length.any()
 
 
-@pytest.mark.parametrize(("params", "warned"), [({"n": "1", "m": "0"}, True), ({}, False)])
-def test_run_without_foreground_is_warned_of(params, warned):
-    run = resolve(flags=Flags(plugin="siit", tester="sim", params=params))
-    assert any("0 % foreground" in text for text in list_result_warnings(bind(run))) is warned
-
-
-def test_run_on_a_device_that_forwards_negative_traffic_is_refused(tmp_path):
-    flags = Flags(
-        plugin="lwaftr", params={"negative_percent": "5"}, tester="sim", modes=["bidirectional"],
-        tester_options={"forwards_negative": "true"}, procedure={"repetitions": 1},
-    )  # fmt: skip
-    with expect_error("translation-incorrect"):
-        execute(bind(resolve(flags=flags)), tmp_path / "out", Listener())
-
-
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "dns64"])
 def test_sides_roles_and_parts_are_consistent(name):
     plugin = make(name)
@@ -267,13 +239,6 @@ def test_configuration_of_the_intent_reads_back_from_json(name):
     configuration = make(name).dut_intent().configuration
     read = type(configuration).model_validate(json.loads(json.dumps(configuration.to_json())))
     assert read == configuration
-
-
-def test_configuration_as_another_family_is_refused():
-    intent = make("nat64").dut_intent()
-    assert intent.configuration_as(families.NatConfig) is intent.configuration
-    with expect_error("unsupported-technology"):
-        intent.configuration_as(families.MapERelayConfig)
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

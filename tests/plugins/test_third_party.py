@@ -1,10 +1,8 @@
 """Plugins from outside the tree, the tutorial's and 6rd's: checked, measured and audited. ``tests/packaging`` has pip install them."""
 
 import ast
-import csv
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,16 +17,13 @@ from v6t.audit.clause import subject_of
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packet_device.relays import SixInFourDevice
 from v6t.core.config import plugins
-from v6t.drivers.lab.privilege import available
 from v6t.plugins.conformance import assert_conforms
 from v6t.tests.audit.in_process import outcomes
 from v6t.tests.core.support import v6t
-from v6t.tests.packaging.support import SLOW_BED, SLOWLY, lay_out
+from v6t.tests.packaging.support import lay_out
 
 from .support import MAC, emitted
 
-POSSIBLE, WHY = available()
-in_the_lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
 TESTS = Path(__file__).parents[1]
 BR, SERVER = "192.88.99.129", "2001:2:0:f001::9"
 # RFC 5969 section 4: 2001:db8::/32 and 10.0.0.0/8 make 10.1.2.3 the owner of 2001:db8:102:300::/56
@@ -50,17 +45,6 @@ def site(tmp_path_factory):
 @pytest.fixture
 def sixrd():
     return plugins.load_plugin("sixrd-br")()
-
-
-def start(site, *arguments, cwd=None):
-    """Start v6t, and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-m", "v6t.core.cli.main", *arguments],
-        capture_output=True, text=True, check=False, cwd=cwd,
-        env={"PYTHONPATH": str(site), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def clauses_of(technology):
@@ -152,37 +136,3 @@ def test_planted_fault_of_6rd_relay_is_found(sixrd, method, wrong, clauses, monk
     monkeypatch.setattr(SixInFourDevice, method, wrong)
     found = outcomes(build_device(sixrd), clauses_of(sixrd))
     assert clauses <= {o.clause.label for o in found if o.judgement.verdict == "deviates"}
-
-
-@pytest.mark.lab
-@in_the_lab
-def test_command_audits_6rd(site, tmp_path):
-    words = ("--plugin", "sixrd-br", "--json", "-o", str(tmp_path / "made"))
-    findings = json.loads(start(site, "audit", *words))["findings"]
-    assert {f["verdict"] for f in findings} == {"conforms"}
-
-
-@pytest.mark.lab
-@in_the_lab
-def test_sixrd_is_measured_in_three_modes_with_negative_traffic(site, tmp_path):
-    (tmp_path / "bed.yaml").write_text(SLOW_BED)
-    start(
-        site, "run", "--plugin", "sixrd-br", "--set", "negative_percent=5", *SLOWLY,
-        "--reps", "1", "--duration", "0.3", "--testbed", "bed.yaml", "-o", "out", cwd=tmp_path,
-    )  # fmt: skip
-    results = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert results["status"] == "complete"
-    assert {r["direction"] for r in results["results"]} == {"bidirectional", "forward", "reverse"}
-    for record in results["results"]:
-        assert record["frame_sizes"] == {"ipv6": 84, "ipv4": 104}
-        assert record["matched"] == 1.0
-        assert record["checked"] > 0
-    with (tmp_path / "out" / "trials.csv").open(newline="") as table:
-        spoofed = [row for row in csv.DictReader(table) if row["class"] == "spoof"]
-    through = [row for row in spoofed if not row["key"].startswith("selftest")]
-    assert sum(int(row["sent"]) for row in through) > 0
-    assert sum(int(row["received"]) for row in through) == 0
-    page = (tmp_path / "out" / "report.html").read_text()
-    picture = re.search(r'aria-label="Test setup[^"]*"', page)[0]
-    assert re.findall(r"IPv[46], \d+", picture) == ["IPv4, 104", "IPv6, 84"]
-    assert "UDP over IPv6 over IPv4" in page

@@ -198,11 +198,6 @@ def test_pool_has_a_block_for_each_subscriber(block, pool):
     assert str(p.pool_first) == "198.19.1.0"
 
 
-def test_text_of_the_command_line_is_read():
-    p = params(subscribers="8", connections_per_subscriber="16")
-    assert p.combinations == 128
-
-
 def test_connections_that_cannot_be_enumerated_name_the_next_number_that_can():
     p = params(subscribers=24_000, connections_per_subscriber=180)
     with expect_error("beyond-trex") as info:

@@ -16,7 +16,7 @@ from v6t.core.cli.map_calculator import calc_map, calc_rfc6052
 from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins import translation
-from v6t.plugins.map_rules import MapRule, rule_from_text
+from v6t.plugins.map_rules import rule_from_text
 from v6t.plugins.nat64 import TIMERS_S
 from v6t.plugins.ports import PortSet
 from v6t.plugins.translation import MappingsArray, mappings_from_text
@@ -40,7 +40,7 @@ VECTORS = [
 ]
 
 
-def rule_of(vector) -> MapRule:
+def rule_of(vector):
     r = vector["rule"]
     draft = vector.get("iid_format", "rfc7597").startswith("draft")
     return rule_from_text(
@@ -102,7 +102,7 @@ def check_dmr_embed(v):
     check_rfc6052({**v, "prefix": v["dmr"]})
 
 
-def tunnelled(v, source: str):
+def tunnelled(v, source):
     """Make a relay for the vector's rule, and a frame from ``source`` with the vector's port."""
     r = v["rule"]
     br = v["expect"]["ipv6_dst_mape"] if isinstance(v["expect"], dict) else "2001:db8:ffff::1"
@@ -271,7 +271,7 @@ def check_eam_rule(v):
 PREFIX = "2001:db8:64::/96"
 
 
-def parse_packet(text) -> bytes:
+def parse_packet(text):
     """Read hexadecimal octets; ``5..9`` stands for the payload octets n modulo 251 of that range."""
     parts = (part.partition("..") for part in text.split())
     return b"".join(

@@ -29,18 +29,24 @@ WHOLE = by_rule(lambda _, trial: trial.frames)
 
 def latency(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
     given = {
-        "rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3,
+        "rate_fps": 100_000.0,
+        "rate_source": "given",
+        "duration_s": 120.0,
+        "repetitions": 3,
         **changes,
-    }  # fmt: skip
+    }
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
     return TimingSpec(conditions or at(), request=request, **given)
 
 
 def every_frame(benchmark, **changes):
     given = {
-        "rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3,
+        "rate_fps": 10_000.0,
+        "rate_source": "given",
+        "duration_s": 60.0,
+        "repetitions": 3,
         **changes,
-    }  # fmt: skip
+    }
     request = DelayRequest(ipdv=benchmark == "ipdv")
     return TimingSpec(at(), request=request, benchmark=benchmark, **given)
 

@@ -23,16 +23,16 @@ pytestmark = pytest.mark.slow
 WIDE = "IPv6.dst"
 
 
-def in_low_bits(variable: Variable) -> tuple[Binding]:
+def in_low_bits(variable):
     """The whole variable in the low bits of an address."""
     return (Binding(variable.name, WIDE, 128 - variable.width, 127),)
 
 
-def compile_low(variable: Variable, **keys):
+def compile_low(variable, **keys):
     return compile_one(variable, bind=in_low_bits(variable), **keys)
 
 
-def column(stream, width: int, count: int, core: int = 0, cores: int = 1) -> list[int]:
+def column(stream, width, count, core=0, cores=1):
     """Values of the address's low bits in the first frames of one core."""
     frames = Machine(stream, core, cores).take(count)
     return [int.from_bytes(f[38:54], "big") & ((1 << width) - 1) for f in frames]
@@ -177,7 +177,7 @@ def test_every_value_comes_exactly_once(width, low, high, cores):
 def test_wide_enumerations_are_bijections(width, apart):
     source = Expander(compile_low(Variable("v", width, Kind.PERMUTATION, apart=apart)))
 
-    def value(frame: int) -> int:
+    def value(frame):
         (octets,) = source.frames(frame, 1)
         return int.from_bytes(octets[38:54].tobytes(), "big") & ((1 << width) - 1)
 

@@ -82,7 +82,7 @@ def cases(draw):
     return layers, list(chosen.values()), bindings
 
 
-def sequence(v: Variable, count: int) -> list[int]:
+def sequence(v, count):
     """The first values of a variable by the model's own words."""
     if v.kind is Kind.LIST:
         values = list(v.values)
@@ -92,7 +92,7 @@ def sequence(v: Variable, count: int) -> list[int]:
     return [values[k % len(values)] for k in range(count)]
 
 
-def taken_bits(v: Variable, b: Binding, value: int) -> int:
+def taken_bits(v, b, value):
     bits = b.bits([v])
     low = v.width - bits.source - bits.length
     return (value + b.add) % (1 << v.width) >> low & ((1 << bits.length) - 1)

@@ -22,7 +22,7 @@ STACKS = {
 }
 
 
-def rebuilt(packet: bytes) -> bytes:
+def rebuilt(packet):
     """The packet with every length and checksum computed by scapy."""
     frame = Ether(packet)
     layer = frame
