@@ -15,7 +15,6 @@ import yaml
 from scapy.utils import checksum
 from v6t.audit.ip_packet import CHECKSUM_OFFSET, Drop, IcmpError, read_header
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.plugins.audit_views import NESTED_RULE, PREFIX_CUSTOMERS
 
 IPIP, TCP, UDP, ICMP, ICMPV6, FRAGMENT, ROUTING = 4, 6, 17, 1, 58, 44, 43
 
@@ -465,19 +464,8 @@ TUNNEL = [
     Fault("inner header checksum not checked", "inner-checksum", accept(lambda p: checksum(p[40:60]) != 0)),
     Fault("nested IPv4 forwarded", "nested", accept(lambda p: p[49] == IPIP)),
 ]
-RULES = (
-    ("the inner rule unknown", NESTED_RULE, "overlap-down", {"domains": ()}),
-    ("the inner rule's CEs unknown", NESTED_RULE, "overlap-up", {"domains": ()}),
-    ("the outer rule elsewhere", NESTED_RULE, "overlap-outer", {"rule_ipv6": "2001:db8:cf::/51"}),
-    ("the inner rule ignored", NESTED_RULE, "overlap-source", {"domains": ()}),
-    ("another PSID offset", NESTED_RULE, "overlap-port", {"psid_offset": 6}),
-    ("prefixes of two addresses", PREFIX_CUSTOMERS, "prefix-down", {"ea_len": 7}),
-    ("one address for each", PREFIX_CUSTOMERS, "prefix-up", {"ea_len": 8}),
-    ("one address too many for a CE", PREFIX_CUSTOMERS, "prefix-other-down", {}),
-    ("one address too many from a CE", PREFIX_CUSTOMERS, "prefix-other-up", {})
-)
-"""Wrong parameters of a MAP-E relay, and the clause that finds them; none: 192.0.2.8 is the CE's before."""
 # fmt: on
+RULES = yaml.safe_load((TABLE.parent / "rules.yaml").read_text())
 
 
 def confuse_neighbors(_, find, ipv4, port):

@@ -144,7 +144,10 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
 
 
 def test_dead_device_conforms_to_nothing():
-    kill = faults.arriving(lambda _: None)
+    def kill(device):
+        device.receive = lambda *_: []
+        return device
+
     for technology, clauses in nat_clauses():
         found = outcomes(kill(build_device(technology)), clauses)
         assert "conforms" not in {o.judgement.verdict for o in found}

@@ -1,7 +1,7 @@
 """Bit layouts: integers, arrays and bindings give the same bits, those of the oracle."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from v6t.packets.bit_layout import BitCopy, BitLayout, make_variable_layout
 from v6t.profiles.model import Expression, Variable
@@ -47,7 +47,6 @@ def columns(value, width):
     return [np.array([value >> shift & (1 << 64) - 1], dtype=np.uint64) for shift in shifts]
 
 
-@settings(derandomize=True, deadline=None)
 @given(layouts())
 def test_layout_drawn_gives_the_same_bits_for_integers_arrays_and_bindings(drawn):
     layout, values = drawn

@@ -134,10 +134,9 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
             "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
         ]  # fmt: skip
         for end in ends:
+            beyond = {**given, **many, counter: 4, first: ip_address(end) - 2}
             with pytest.raises((UsageError, ValidationError)):
-                load_plugin(name).params_model(
-                    **{**given, **many, counter: 4, first: ip_address(end) - 2}
-                )
+                load_plugin(name).params_model(**beyond)
 
 
 @pytest.mark.parametrize(("plugin", "parameter", "text"), [

@@ -120,7 +120,7 @@ def test_generated_table_is_the_documented_one():
     assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 16), st.data())
 def test_port_has_at_most_one_softwire(length, data):
     offset = data.draw(st.integers(0, 16 - length if length else 16))

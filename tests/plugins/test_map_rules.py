@@ -17,10 +17,8 @@ from v6t.tests.expect import expect_error
 from .drawn_rules import ces, masked, rules
 from .support import make, stream_frames
 
-REPEATABLE = settings(derandomize=True, deadline=None)
 
-
-@settings(REPEATABLE, max_examples=400)
+@settings(max_examples=400)
 @given(ces())
 def test_ce_encoded_and_decoded_is_the_same(drawn):
     rule, ea, psid = drawn
@@ -43,7 +41,7 @@ def halves(ipv6):
     return to_numbers(ipv6[:, :8]), to_numbers(ipv6[:, 8:])
 
 
-@settings(REPEATABLE, max_examples=120)
+@settings(max_examples=120)
 @given(rules(), st.data())
 def test_rule_table_finds_destinations_and_sources(rule, data):
     table = RuleTable([rule], whole_host=True)
@@ -64,7 +62,7 @@ def test_rule_table_finds_destinations_and_sources(rule, data):
     assert (source.ipv4 == ipv4[ce.owned]).all()
 
 
-@settings(REPEATABLE, max_examples=120)
+@settings(max_examples=120)
 @given(rules(), st.data())
 def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     table = RuleTable([rule], whole_host=True)
@@ -91,7 +89,7 @@ def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
     assert (source.ipv4[passed] != ipv4[0]).all()
 
 
-@settings(REPEATABLE, max_examples=120)
+@settings(max_examples=120)
 @given(rules())
 def test_psids_of_all_ports_equal_the_port_sets(rule):
     ports = np.arange(65536, dtype=np.uint64)
@@ -116,7 +114,7 @@ def small_rules(draw):
     return MapRule(IPv6Network((ipv6, n)), IPv4Network((ipv4, r)), o, 2)
 
 
-@settings(REPEATABLE, max_examples=300)
+@settings(max_examples=300)
 @given(small_rules(), st.lists(small_rules(), max_size=3))
 def test_served_ces_of_a_wider_rule_avoid_narrower_rules(rule, others):
     def is_taken(ea):

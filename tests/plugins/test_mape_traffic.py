@@ -113,9 +113,8 @@ def test_frames_of_domains_have_their_shares(direction):
     streams = compile_set(plugin, direction)
     weights = {s.name: s.weight for s in streams.streams}
     whole = sum(weights.values())
-    assert {n: w / whole for n, w in weights.items()} == pytest.approx(
-        {"fg-0": 0.9 * 3 / 5, "fg-1": 0.9 * 2 / 5, "bg": 0.1}
-    )
+    shares = {name: weight / whole for name, weight in weights.items()}
+    assert shares == pytest.approx({"fg-0": 0.9 * 3 / 5, "fg-1": 0.9 * 2 / 5, "bg": 0.1})
     frames = [np.frombuffer(f, np.uint8) for f in expand_set(streams, 0, 500)]
     assert not any(plugin.expect(direction, frame[None]).reason[0] for frame in frames)
     kinds = Counter(network(frame, direction) for frame in frames)

@@ -123,16 +123,10 @@ def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policy_of_hosts_in_several_mappings_orders_the_addresses(policy):
-    plugin = make(
-        "siit",
-        eam=[
-            {"ipv4": "198.18.0.0/26", "ipv6": "2001:2::/122"},
-            {"ipv4": "198.18.0.64/26", "ipv6": "2001:2::40/122"},
-            {"ipv4": "198.18.0.128/25", "ipv6": "2001:2::80/121"},
-            {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
-        ],
-        ipv6_hosts={"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy},
-    )
+    eam = ("198.18.0.0/26 = 2001:2::/122", "198.18.0.64/26 = 2001:2::40/122",
+           "198.18.0.128/25 = 2001:2::80/121", "198.19.0.0/24 = 2001:2:0:1000::/120")  # fmt: skip
+    hosts = {"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy}
+    plugin = make("siit", eam=eam, ipv6_hosts=hosts)
     for direction, place in list_places("ipv6_hosts"):
         (stream,) = compiled(plugin, direction)
         assert_order(values_of(stream, place), policy)

@@ -97,10 +97,8 @@ def tunnelled(ce, inner, **more):
 
 
 def expect(plugin, direction, packet):
-    ether = (
-        {"src": MAC[0], "dst": MAC[1]} if direction == "forward" else {"src": MAC[2], "dst": MAC[3]}
-    )
-    frame = np.frombuffer(bytes(Ether(**ether) / packet), np.uint8)
+    src, dst = MAC[:2] if direction == "forward" else MAC[2:]
+    frame = np.frombuffer(bytes(Ether(src=src, dst=dst) / packet), np.uint8)
     return plugin.expect(direction, frame[None].copy())
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scapy.layers.inet6 import IPv6
 from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.packets import Wire
@@ -287,18 +286,6 @@ def check_translation(v):
     sent = build_device(plugin).receive(v["sent_from"], frame)
     received = wire.octets(far, [Frame(side, octets) for side, octets in sent])
     assert received == [parse_packet(text) for text in v["received"]]
-
-
-def check_464xlat(v):
-    """Check the CLAT's half; the PLAT is stateful."""
-    clat = make("clat", plat_prefix="64:ff9b::/96")
-    link = clat.links.right
-    ethernet = Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})
-    layers = (ethernet, Layer("IP", v["ipv4"]), Layer("UDP", {"sport": 1, "dport": 2}))
-    frame = np.frombuffer(build_template(layers, 64).packet, np.uint8)[None, :]
-    answer = clat.expect("reverse", frame)
-    six = IPv6(answer.frames[0, 14 : answer.length[0]].tobytes())
-    assert {"src": six.src, "dst": six.dst} == v["after_clat"]
 
 
 CHECKS = {

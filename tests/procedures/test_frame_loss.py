@@ -11,11 +11,8 @@ ONE_RATE = {"rates_fps": (1000.0,)}
 
 
 def point(mode="forward", **changes):
-    given = {
-        "maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1,
-        **changes,
-    }  # fmt: skip
-    return FrameLossSpec(given.pop("conditions", at(mode)), **given)
+    given = {"maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1}
+    return FrameLossSpec(changes.pop("conditions", at(mode)), **{**given, **changes})
 
 
 def measure(spec, tester, media_fps=1000.0):
@@ -136,9 +133,8 @@ def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, de
     spec = point(mode, maximum_fps=1e6, adaptive=adaptive)
     result, record, _ = measure(spec, sim(**device))
     assert fewest <= max(o.repetition for o in result.offered) <= most
-    assert ("n=6" in record.to_json()["title"]) is (
-        adaptive.fewest == record.to_json()["repetitions"]
-    )
+    entry = record.to_json()
+    assert ("n=6" in entry["title"]) is (adaptive.fewest == entry["repetitions"])
 
 
 def test_adaptive_repetition_where_little_passes_goes_on():

@@ -71,9 +71,8 @@ def oracle_ratios(of, measured):
 
 
 def oracle_class(of, measured):
-    is_lower = tuple(
-        ratio <= Fraction(str(of.exceed_ratio)) for ratio in oracle_ratios(of, measured)
-    )
+    exceed = Fraction(str(of.exceed_ratio))
+    is_lower = tuple(ratio <= exceed for ratio in oracle_ratios(of, measured))
     return {(True, True): L, (False, False): U, (True, False): N}[is_lower]
 
 

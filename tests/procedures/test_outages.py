@@ -177,9 +177,8 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
     spec = recovery(limit_fps=limit_fps)
     assert spec.limited is is_limited
     assert spec.overload_fps == pytest.approx(overload_fps)
-    entry = recovery_record(
-        measure_recovery(spec, sim(capacity_fps=1e6).measure), conditions={}
-    ).to_json()
+    result = measure_recovery(spec, sim(capacity_fps=1e6).measure)
+    entry = recovery_record(result, conditions={}).to_json()
     assert entry["overload_limited"] is is_limited
 
 

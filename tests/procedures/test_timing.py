@@ -28,27 +28,15 @@ WHOLE = by_rule(lambda _, trial: trial.frames)
 
 
 def latency(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
-    given = {
-        "rate_fps": 100_000.0,
-        "rate_source": "given",
-        "duration_s": 120.0,
-        "repetitions": 3,
-        **changes,
-    }
+    given = {"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3}
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
-    return TimingSpec(conditions or at(), request=request, **given)
+    return TimingSpec(conditions or at(), request=request, **{**given, **changes})
 
 
 def every_frame(benchmark, **changes):
-    given = {
-        "rate_fps": 10_000.0,
-        "rate_source": "given",
-        "duration_s": 60.0,
-        "repetitions": 3,
-        **changes,
-    }
+    given = {"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3}
     request = DelayRequest(ipdv=benchmark == "ipdv")
-    return TimingSpec(at(), request=request, benchmark=benchmark, **given)
+    return TimingSpec(at(), request=request, benchmark=benchmark, **{**given, **changes})
 
 
 def with_delays(times, frames=None, name="fg", **more):
@@ -156,10 +144,8 @@ def test_foreground_and_background_are_told_apart():
     tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e6)
     result = measure_timing(latency(), tester.measure)
     classes = result.repetitions[0].classes["forward"]
-    assert {name: t.frames for name, t in classes.items()} == {
-        "fg": pytest.approx(25_000, abs=50),
-        "bg": pytest.approx(25_000, abs=50),
-    }
+    half = pytest.approx(25_000, abs=50)
+    assert {name: timed.frames for name, timed in classes.items()} == {"fg": half, "bg": half}
 
 
 def test_frames_beyond_their_deadline_are_lost():
@@ -229,12 +215,10 @@ def test_negative_delays_are_counted():
 def test_each_repetition_is_one_trial():
     door = Recorded(sim(capacity_fps=1e6).measure)
     measure_timing(latency(repetitions=20, tags=100), door)
-    assert [t.key for t in door.trials] == [
-        f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)
-    ]
-    assert {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials} == {
-        (120.0, 100, 60.0)
-    }
+    keys = [f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)]
+    assert [t.key for t in door.trials] == keys
+    asked = {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials}
+    assert asked == {(120.0, 100, 60.0)}
 
 
 FROM_THROUGHPUT = {"rate_source": "median throughput"}

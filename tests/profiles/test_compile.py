@@ -242,7 +242,7 @@ def test_uneven_bursts_over_cores_are_noted(frames, noted):
     assert any("no multiple" in note for note in stream.notes) is noted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from([Kind.INC, Kind.DEC]), st.sampled_from([8, 16, 32]), st.data())
 def test_counters_count_as_the_model_says(kind, width, data):
     top, cores = (1 << width) - 1, data.draw(st.integers(1, 16))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import yaml
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
@@ -15,7 +14,7 @@ from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set, make_draw_ta
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.support import relay
+from v6t.tests.plugins.support import TAGGED, relay
 
 from .test_export_trex import traffics as compiler_traffics
 from .test_template import rebuilt
@@ -24,10 +23,6 @@ from .vm import Machine
 
 VECTORS = yaml.safe_load((Path(__file__).parent / "vectors" / "expansion.yaml").read_text())
 MAPE = VECTORS["relays"]
-TAGGED = Links(
-    Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
-    Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=43),
-)
 each_mape = pytest.mark.parametrize("name", MAPE)
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 

@@ -99,7 +99,7 @@ def taken_bits(v, b, value):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases())
 def test_every_bit_is_placed(case):
     layers, chosen, bindings = case

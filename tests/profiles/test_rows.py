@@ -48,7 +48,7 @@ def test_zero_rows_change_nothing_and_too_many_are_rejected():
 
 
 @given(st.sets(st.integers(14, 99), max_size=60))
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=200)
 def test_windows_cover_the_changing_octets(octets):
     changing = sorted(octets)
     found = cover_octets(changing, 100)
@@ -61,9 +61,8 @@ def test_windows_cover_the_changing_octets(octets):
 
 def fixed_ports(ces):
     port = '{"policy": "fixed", "min": 5000}'
-    return sets(
-        "mape-br", ces=ces, fw_sport="fixed", fw_dport=port, rv_sport=port, rv_dport="fixed"
-    )
+    ports = {"fw_sport": "fixed", "fw_dport": port, "rv_sport": port, "rv_dport": "fixed"}
+    return sets("mape-br", ces=ces, **ports)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
