@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from v6t.analysis.warnings import list_warnings
+from v6t.benchmarks.connections import CapacitySettings
 from v6t.benchmarks.outages import reset_record
 from v6t.benchmarks.registry import presentations
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
@@ -76,6 +77,7 @@ def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
 def test_connection_rate_is_the_devices(limit):
     tester = stateful(insertion_cps=limit)
     found = rate_of(tester)
+    assert len(found.search.steps) <= rate_spec(10_000).steps == 11
     wanted = min(limit, UPPER_CPS)
     assert wanted - 1000.0 <= found.rate_cps <= wanted
     assert found.search.hit_upper_bound == (limit > UPPER_CPS)
@@ -100,6 +102,7 @@ def test_teardown_after_a_lossy_phase_one_is_retaken():
     device = {"teardown_cps": 1000.0, "phase_one_loss": 1}
     found = measure_teardown(spec, stateful(**device, phase_one_loss_trials=2))
     assert [a.verdict.passed for a in found.attempts] == [False, False, True]
+    assert [a.trial.key.split("/")[-2] for a in found.attempts] == ["t1", "t2", "t3"]
     with pytest.raises(PhaseOneFailed, match="3 times"):
         measure_teardown(spec, stateful(**device, phase_one_loss_trials=3))
 
@@ -178,6 +181,11 @@ def test_capacity_with_a_slow_tester_is_the_tables(tester_fps, most, capacity):
     result = capacity_of(stateful(table_entries=70_001, tester_fps=tester_fps), most=most)
     assert result.capacity == capacity
     assert result.rate_cps <= 50_000
+
+
+def test_default_shares_of_a_capacity_search_are_a_tenth_and_a_half():
+    settings = CapacitySettings()
+    assert (settings.beta, settings.gamma) == (CapacitySpec.beta, CapacitySpec.gamma) == (0.1, 0.5)
 
 
 @pytest.mark.parametrize(

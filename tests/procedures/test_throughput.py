@@ -112,6 +112,8 @@ def test_bounds_that_are_not_positive_are_refused(bounds):
     upper, resolution = bounds
     with pytest.raises(ValueError, match="positive"):
         binary_search(lambda *_: Verdict(True, True), upper_fps=upper, resolution_fps=resolution)
+    least = binary_search(lambda *_: Verdict(True, True), upper_fps=2.0, resolution_fps=1.0)
+    assert least.rate_fps == 2.0
 
 
 @pytest.mark.parametrize("share", [NEAR, ROUGH])

@@ -213,8 +213,9 @@ def test_negative_delays_are_counted():
 
 
 def test_each_repetition_is_one_trial():
-    door = Recorded(sim(capacity_fps=1e6).measure)
-    measure_timing(latency(repetitions=20, tags=100), door)
+    door, progress = Recorded(sim(capacity_fps=1e6).measure), []
+    measure_timing(latency(repetitions=20, tags=100), door, progress.append)
+    assert {(p.step, p.steps) for p in progress} == {(1, 1)}
     keys = [f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)]
     assert [t.key for t in door.trials] == keys
     asked = {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials}

@@ -329,6 +329,7 @@ ALL_BITS = Binding("v", WIDE, 0, 15)
     (Variable("v", 8, Kind.INC, step=0), None, "invalid-traffic-model"),
     (Variable("v", 8, Kind.LIST), None, "invalid-traffic-model"),
     (Variable("v", 8, Kind.LIST, values=[256]), None, "invalid-traffic-model"),
+    (Variable("v", 8, Kind.LIST, values=[-1, 5]), None, "invalid-traffic-model"),
     (V, (Binding("v", WIDE, 0, 3, 14, 17),), "invalid-traffic-model"),
     (V, (ALL_BITS, Binding("v", WIDE, 15, 30)), "invalid-traffic-model"),
     (Variable("v", 40), (Binding("v", WIDE, 0, 39, add=1),), "beyond-trex"),

@@ -141,6 +141,12 @@ def test_icmp_errors_quote_their_segments():
     assert read_quotes(quote(1, 7, (1, 2), 6), quote(128, 7, (1, 2), 6)) == [((7,), [2])]
 
 
+def test_icmp_messages_are_selected():
+    layout, rows = segments("IPv4", 2)
+    error = np.frombuffer(quote(3, 1, (1, 2), cut=rows.shape[1]), np.uint8)
+    assert layout.select_icmp(np.stack([*rows, error])).tolist() == [error.tolist()]
+
+
 @pytest.mark.parametrize("octets", [14 + 20 + 8 + 20 + 8, 14 + 20 + 8 + 20 + 7])
 def test_quote_needs_eight_octets_of_a_segment(octets):
     """RFC 792; one octet fewer names no connection."""
