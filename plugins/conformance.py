@@ -51,10 +51,10 @@ class Finding:
 
     where: str
     code: str
-    said: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.said}"
+        return f"{self.where}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ class Case:
 
     @cached_property
     def traffic(self) -> Traffic:
-        sizes = self.plugin.sizes_of(self.size)
-        return self.plugin.sized_traffic(self.direction, sizes, SEED)
+        return self.plugin.sized_traffic(self.direction, self.plugin.sizes_of(self.size), SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
@@ -216,7 +215,7 @@ def assert_conforms(kind: type[Technology], params: PluginParams | None = None) 
 def _run(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[Finding]:
     findings: list[Finding] = []
     try:
-        faults = (Finding(where, code, said) for code, fault, said in rows() if fault)
+        faults = (Finding(where, code, text) for code, fault, text in rows() if fault)
         findings.extend(islice(faults, FINDINGS_PER_CHECK))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         findings.append(Finding(where, "error", _describe_error(exc, kind)))
@@ -281,10 +280,10 @@ def check_pickling(plugin: Technology) -> Rows:
         yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
             answers = (each.answer(stream, case.stamp_frames(stream)) for each in (case, copy))
-            yield "pickling", _differ(*answers), "it answers otherwise after pickling"
+            yield "pickling", _answers_differ(*answers), "it answers otherwise after pickling"
 
 
-def _differ(one: Expected, other: Expected) -> bool:
+def _answers_differ(one: Expected, other: Expected) -> bool:
     count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
     lengths = (one.length[:count] != other.length[:count]).any()
     return bool(lengths or (one.frames[:count, :width] != other.frames[:count, :width]).any())
@@ -321,21 +320,20 @@ def check_traffic(case: Case) -> Rows:
     exported = from_stl_json(to_stl_json(case.streams)).streams
     sent = zip(case.traffic.classes, case.streams.streams, exported, strict=True)
     for model, stream, read in sent:
-        frames, reader = case.stamp_frames(stream), Expander(read)
-        single = [reader.frames(number, 1)[0] for number in range(0, FRAMES, 7)]
-        differ = (case.frames[stream.stream_id][::7] != single).any()
+        frames = case.stamp_frames(stream)
+        differ = (case.frames[stream.stream_id] != Expander(read).frames(0, FRAMES)).any()
         rows = _check_frames(case, stream, frames, set(case.octets), 0)
         export = [("export", differ, "the exported stream has other frames")]
-        for code, fault, said in chain(rows, _check_variables(model, frames), export):
-            yield code, fault, f"class '{stream.name}': {said}"
+        for code, fault, text in chain(rows, _check_variables(model, frames), export):
+            yield code, fault, f"class '{stream.name}': {text}"
     again = replace(case).streams
     yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
 
 
 def _check_variables(model: TrafficClass, frames: U8) -> Rows:
     layout = build_template(model.layers, model.frame_size).layout
-    digits, copies = np.unpackbits(frames, axis=1), model.copied_bits()
-    for variable in model.drawn_variables():
+    digits, copies = np.unpackbits(frames, axis=1), model.list_copied_bits()
+    for variable in model.list_drawn_variables():
         known: dict[int, U8] = {}
         for path, copy in copies:
             if copy.variable is not variable or copy.add:
@@ -379,8 +377,8 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 def check_answers(case: Case) -> Rows:
     """Check the answers to the frames of one case, and to frames that no device forwards."""
     for stream in case.streams.streams:
-        for code, fault, said in _check_stream(case, stream):
-            yield code, fault, f"class '{stream.name}': {said}"
+        for code, fault, text in _check_stream(case, stream):
+            yield code, fault, f"class '{stream.name}': {text}"
     yield from _check_strangers(case)
 
 
@@ -402,7 +400,7 @@ def _check_stream(case: Case, stream: Stream) -> Rows:
         yield "dropped", True, f"frame {row} is dropped: {reason}"
     else:
         yield from _check_emitted(case, stream, frames, answer)
-        differs = _differ(answer, case.answer(stream, frames[:5]))
+        differs = _answers_differ(answer, case.answer(stream, frames[:5]))
         yield "batch", differs, "expect() answers a frame otherwise when fewer are asked for"
         immortal = case.answer(stream, exhaust_hops(frames)).length.any()
         yield "hop-limit", immortal, "frames with a TTL or hop limit of 1 are forwarded"
@@ -430,8 +428,8 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
         return
     out = answer.frames[:, : lengths.pop()]
     octets = {case.octets.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
-    for code, fault, said in _check_frames(case, stream, out, octets, 1):
-        yield code, fault, f"out of expect(): {said}"
+    for code, fault, text in _check_frames(case, stream, out, octets, 1):
+        yield code, fault, f"out of expect(): {text}"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
     yield "trailer", changed, "out of expect(): the trailer of 16 octets is not the one sent"
 

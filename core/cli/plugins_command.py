@@ -147,7 +147,7 @@ def _check(name: str | None, as_json: bool) -> None:
         print_json(asdict(report))
     else:
         for finding in report.findings:
-            click.echo(f"{finding.where}\n    {finding.said}")
+            click.echo(f"{finding.where}\n    {finding.text}")
         for text in report.notes:
             click.echo(f"note: {text}")
     if report.findings:

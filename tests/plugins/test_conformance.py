@@ -185,7 +185,7 @@ def test_faulty_technology_does_not_conform():
 
 @pytest.mark.parametrize(("kind", "words"), [(RAISING, "goood"), (faulty(refuse), "hop limit")])
 def test_error_names_file_and_line(kind, words):
-    said = next(f.said for f in check(kind).findings if words in f.said)
+    said = next(f.text for f in check(kind).findings if words in f.text)
     assert "test_conformance.py, line " in said
 
 

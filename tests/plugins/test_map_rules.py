@@ -11,7 +11,7 @@ from v6t.core.cli.map_calculator import calc_map
 from v6t.packets.headers import to_numbers
 from v6t.plugins.map_domains import _draw_ea
 from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea
-from v6t.plugins.prefixes import address4, address6, network4, network6
+from v6t.plugins.prefixes import read_address4, read_address6, read_network4, read_network6
 from v6t.tests.expect import expect_error
 
 from .drawn_rules import ces, masked, rules
@@ -33,7 +33,7 @@ def test_ce_encoded_and_decoded_is_the_same(drawn):
     assert address in prefix
     assert prefix.subnet_of(rule.ipv6_prefix)
     assert prefix.prefixlen == rule.ipv6_prefix.prefixlen + rule.ea_len
-    assert rule.shared == (rule.psid_len > 0)
+    assert rule.is_shared == (rule.psid_len > 0)
     assert (rule.host_bits > 0) == (rule.ea_len + rule.ipv4_prefix.prefixlen < 32)
 
 
@@ -177,12 +177,12 @@ def test_ce_of_a_rule_without_ea_bits_has_the_whole_prefix():
 
 
 @pytest.mark.parametrize(("read", "text", "code", "suggested"), [
-    (network6, "2001:db8::1/40", "not-a-prefix", "2001:db8::/40"),
-    (network6, "2001:db8::/129", "not-a-prefix", "2001:db8::/40"),
-    (network4, "192.0.2.1/24", "not-a-prefix", "192.0.2.0/24"),
-    (network4, "nonsense", "not-a-prefix", "192.0.2.0/24"),
-    (address4, "x", "not-an-address", ""),
-    (address6, "x", "not-an-address", ""),
+    (read_network6, "2001:db8::1/40", "not-a-prefix", "2001:db8::/40"),
+    (read_network6, "2001:db8::/129", "not-a-prefix", "2001:db8::/40"),
+    (read_network4, "192.0.2.1/24", "not-a-prefix", "192.0.2.0/24"),
+    (read_network4, "nonsense", "not-a-prefix", "192.0.2.0/24"),
+    (read_address4, "x", "not-an-address", ""),
+    (read_address6, "x", "not-an-address", ""),
 ])  # fmt: skip
 def test_malformed_prefix_or_address_is_refused_with_a_suggestion(read, text, code, suggested):
     with expect_error(code, path=["the setting"]) as caught:

@@ -183,7 +183,7 @@ def params(name="nat44", **given):
 @pytest.mark.parametrize("name", ["nat44", "nat64", "dslite-aftr"])
 def test_subscribers_share_one_server(name):
     p = params(name, subscribers=1000, connections_per_subscriber=200)
-    assert p.combinations == p.subscribed == 200_000
+    assert p.combinations == p.subscriber_connections == 200_000
     assert (p.initiator_count, p.initiator_ports.count) == (1000, 200)
     assert (p.responder_count, p.responder_ports.count) == (1, 1)
     assert p.endpoints <= p.pool_count * p.pool_ports.count

@@ -15,7 +15,7 @@ from v6t.core.cli.map_calculator import calc_map, calc_rfc6052
 from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins import translation
-from v6t.plugins.map_rules import rule_from_text
+from v6t.plugins.map_rules import parse_rule
 from v6t.plugins.nat64 import TIMERS_S
 from v6t.plugins.ports import PortSet
 from v6t.plugins.translation import MappingsArray, mappings_from_text
@@ -42,7 +42,7 @@ VECTORS = [
 def rule_of(vector):
     r = vector["rule"]
     draft = vector.get("iid_format", "rfc7597").startswith("draft")
-    return rule_from_text(
+    return parse_rule(
         r["ipv6_prefix"], r["ipv4_prefix"], r["ea_len"], r["psid_offset"], psid_len=r["psid_len"],
         iid_format="draft" if draft else "rfc7597",
     )  # fmt: skip
@@ -60,7 +60,7 @@ def check_map_address(v):
     rule, psid, ipv4 = rule_of(v), v["psid"] or 0, IPv4Address(v["ipv4"])
     got = calculate(v, ipv4=v["ipv4"], psid=psid)
     assert got["map_address"] == v["map_ipv6"]
-    assert (got["ipv4"], got["psid"]) == (v["ipv4"], psid if rule.shared else None)
+    assert (got["ipv4"], got["psid"]) == (v["ipv4"], psid if rule.is_shared else None)
     assert rule.decode_address(IPv6Address(v["map_ipv6"])) == (ipv4, psid)
     assert calculate(v, ipv6=v["map_ipv6"]) == got
     compared = {
@@ -137,7 +137,7 @@ def check_negative_source_check(v):
 
 def check_port_set(v):
     a, k = v["psid_offset"], v["psid_len"]
-    rule = rule_from_text("2001:db8::/40", "192.0.2.0/32", k, a)
+    rule = parse_rule("2001:db8::/40", "192.0.2.0/32", k, a)
     assert rule.ports.low_bits == v["m"] or not k
     assert rule.sharing_ratio == v["sharing_ratio"]
     for wanted in v["sets"]:

@@ -81,7 +81,7 @@ def test_lists_of_equal_length_stay_together():
     layers = (Layer("IP", {"dst": a.at(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
     traffic = Traffic("forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64),))
     (two,) = limit_flows(traffic, 2).classes
-    assert [v.values for v in two.drawn_variables()] == [(3, 1), (30, 10)]
+    assert [v.values for v in two.list_drawn_variables()] == [(3, 1), (30, 10)]
 
 
 def test_more_flows_than_values_are_rejected():

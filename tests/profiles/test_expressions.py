@@ -64,9 +64,9 @@ def test_variables_of_wrong_width_or_equal_name_are_rejected():
 
 
 def test_variables_are_drawn_in_the_order_of_the_layers_unless_given():
-    assert [v.name for v in traffic_class(SOURCE, PORT).drawn_variables()] == ["ea", "port"]
+    assert [v.name for v in traffic_class(SOURCE, PORT).list_drawn_variables()] == ["ea", "port"]
     ordered = traffic_class(SOURCE, PORT, draw_order=("port", "unused"))
-    assert [v.name for v in ordered.drawn_variables()] == ["port", "ea"]
+    assert [v.name for v in ordered.list_drawn_variables()] == ["port", "ea"]
 
 
 def test_replace_fields_keeps_the_other_fields():
