@@ -50,6 +50,7 @@ class RunData:
         settings: all settings of the procedures with their defaults.
         bottleneck: ``bottleneck.json``: what limits the device at the measured rates.
         mix_sequences: order of the frame sizes of each mix (RFC 6985), by the mix.
+        measured: trials that were measured, and not read from a journal.
     """
 
     name: str
@@ -66,6 +67,7 @@ class RunData:
     trials: Sequence[RunTrial] = ()
     bottleneck: Sequence[Json] = ()
     mix_sequences: Mapping[str, str] = field(default_factory=dict)
+    measured: int = 0
 
     @property
     def procedure(self) -> Json:
@@ -77,6 +79,11 @@ class RunData:
     def status(self) -> str:
         """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
         return str(self.results.get("status", "unknown"))
+
+    @property
+    def caveats(self) -> list[str]:
+        """Warnings about the whole run."""
+        return list(self.results.get("caveats", ()))
 
     @property
     def simulated(self) -> bool:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from v6t.base.errors import ExtensionError, UsageError, V6tError
 from v6t.base.text import suggest_names
@@ -62,11 +62,11 @@ class Extensions(Generic[T]):
             hint = suggest_names(name, self.names(), "installed")
             raise UsageError(f"unknown {self.noun} '{name}'", hint, code="unknown-name")
         if len(entries) > 1:
-            owners = " and ".join(map(_owner, entries))
+            owners = " and ".join(entry.owner for entry in entries)
             problem = f"two {self.noun}s are called '{name}': from {owners}"
             raise UsageError(problem, "uninstall one", code="duplicate")
         (entry,) = entries
-        key = (name, entry.value, _owner(entry), *sys.path)
+        key = (name, entry.value, entry.owner, *sys.path)
         if key not in self._loaded:
             self._loaded[key] = self._import(entry)
         return self._loaded[key]
@@ -75,23 +75,23 @@ class Extensions(Generic[T]):
         """Return all extensions, or those of other distributions only, by name."""
         rows = []
         for entry in sorted(self._entries(), key=lambda entry: entry.name):
-            if foreign and _owner(entry) == OWN_PACKAGE:
+            if foreign and entry.owner == OWN_PACKAGE:
                 continue
             try:
-                rows.append(ExtensionRow(entry.name, _owner(entry), self.load(entry.name)))
+                rows.append(ExtensionRow(entry.name, entry.owner, self.load(entry.name)))
             except V6tError as exc:
-                rows.append(ExtensionRow(entry.name, _owner(entry), error=exc.message))
+                rows.append(ExtensionRow(entry.name, entry.owner, error=exc.message))
         return rows
 
-    def _entries(self) -> list[EntryPoint]:
+    def _entries(self) -> list[InstalledEntry]:
         return [entry for entry in _find_installed(tuple(sys.path)) if entry.group == self.group]
 
-    def _import(self, entry: EntryPoint) -> type[T]:
-        subject = f"the {self.noun} '{entry.name}' of {_owner(entry)}"
+    def _import(self, entry: InstalledEntry) -> type[T]:
+        subject = f"the {self.noun} '{entry.name}' of {entry.owner}"
         try:
-            kind: type[T] = entry.load()
+            kind: type[T] = EntryPoint(entry.name, entry.value, entry.group).load()
         except (Exception, SystemExit) as exc:  # a foreign module may raise anything
-            places = (at for package, at in _walk_frames(exc) if package == _package(entry))
+            places = (at for package, at in _walk_frames(exc) if package == entry.package)
             # a syntax error names its place in its text
             place = "" if isinstance(exc, SyntaxError) and exc.filename else next(places, "")
             problem = f"cannot be loaded: {type(exc).__name__}: {exc}{place and f' ({place})'}"
@@ -147,10 +147,10 @@ def describe_culprit(exc: BaseException) -> str | None:
 def _find_culprit(exc: BaseException) -> tuple[str, str, bool]:
     """Return the extension on the way to an error, its last line there, and whether that raised it."""
     for depth, (package, place) in enumerate(_walk_frames(exc)):
-        entries = [e for e in _find_installed(tuple(sys.path)) if _package(e) == package]
+        entries = [e for e in _find_installed(tuple(sys.path)) if e.package == package]
         if entries and package != OWN_PACKAGE:
             name = f"'{entries[0].name}'" if len(entries) == 1 else "code"
-            return f"{name} of {_owner(entries[0])}", place, depth == 0
+            return f"{name} of {entries[0].owner}", place, depth == 0
     return "", "", False
 
 
@@ -163,21 +163,27 @@ def _walk_frames(exc: BaseException) -> list[tuple[str, str]]:
     return [(module.partition(".")[0], place) for module, place in reversed(frames)]
 
 
-def _owner(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist else ""
+class InstalledEntry(NamedTuple):
+    """An entry point with its distribution, whose name takes long to read."""
 
+    group: str
+    name: str
+    value: str
+    owner: str
 
-def _package(entry: EntryPoint) -> str:
-    return entry.module.partition(".")[0]
+    @property
+    def package(self) -> str:
+        """The top-level package of its module."""
+        return self.value.partition(":")[0].partition(".")[0].strip()
 
 
 @lru_cache(maxsize=4)
-def _find_installed(_path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+def _find_installed(_path: tuple[str, ...]) -> tuple[InstalledEntry, ...]:
     """Return the installed entry points along a search path; reading takes long."""
-    entries: dict[tuple[str, ...], EntryPoint] = {}
+    entries: dict[InstalledEntry, None] = {}
     for distribution in distributions():
         if f"[{OWN_PACKAGE}." in (distribution.read_text("entry_points.txt") or ""):
+            owner = distribution.name
             for entry in distribution.entry_points:
-                key = (entry.group, entry.name, entry.value, distribution.name)
-                entries.setdefault(key, entry)
-    return tuple(entries.values())
+                entries.setdefault(InstalledEntry(entry.group, entry.name, entry.value, owner))
+    return tuple(entries)

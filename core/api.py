@@ -20,8 +20,9 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.reporting.write import FiguresWanted, write
 from v6t.core.runs import rundir, runner
+from v6t.core.runs.bench import drop_unsupported
 from v6t.core.runs.events import Listener
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +85,7 @@ class Run(Tables):
     @property
     def warnings(self) -> list[str]:
         """Warnings about the whole run."""
-        return list(self.data.results.get("caveats", ()))
+        return self.data.caveats
 
     @property
     def verdict(self) -> str:
@@ -221,11 +222,10 @@ def run(
         label=label,
     )
     run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
-    bound = resolve_and_bind(run_path, testbed_path, flags)
+    bound = drop_unsupported(resolve_and_bind(run_path, testbed_path, flags))
     path = Path(output) if output is not None else rundir.default_path(bound.settings)
     bound.tester.prepare()
-    outcome = runner.execute(bound, path, listener or Listener())
-    return Run(path, outcome.data)
+    return Run(path, runner.execute(bound, path, listener or Listener()))
 
 
 def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:

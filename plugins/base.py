@@ -95,6 +95,10 @@ class PluginParams(StrictModel):
         """N and m: m of n frames are foreground; None if the technology has no background."""
         return None
 
+    def describe_clients(self) -> Sequence[str]:
+        """Describe clients, servers and public addresses for the plan of a run."""
+        return ()
+
     @property
     def combinations(self) -> int:
         """Number of four-tuples of connections; 0 for a stateless technology."""

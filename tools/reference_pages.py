@@ -11,8 +11,7 @@ from typing import Any
 import click
 from v6t.base.error_codes import ERROR_CODES
 from v6t.benchmarks.registry import results_schema
-from v6t.core.config.data_dictionary import list_fields
-from v6t.core.config.explain import Setting, as_yaml, settings_of, summary_of
+from v6t.core.config.explain import Setting, as_yaml, list_fields, settings_of, summary_of
 from v6t.trials.trial import CAPABILITIES
 
 
@@ -123,8 +122,7 @@ def _paragraphs(text: str) -> str:
 
 def _run_file() -> Iterator[str]:
     from v6t.benchmarks import registry
-    from v6t.core.config.presets import procedure_of
-    from v6t.core.config.settings import RunFile, procedure_model
+    from v6t.core.config.settings import RunFile, procedure_model, procedure_of
 
     yield "# Run file\n"
     yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"

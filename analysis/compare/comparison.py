@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from statistics import median
 from typing import Any
 
@@ -17,6 +18,8 @@ from v6t.analysis.sheet import Column, Sheet, marked, number_of, sheet, text_col
 from v6t.analysis.statistics import finite
 
 SCHEMA = "v6t-comparison/1"
+MOST_ROWS = 5
+"""Quantities of a benchmark at one point that a brief table prints one by one."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Line:
         improved: whether the second is better; None where that is unknown.
         unlike: conditions in which the two differ; only with ``--anyway``.
         limited: of each, whether the tester or the medium is the limit.
+        loads: of each, the load at which it was measured; empty where it is a load.
     """
 
     run: str
@@ -49,6 +53,19 @@ class Line:
     improved: bool | None = None
     unlike: tuple[str, ...] = ()
     limited: tuple[bool, bool] = (False, False)
+    loads: tuple[str, str] = ("", "")
+
+    @property
+    def conclusion(self) -> str:
+        """``better``, ``worse``, ``no difference`` or ``undecided``."""
+        if self.improved is None:
+            return self.verdict
+        return "better" if self.improved else "worse"
+
+    @property
+    def place(self) -> str:
+        """Frame size and direction."""
+        return f"{self.octets} {self.direction}"
 
 
 @dataclass(frozen=True)
@@ -140,17 +157,67 @@ def _row(line: Line) -> tuple[str, ...]:
     show = "{:.4g}" if line.kind == "factor" else "{:+.4g}"
     return (
         line.benchmark,
-        f"{line.octets} {line.direction}",
+        line.place,
         f"{line.what}, {line.unit}",
-        *(
-            marked(_number(value), limited)
-            for value, limited in zip((line.first, line.second), line.limited, strict=True)
-        ),
-        show.format(e.estimate) if e else "-",
+        *_format_medians(line),
+        _format_ratio(line),
         f"{show.format(e.low)} to {show.format(e.high)}" if e else "-",
         f"{e.coverage:.1%}" if e else "-",
         line.words,
     )
+
+
+def _format_medians(line: Line) -> tuple[str, ...]:
+    return tuple(
+        marked(_number(value), limited)
+        for value, limited in zip((line.first, line.second), line.limited, strict=True)
+    )
+
+
+def _format_ratio(line: Line) -> str:
+    if line.effect is None:
+        return "-"
+    if line.kind == "factor":
+        return f"{line.effect.estimate:.4g} x"
+    return f"{line.effect.estimate:+.4g}"
+
+
+def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
+    """Yield a table for each point: one row for each quantity, or for many of one benchmark.
+
+    The many, such as the loss at each of ten rates, are counted by their conclusion.
+    """
+    by_point = groupby(comparison.lines, lambda line: (line.run, line.place))
+    for (run, place), lines in by_point:
+        rows = []
+        for benchmark, group in groupby(lines, lambda line: line.benchmark):
+            quantities = [*group]
+            if len(quantities) <= MOST_ROWS:
+                rows += [_brief_row(line) for line in quantities]
+                continue
+            counts = Counter(line.conclusion for line in quantities)
+            text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
+            rows.append(
+                (f"{benchmark}, {number_of(len(quantities), 'quantity')}", "", "", "", text)
+            )
+        columns = [
+            *(*text_columns("quantity"), comparison.runs[0], run, "ratio"),
+            *text_columns("result"),
+        ]
+        octets, direction = place.split(" ", 1)
+        title = f"{octets} octets, {direction}"
+        if len(comparison.runs) > 2:
+            title = f"{run} against {comparison.runs[0]}: {title}"
+        yield sheet(title, columns, rows)
+
+
+def _brief_row(line: Line) -> tuple[str, ...]:
+    first, second = _format_medians(line)
+    result = line.conclusion
+    if line.loads[0] != line.loads[1]:
+        result = "rates differ" if line.improved is None else f"{result}; rates differ"
+    name = f"{line.benchmark} {line.what}, {line.unit}"
+    return name, first, second, _format_ratio(line), result
 
 
 def _number(value: float | None) -> str:
@@ -193,7 +260,7 @@ def _line(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Lin
         improved = (verdict == "more") == a.more_is_better
     return Line(
         run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, improved, odd,
-        (a.limited, b.limited),
+        (a.limited, b.limited), (a.at, b.at),
     )  # fmt: skip
 
 
@@ -273,15 +340,12 @@ def _warn_few_repetitions(lines: Sequence[Line]) -> str:
 
 def lead(comparison: Comparison) -> str:
     """Summarize all lines in one sentence."""
-    counts = Counter(
-        line.verdict if line.improved is None else "better" if line.improved else "worse"
-        for line in comparison.lines
-    )
+    counts = Counter(line.conclusion for line in comparison.lines)
     none = f"no difference shown{_describe_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
     words = {"worse": "worse", "better": "better", "no difference": none}
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     if counts["undecided"]:
-        counted.append(f"{counts['undecided']} cannot be told")
+        counted.append(f"{counts['undecided']} undecided")
     many = number_of(len(comparison.lines), "quantity")
     return f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
 

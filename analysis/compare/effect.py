@@ -62,6 +62,12 @@ def shift(first: Sequence[float], second: Sequence[float]) -> Effect | None:
 
 
 @cache
+def count_repetitions_needed() -> int:
+    """Return the smallest number of repetitions of two runs for an interval of the coverage asked for."""
+    return next(n for n in range(1, MOST) if _rank(n, n)[1] >= CONFIDENCE)
+
+
+@cache
 def _rank(m: int, n: int) -> tuple[int, float]:
     total = comb(m + n, n)
     below = 0

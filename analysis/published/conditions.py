@@ -21,9 +21,13 @@ _OF_PAPERS: Mapping[str, Json] = {
 """What a paper says of all its tables."""
 _DEVICES = {
     **{"Jool": "jool", "TAYGA": "tayga", "VPP": "vpp", "OpenBSD": "openbsd-pf"},
-    "Linux": "linux-router",
+    **{"Linux": "linux-router", "iptables": "iptables"},
 }
 """Drivers of the papers' devices, by a word of what they call them."""
+CHAIN = "chain"
+"""The driver of several devices in a row; the papers name the devices of a row in many ways."""
+_ANY_DEVICE = ("command", "network-cli")
+"""Drivers that configure devices of any kind: the run does not tell which."""
 _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one server"}
 """Where NAT44 and NAT46 of the MAP-T measurements stand (Lencse and Bazsó 2024, section 6.4)."""
 """Trials of the papers last so long where a table does not say otherwise."""
@@ -52,8 +56,8 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     if facts["modifier"]:
         all_conditions.append(Condition("modifier", "none", facts["modifier"], False))
     wanted = next((name for word, name in _DEVICES.items() if word in entry["dut"]), None)
-    if wanted and facts["device"] in _DEVICES.values():
-        alike = facts["device"] == wanted
+    if wanted and facts["device"] != CHAIN:
+        alike = None if facts["device"] in _ANY_DEVICE else facts["device"] == wanted
         all_conditions.append(Condition("device", entry["dut"], facts["device"], alike))
     if "dual DUT" in entry["dut"]:
         all_conditions.append(Condition("test setup", "dual DUT", "single DUT", False))
@@ -111,7 +115,7 @@ def _tolerance(name: str, value: str, wanted: float, record: Json, facts: Json) 
 
 def _judge_acceptance(value: Any, record: Json, facts: Json) -> Condition:
     if "tolerance_connections" in record:
-        # no connection may be lost (ST-06)
+        # no connection may be lost
         return Condition("acceptance", str(value), "100%", _share(value) == 1.0)
     return _tolerance("acceptance", str(value), 1 - _share(value), record, facts)
 

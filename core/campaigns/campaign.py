@@ -26,10 +26,9 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags, ResolvedRun
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
-from v6t.core.runs.events import Listener
+from v6t.core.runs.events import Listener, duration
 from v6t.core.runs.plan import Streams, plan
-from v6t.core.runs.progress import duration
-from v6t.core.runs.results_file import COMPLETE, INCORRECT, RUNNING
+from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.testers import kind_of
 

@@ -12,8 +12,14 @@ from typing import Any
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.core.config.validation import check_name, locate_errors, validate
-from v6t.core.config.yaml_file import YamlFile, deep_merge, set_value
+from v6t.core.config.yaml_file import (
+    YamlFile,
+    check_name,
+    deep_merge,
+    locate_errors,
+    set_value,
+    validate,
+)
 
 MOST_RUNS = 10_000
 TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")

@@ -26,8 +26,7 @@ from v6t.core.campaigns.campaign import (
     read_status,
 )
 from v6t.core.runs import rundir
-from v6t.core.runs.results_file import COMPLETE, RUNNING
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 
 if TYPE_CHECKING:
     from v6t.analysis.compare.comparison import Comparison

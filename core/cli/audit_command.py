@@ -21,6 +21,7 @@ from v6t.core.cli.options import (
     names_option,
     path_option,
 )
+from v6t.core.cli.terminal import print_document, print_json, print_text
 from v6t.core.log import notice
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def command(
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
     from v6t.core.cli.stopping import signals, stop_device
-    from v6t.core.runs.log import log_to
+    from v6t.core.runs.events import log_to
     from v6t.core.runs.rundir import find_unused_path
 
     if interfaces is None:
@@ -172,7 +173,6 @@ def _list_clauses(
     """Print every clause with its section and level, and the RFCs without clauses."""
     from v6t.audit.auditor import AuditRequest, find_uncovered_rfcs, plan_audit
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.cli.terminal import print_json
 
     device, selection = _choose_clauses(BoundDevice(bound), suites)
     for problem, fix in selection.unmet:
@@ -191,15 +191,14 @@ def _list_clauses(
         return
     first, second, third = (max(len(row[place]) for row in rows) for place in range(3))
     for name, section, level, title in rows:
-        click.echo(f"{name:<{first}} {section:<{second}} {level:<{third}} {title}")
+        print_text(f"{name:<{first}} {section:<{second}} {level:<{third}} {title}", indent=4)
 
 
 def _show_record(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
     from v6t.audit.record import audit_document
-    from v6t.core.cli.terminal import print_document, print_json
 
     if as_json:
         print_json(record.to_json())
         return
     print_document(audit_document(record, every=every))
-    click.echo(f"Audit: {out}")
+    print_text(f"Audit: {out}")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import CommandGroup, OneOf, json_option
+from v6t.core.cli.terminal import print_json, print_text
 from v6t.core.log import notice
 
 SHOWN_RANGES = 8
@@ -84,8 +85,6 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 
 def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
-    from v6t.core.cli.terminal import print_json
-
     for warning in warnings:
         notice(f"v6t: note: {warning}")
     if as_json:
@@ -101,4 +100,4 @@ def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -
             text = ", ".join(ranges[:SHOWN_RANGES])
             if len(ranges) > SHOWN_RANGES:
                 text += f", ... {ranges[-1]} ({len(ranges)} ranges)"
-        click.echo(f"{name.replace('_', ' '):<{width}}  {text}")
+        print_text(f"{name.replace('_', ' '):<{width}}  {text}", indent=width + 2)

@@ -29,8 +29,7 @@ from v6t.core.campaigns.campaign import (
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.stopping import print_line, signals, stop_campaign
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.events import Listeners
-from v6t.core.runs.progress import duration
+from v6t.core.runs.events import Listeners, duration
 from v6t.core.runs.rundir import read_config
 
 if TYPE_CHECKING:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH, Command, flag, json_option, output_option
+from v6t.core.cli.terminal import deliver
+from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
+    from v6t.analysis.blocks import Document
     from v6t.analysis.compare.comparison import Comparison
+    from v6t.analysis.rundata import RunData
 
 WORSE = 7
 """Exit status if a result is worse, as of `v6t trend`."""
@@ -44,7 +49,7 @@ def command(
     Only like is compared with like: technology, parameters, frame size, rate convention, loss
     tolerance, trial duration.
 
-    Exit status 7: a result is worse than that of the first run.
+    Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
     from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading, refuse_absent
@@ -70,11 +75,12 @@ def command(
 
 
 def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
-    from v6t.core.cli.terminal import deliver
     from v6t.core.reporting.compare import compare_runs, make_published_document
+    from v6t.core.runs.results import load_run
 
     if not options.published:
-        return _deliver(compare_runs(directories, options.anyway), options)
+        runs = [*map(load_run, directories)]
+        return _deliver(compare_runs(runs, options.anyway), options, directories, runs)
     if options.as_json or options.anyway:
         raise UsageError(
             "--published excludes --json and --anyway",
@@ -85,24 +91,27 @@ def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
     return 0
 
 
-def _deliver(comparison: Comparison, options: _Options) -> int:
+def _deliver(
+    comparison: Comparison,
+    options: _Options,
+    directories: Sequence[Path] = (),
+    runs: Sequence[RunData] = (),
+) -> int:
     """Print or write a comparison and return the exit status."""
-    from v6t.core.cli.terminal import deliver
-    from v6t.core.reporting.compare import make_comparison_document
+    from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
-    deliver(
-        lambda: make_comparison_document(comparison),
-        options.output,
-        options.as_json,
-        comparison.to_json,
-    )
+    def make_document() -> Document:
+        if options.output or is_verbose():
+            return make_comparison_document(comparison, runs)
+        return make_brief_document(comparison, directories)
+
+    deliver(make_document, options.output, options.as_json, comparison.to_json)
     return WORSE if any(line.improved is False for line in comparison.lines) else 0
 
 
 def _compare_audits(directories: tuple[Path, ...], options: _Options) -> None:
     from v6t.audit.record import AuditComparison, audit_from
     from v6t.base.files import read_json
-    from v6t.core.cli.terminal import deliver
     from v6t.core.runs.rundir import AUDIT
 
     if options.published:

@@ -9,6 +9,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_line
 from v6t.core.cli.options import Command, json_option, name_option, path_option
+from v6t.core.cli.terminal import print_json, print_text
 
 LABELS = {"ok": "ok     ", "note": "note   ", "missing": "MISSING"}
 
@@ -25,7 +26,6 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     Exit status 3: the lab, or the testbed's tester or device, cannot be used. The device is
     logged in to and looked at; nothing on it is changed.
     """
-    from v6t.core.cli.terminal import print_json
     from v6t.core.config.resolve import resolve_tester
     from v6t.core.runs.doctor import examine, examine_device
 
@@ -43,5 +43,5 @@ def command(testbed: Path | None, plugin: str | None, as_json: bool) -> int:
     else:
         for finding in findings:
             line = f"{LABELS[finding.state]} {finding.what}: {finding.text}"
-            click.echo(escape_line(line))
+            print_text(escape_line(line), indent=8)
     return 3 if any(finding.state == "missing" for finding in findings) else 0

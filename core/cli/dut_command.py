@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from v6t.base.errors import UsageError
-from v6t.base.text import escape_controls
 from v6t.core.cli.options import (
     PATH,
     CommandGroup,
@@ -21,8 +20,9 @@ from v6t.core.cli.options import (
     flag,
     frame_size_option,
     json_option,
-    read_file,
+    read_run_files,
 )
+from v6t.core.cli.terminal import make_console, print_json, print_table, print_text
 from v6t.core.log import is_verbose, notice
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def command() -> None:
 def list_drivers(as_json: bool) -> None:
     """List drivers, the technologies of each, and whether its programs are on this machine."""
     from v6t.analysis.sheet import Column, table
-    from v6t.core.cli.terminal import make_console, print_json, print_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
     drivers = list_drivers()
@@ -80,9 +79,9 @@ def plan(as_json: bool, **given: Any) -> None:
 
     driver, planned = dut.plan_without_device(run)
     if as_json:
-        click.echo(dut.as_json(dut.plan_to_json(driver, planned)))
+        print_json(dut.plan_to_json(driver, planned))
     else:
-        click.echo(escape_controls(dut.format_plan(driver, planned)))
+        print_text(dut.format_plan(driver, planned))
 
 
 @command.command(short_help="show how the device differs from the plan")
@@ -92,8 +91,6 @@ def compare(as_json: bool, **given: Any) -> int:
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
-    from v6t.core.cli.terminal import wrap
-
     run = _resolve(given)
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
@@ -101,14 +98,14 @@ def compare(as_json: bool, **given: Any) -> int:
     with _device_work(given):
         name, steps = dut.compare(run)
     if as_json:
-        click.echo(dut.as_json({"device": name, "steps": [asdict(step) for step in steps]}))
+        print_json({"device": name, "steps": [asdict(step) for step in steps]})
     else:
         for line in format_comparison(steps, every=is_verbose()):
-            click.echo(wrap(escape_controls(line)))
+            print_text(line)
         states = [step.state for step in steps]
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
         line = f"{name}: {as_planned} of {len(steps)} steps as planned"
-        click.echo(escape_controls(line + (f", {unread} without read-back" if unread else "")))
+        print_text(line + (f", {unread} without read-back" if unread else ""))
     return DIFFERENT if any(step.differs for step in steps) else 0
 
 
@@ -171,10 +168,10 @@ def status(as_json: bool, **given: Any) -> None:
     with _device_work(given):
         state = dut.status(run)
     if as_json:
-        click.echo(dut.as_json(state))
+        print_json(state)
         return
     for line in _status_lines(state, run.rollback_command):
-        click.echo(escape_controls(line))
+        print_text(line)
 
 
 @command.command(short_help="empty its session table")
@@ -204,10 +201,10 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None
     with _device_work(given, run):
         done = dut.rollback(run, record_dir=_run_dir(given), forget=forget, by_script=by_script)
     if as_json:
-        click.echo(dut.as_json(done))
+        print_json(done)
         return
     for line in done:
-        click.echo(escape_controls(line))
+        print_text(line)
 
 
 def _add_alias(name: str, target: click.Command) -> None:
@@ -231,7 +228,6 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     DIRECTORY is that of a finished run. Its throughput is sent once more, for watching only.
     """
     from v6t.core.config.bound import bind
-    from v6t.core.runs import dut
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.rundir import RunDir
 
@@ -239,11 +235,11 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     with RunDir(directory, new=False) as held:
         run = replace(bind(held.config()), rollback_command=_rollback_command(given, whole=False))
     run.tester.prepare()
-    show = notice if as_json else lambda text: click.echo(escape_controls(text))
+    show = notice if as_json else print_text
     with _device_work(given, run):
         entries = watch_device(directory, show, duration, run)
     if as_json:
-        click.echo(dut.as_json(entries))
+        print_json(entries)
 
 
 def resolve_device(given: dict[str, Any]) -> BoundRun:
@@ -261,7 +257,7 @@ def _resolve(
 
         run = bind(read_config(given["run_file"]))
         return replace(run, rollback_command=_rollback_command(given, whole=False))
-    run_file, testbed = read_file(given["run_file"]), read_file(given["testbed"])
+    run_file, testbed = read_run_files(given)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
 
@@ -324,7 +320,7 @@ def _run_dir(given: dict[str, Any]) -> Path | None:
 def _device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
     """Log to the run's log file, if there is one; on a signal, end the work on a device in order."""
     from v6t.core.cli.stopping import signals, stop_device
-    from v6t.core.runs.log import log_to
+    from v6t.core.runs.events import log_to
 
     with log_to(_run_dir(given)):
         if run is None:
@@ -335,9 +331,10 @@ def _device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator
 
 
 def _print_done(text: str, as_json: bool) -> None:
-    from v6t.core.runs.dut import as_json as to_json
-
-    click.echo(to_json({"done": text}) if as_json else escape_controls(text))
+    if as_json:
+        print_json({"done": text})
+    else:
+        print_text(text)
 
 
 def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:

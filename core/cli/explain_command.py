@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 from v6t.core.cli.options import Command, flag, json_option, name_option, offer
+from v6t.core.cli.terminal import print_json, print_text
 
 
 @click.command(cls=Command)
@@ -21,7 +22,6 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
     `limited by the tester`; an error code; a column or field of the files of a run, as in
     `loss_percent`. Without a name: the names.
     """
-    from v6t.core.cli.terminal import print_json, wrap
     from v6t.core.config.explain import every_setting, list_names, look_up
 
     if not setting and not everything:
@@ -30,8 +30,7 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
             print_json(groups)
             return
         for kind, names in groups.items():
-            click.echo(f"{kind}:")
-            click.echo(wrap("  " + ", ".join(names), indent=2))
+            print_text(f"{kind}:\n  {', '.join(names)}", indent=0)
         return
     found = list(every_setting(plugin)) if everything else look_up(" ".join(setting), plugin)
     if as_json:
@@ -39,6 +38,6 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
         return
     for row in found:
         default = f"; default: {row.default}" if row.default else ""
-        click.echo(f"{row.name}: {row.kind}{default}")
+        print_text(f"{row.name}: {row.kind}{default}")
         for paragraph in row.text.splitlines():
-            click.echo(wrap("    " + paragraph))
+            print_text(f"    {paragraph}", indent=0)

@@ -63,11 +63,11 @@ def command(
             if meaning.startswith("not known"):
                 notice(f"v6t: note: line {given.line}: {given.name} is {meaning}")
     elif run:
-        from v6t.core.runs.export import restore
+        from v6t.core.runs.rundir import restore
 
         paths = restore(run, directory)
     else:
-        from v6t.core.config.examples import write_examples
+        from v6t.core.config.yaml_file import write_examples
 
         paths = write_examples(directory)
     for path in paths:

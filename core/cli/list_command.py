@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from v6t.core.cli.options import PATH, Command, json_option
+from v6t.core.cli.terminal import make_console, print_json, print_table
 
 
 @click.command(cls=Command)
@@ -15,8 +16,7 @@ from v6t.core.cli.options import PATH, Command, json_option
 def command(directory: Path | None, as_json: bool) -> None:
     """List the runs in DIRECTORY and in campaigns below it, oldest first; default: ./runs, else here."""
     from v6t.analysis.sheet import Column, table
-    from v6t.core.cli.terminal import make_console, print_json, print_table
-    from v6t.core.runs.listing import RunSummary, list_runs
+    from v6t.core.runs.results import RunSummary, list_runs
 
     if directory is None:
         directory = Path("runs") if Path("runs").is_dir() else Path()

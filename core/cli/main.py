@@ -220,12 +220,16 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
 
 
 def _fit(line: str) -> str:
-    """Wrap a line for a terminal, unless it proposes a command, which must stay in one piece."""
-    if not sys.stderr.isatty() or "try: v6t" in line:
+    """Wrap a line for a terminal; a proposed command gets lines of its own."""
+    if not sys.stderr.isatty():
         return line
-    from v6t.core.cli.terminal import wrap
+    from v6t.core.cli.terminal import format_command, make_console, wrap
 
-    return wrap(line, indent=5)
+    text, proposal, command = line.partition("try: v6t ")
+    lines = [wrap(text + "try:" * bool(proposal), indent=5)]
+    if proposal:
+        lines.append(format_command(f"v6t {command}", make_console(stderr=True)))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

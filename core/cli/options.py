@@ -161,6 +161,9 @@ def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
+run_file_argument = click.argument(
+    "run_file", required=False, type=PATH, metavar="[TECHNOLOGY|RUN_FILE|RUN]"
+)
 json_option = flag("--json", "as_json", text="Print JSON.")
 results_option = flag("--json", "as_json", text="Print results.json instead of the table.")
 output_option = path_option("-o", "--output", text="Write an .html, .md or .json file instead.")
@@ -188,7 +191,7 @@ def device_options(command: F) -> F:
     """Add the options that name a device, and what it must be."""
     dut_text = "Option of the driver, for example version=24.02; repeatable."
     return combine(
-        click.argument("run_file", required=False, type=PATH),
+        run_file_argument,
         name_option("--plugin", text="What the device shall be."),
         path_option("--testbed", text="Testbed file."),
         name_option("--driver", "--dut", "dut", text="Device driver."),
@@ -200,11 +203,11 @@ def device_options(command: F) -> F:
 def run_options(command: F) -> F:
     """Add the options that describe a run."""
     from v6t.benchmarks import registry
-    from v6t.core.modifiers.registry import MODIFIERS
+    from v6t.core.modifiers.base import MODIFIERS
     from v6t.drivers.testers import AUTOMATIC, TESTERS
 
     return combine(
-        click.argument("run_file", required=False, type=PATH, metavar="[TECHNOLOGY|RUN_FILE]"),
+        run_file_argument,
         name_option("--plugin", text="Technology to measure."),
         click.option(
             "--variant", help="Variant of a technology that has some: --set variant=NAME, shorter."
@@ -379,13 +382,14 @@ def _names(param: click.Parameter) -> tuple[str, ...]:
 def resolve_run(given: dict[str, Any]) -> BoundRun:
     """Resolve the run that the values of :func:`run_options` describe.
 
-    In place of a run file a technology can be named; an existing file wins.
+    In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
+    file or directory wins.
 
     Raises:
         UsageError: the options or the files are wrong.
     """
-    _accept_technology(given)
-    run_file, testbed = read_file(given.pop("run_file")), read_file(given.pop("testbed"))
+    run_file, testbed = read_run_files(given)
+    del given["run_file"], given["testbed"]
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.config.settings import Flags
 
@@ -399,30 +403,49 @@ def resolve_run(given: dict[str, Any]) -> BoundRun:
     if given.pop("force"):
         given["tester_options"]["force"] = "true"
     procedure: Mapping[str, Any] = {"adaptive": {}} if given.pop("adaptive") else {}
-    return resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
+    bound = resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
+    if bound.optional:
+        from v6t.core.runs.bench import drop_unsupported
+
+        return drop_unsupported(bound)
+    return bound
 
 
-def _accept_technology(given: dict[str, Any]) -> None:
+def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
+    """Read run file and testbed file before slow imports, so that a bad one is reported at once.
+
+    The name of a technology in place of the run file becomes the option ``--plugin``.
+
+    Raises:
+        UsageError: a file is not readable or not valid.
+    """
+    from v6t.core.config.yaml_file import YamlFile
+
+    path, testbed = given["run_file"], given["testbed"]
+    files = None if testbed is None else YamlFile(testbed)
+    if path is None:
+        return None, files
+    if (path / "config.json").is_file():
+        from v6t.core.runs.rundir import read_files
+
+        run_file, own_testbed = read_files(path)
+        return run_file, files or own_testbed
+    if _is_technology(given):
+        given["plugin"], given["run_file"] = str(path), None
+        return None, files
+    return YamlFile(path), files
+
+
+def _is_technology(given: Mapping[str, Any]) -> bool:
     from v6t.core.config.plugins import is_technology, technology_name
 
     path = given["run_file"]
-    if path is None or path.exists() or not is_technology(str(path)):
-        return
+    if path.exists() or not is_technology(str(path)):
+        return False
     if given["plugin"] not in (None, str(path), technology_name(str(path))):
         raise UsageError(
             f"{path} and --plugin {given['plugin']} name different technologies",
             "leave out one of them",
             code="conflicting-options",
         )
-    given["plugin"], given["run_file"] = str(path), None
-
-
-def read_file(path: Path | None) -> YamlFile | None:
-    """Read a file of settings before slow imports, so that a bad one is reported at once.
-
-    Raises:
-        UsageError: the file is not readable or not valid.
-    """
-    from v6t.core.config.yaml_file import YamlFile
-
-    return None if path is None else YamlFile(path)
+    return True

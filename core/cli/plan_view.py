@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import click
 from v6t.analysis.sheet import number_of
-from v6t.core.cli.terminal import print_json, wrap
+from v6t.core.cli.terminal import print_json, print_text, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
+from v6t.core.runs.events import duration
 from v6t.core.runs.plan import RunPlan, plan
-from v6t.core.runs.progress import duration
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.profiles.mixes import format_sizes
 
@@ -33,17 +32,17 @@ def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
         print_json(planned.to_json())
         return
     run = bound.settings
-    click.echo(f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset")
+    print_text(f"{run.plugin} on {run.dut.driver}, {run.tester.kind} tester, {run.preset} preset")
     for line in (_describe_all if detailed else _summarize)(bound, planned):
-        click.echo(line)
-    click.echo("Nothing was changed.")
+        print_text(line)
+    print_text("Nothing was changed.")
 
 
 def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
     modes = dict.fromkeys(p.mode for p in planned.points)
     rows = [
-        ("traffic", "; ".join(_traffic(bound, planned))),
+        *_label_first("traffic", _traffic(bound, planned)),
         ("measures", ", ".join(dict.fromkeys(p.benchmark for p in planned.points))),
         ("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}"),
         ("takes", _time(planned)),
@@ -57,15 +56,21 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         ]
     elif not bound.driver.absent:
         rows.append(("device needs", "; ".join(_device(bound))))
-    for number, warning in enumerate([*planned.caveats, *list_setting_warnings(bound)]):
-        rows.append(("" if number else "warnings", warning))
+    rows += _label_first("warnings", [*planned.caveats, *list_setting_warnings(bound)])
     for name, text in rows:
         yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
 
 
+def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines):
+        yield "" if number else name, line
+
+
 def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     technology = bound.technology
-    yield f"{technology.title}, {' and '.join(f'IPv{v}' for v in technology.ip_versions)}"
+    versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
+    yield f"{technology.title}, {' and '.join(versions)}"
+    yield from technology.params.describe_clients()
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
         yield f"{number_of(count, 'connection')} of {technology.combinations:,} possible four-tuples"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from v6t.base.errors import ExtensionError, UsageError
 from v6t.core.cli.options import Command, flag, json_option, offer
+from v6t.core.cli.terminal import print_json, print_text
 
 
 @click.command(cls=Command)
@@ -31,7 +32,6 @@ def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> No
 
 
 def _list_technologies(as_json: bool) -> None:
-    from v6t.core.cli.terminal import print_json
     from v6t.core.config.plugins import listing
 
     rows = [
@@ -51,12 +51,11 @@ def _list_technologies(as_json: bool) -> None:
         text = f"{row['title']} [{', '.join(row['rfcs'])}]"
         if row["error"]:
             text = f"BROKEN: {row['error']}"
-        click.echo(f"{row['name']:<16} {text} ({row['distribution']})")
+        print_text(f"{row['name']:<16} {text} ({row['distribution']})")
 
 
 def _show_technology(name: str, as_json: bool) -> None:
     from v6t.base.strict_model import describe_fields
-    from v6t.core.cli.terminal import print_json
     from v6t.core.config.plugins import load_plugin
 
     plugin = load_plugin(name)
@@ -81,10 +80,10 @@ def _show_technology(name: str, as_json: bool) -> None:
     if plugin.overhead:
         version = 6 if plugin.overhead > 0 else 4
         longer = f"; IPv{version} frames are {abs(plugin.overhead)} octets longer"
-    click.echo(f"{name}: {plugin.title}\n{', '.join(plugin.rfcs)}{longer}\n")
+    print_text(f"{name}: {plugin.title}\n{', '.join(plugin.rfcs)}{longer}\n")
     for parameter in parameters:
-        click.echo(f"  {parameter['name']} = {parameter['default']}")
-        click.echo(f"      {parameter['description']}")
+        print_text(f"  {parameter['name']} = {parameter['default']}")
+        print_text(f"      {parameter['description']}")
 
 
 def _format_default(field: Any) -> Any:
@@ -98,8 +97,7 @@ def _format_default(field: Any) -> Any:
 
 def _show_drivers(name: str | None, as_json: bool) -> None:
     """Print the capabilities of one driver, or of all that configure a single device."""
-    from v6t.core.cli.terminal import print_json
-    from v6t.core.config.compatibility import list_capabilities
+    from v6t.core.config.plugins import list_capabilities
     from v6t.drivers.duts.registry import driver_type, names
 
     kinds = {driver: driver_type(driver) for driver in ([name] if name else names())}
@@ -112,9 +110,9 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
         print_json(tables)
         return
     for driver, table in tables.items():
-        click.echo(f"{driver}: {table.pop('title')}")
+        print_text(f"{driver}: {table.pop('title')}")
         for row, text in table.items():
-            click.echo(f"  {row:<12} {text}")
+            print_text(f"  {row:<12} {text}")
 
 
 def _check(name: str | None, as_json: bool) -> None:
@@ -126,7 +124,6 @@ def _check(name: str | None, as_json: bool) -> None:
         ExtensionError: the plugin does not conform.
     """
     from v6t.audit.self_check import check_audit
-    from v6t.core.cli.terminal import print_json
     from v6t.core.config.plugins import load_plugin
     from v6t.plugins.conformance import Finding, check
 
@@ -147,9 +144,9 @@ def _check(name: str | None, as_json: bool) -> None:
         print_json(asdict(report))
     else:
         for finding in report.findings:
-            click.echo(f"{finding.where}\n    {finding.text}")
+            print_text(f"{finding.where}\n    {finding.text}")
         for text in report.notes:
-            click.echo(f"note: {text}")
+            print_text(f"note: {text}")
     if report.findings:
         raise ExtensionError(
             f"'{name}' does not conform: findings {len(report.findings)}, checks {report.checks}",
@@ -157,4 +154,4 @@ def _check(name: str | None, as_json: bool) -> None:
             code="not-conformant",
         )
     if not as_json:
-        click.echo(f"{name} conforms: {report.checks} checks found nothing wrong")
+        print_text(f"{name} conforms: {report.checks} checks found nothing wrong")

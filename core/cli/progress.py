@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 from v6t.base.text import escape_controls
 from v6t.core import log
 from v6t.core.cli.stopping import drawing, print_line
-from v6t.core.runs.events import Activity, Listener
-from v6t.core.runs.progress import describe_activity, describe_point, describe_step, duration
+from v6t.core.runs.events import (
+    Activity,
+    Listener,
+    describe_activity,
+    describe_point,
+    describe_step,
+    duration,
+)
 from v6t.procedures.trial_runner import Progress
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def show_results(
         warnings: print every warning; else the first of each kind, at most three.
         data: the run, if it has been loaded.
     """
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
     from v6t.core.runs.rundir import reading
 
     if as_json:
@@ -127,7 +127,7 @@ def show_trials(path: Path) -> None:
     """Print a table of the trials of a run: rate, frames required and received, faults."""
     from v6t.analysis.rundata import RunTrial
     from v6t.analysis.sheet import Column, count, table
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
 
     def count_frames(trial: RunTrial, name: str) -> str:
         return f"{sum(d.count_frames(name) for d in trial.result.directions.values()):,}"

@@ -84,7 +84,7 @@ def command(
 
     Without further arguments: the quick preset, a demonstration of about a minute on the
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
-    writes; flags win over files.
+    writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
     bound = resolve_run(given)
     if bottleneck:
@@ -97,7 +97,7 @@ def command(
         from v6t.core.config.checks import check_capabilities
         from v6t.core.runs.bench import make_tester
 
-        check_capabilities(bound, make_tester(bound))
+        check_capabilities(bound, lambda: make_tester(bound))
         show_plan(bound, as_json, is_verbose())
         if planned_audit:
             click.echo(planned_audit, err=as_json)
@@ -113,7 +113,7 @@ def command(
 
 def _check_rates(path: Path, least_fps: float) -> int:
     """Print each throughput below a rate; return the exit status."""
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
 
     rates = [(r.point, r.throughput_fps) for r in load_run(path).records]
     measured = [(point, fps) for point, fps in rates if fps is not None]

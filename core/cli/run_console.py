@@ -55,7 +55,7 @@ def carry_out(
     path = output or default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
-        data = execute(bound, path, events, plan).data
+        data = execute(bound, path, events, plan)
         return _watch_device(path, events, bound, data) if watch_device else data
 
     _show_run(bound, path, measure, as_json, report, live)
@@ -65,7 +65,7 @@ def carry_out(
 def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
     """Resume a run, write the report and print the results; print those of a complete run."""
     from v6t.core.config.bound import bind
-    from v6t.core.runs.results_file import COMPLETE, read_results
+    from v6t.core.runs.results import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
     from v6t.core.runs.runner import resume
 
@@ -73,15 +73,13 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         run = directory.config()
         complete = read_results(path).get("status") == COMPLETE
     if complete:
-        data = resume(path, Listener()).data
+        data = resume(path, Listener())
         log.notice("this run was complete already; nothing was measured")
         show_results(path, as_json, page=find_page(path), data=data)
         return
     bound = bind(run)
     bound.tester.prepare()
-    _show_run(
-        bound, path, lambda events, plan: resume(path, events, plan).data, as_json, report, live
-    )
+    _show_run(bound, path, lambda events, plan: resume(path, events, plan), as_json, report, live)
 
 
 def _show_run(
@@ -125,7 +123,7 @@ def _show_run(
 def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
     """Look for the bottleneck and add it to the data; the results are on disk already."""
     from v6t.core.runs.bottleneck import watch_device
-    from v6t.core.runs.log import log_to
+    from v6t.core.runs.events import log_to
 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from v6t.core.cli.options import RunCommand, json_option, resolve_run, run_options
+from v6t.core.cli.terminal import print_json, print_text
 from v6t.core.log import notice
 
 
@@ -16,7 +17,6 @@ from v6t.core.log import notice
 def command(as_json: bool, **given: Any) -> None:
     """Measure what the tester itself sends and receives without loss, without a device."""
     bound = resolve_run(given)
-    from v6t.core.cli.terminal import print_json
     from v6t.core.runs.tester_capacity import measure_capacities
     from v6t.profiles.mixes import format_sizes
 
@@ -34,7 +34,7 @@ def command(as_json: bool, **given: Any) -> None:
         if row["bounded_by"] == "line_rate":
             rate = f"{bound.settings.line_rate_bps / 1e9:g}G"
             line += f"; that is all a line_rate of {rate} allows: the tester may do more"
-        click.echo(line)
+        print_text(line)
 
 
 def _describe_server(row: Mapping[str, Any]) -> str:

@@ -29,22 +29,31 @@ LONG_TABLE = 100
 """Rows above which a table without wrapped cells is printed line by line: rich takes 1 ms for each row."""
 
 
-def wrap(line: str, indent: int | None = None) -> str:
-    """Wrap a line to the width of the terminal, or to 80 columns.
+def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
+    """Wrap a line between words.
 
     Args:
         line: the line.
-        indent: indentation of the further lines; default: that of the line, at least 2.
+        indent: indentation of the further lines; default: that of the line.
+        width: default: that of the terminal, or 80 columns.
     """
     if indent is None:
-        indent = max(2, len(line) - len(line.lstrip()))
+        indent = len(line) - len(line.lstrip())
     return textwrap.fill(
         line,
-        shutil.get_terminal_size().columns,
+        width or shutil.get_terminal_size().columns,
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def print_text(text: str, indent: int = 2) -> None:
+    """Print lines, on a terminal wrapped between words, with more indentation from the second on."""
+    for line in escape_controls(text).split("\n"):
+        if sys.stdout.isatty():
+            line = wrap(line, len(line) - len(line.lstrip()) + indent)  # noqa: PLW2901
+        click.echo(line)
 
 
 def print_json(value: Any) -> None:
@@ -80,31 +89,42 @@ def make_console(width: int = WIDTH, *, stderr: bool = False) -> Console:
 def print_line(console: Console, line: str) -> None:
     """Print a line, whole unless on a terminal: the reader of a pipe needs whole lines."""
     text = escape_controls(line)
-    console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        text = wrap(text, width=console.width)
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def format_command(command: str, console: Console) -> str:
+    """Indent a command; on a terminal, continue it on further lines where the shell may."""
+    if not console.is_terminal or "'" in command:
+        return f"  {command}"
+    lines = wrap(f"  {command}", indent=6, width=console.width - 2).splitlines()
+    return " \\\n".join(lines)
 
 
 def print_document(document: Document) -> None:
     """Print tables and sentences; figures and collapsed parts are in files only."""
-    from v6t.analysis.blocks import Facts, Items, Text
+    from v6t.analysis.blocks import Facts, Items, Listing, Text
     from v6t.analysis.sheet import Sheet
 
     console = make_console()
     for section in document.sections:
         if len(document.sections) > 1:
-            console.print(section.title, highlight=False, markup=False)
+            print_line(console, section.title)
         for block in section.blocks:
-            lines: list[str] = []
             match block:
                 case Text():
-                    console.print(block.text, highlight=False, markup=False)
+                    print_line(console, block.text)
                 case Items():
-                    lines = [str(item) for item in block.items]
+                    for item in block.items:
+                        print_line(console, f"  {item}")
                 case Facts():
-                    lines = [f"{name}: {value}" for name, value in block.rows]
+                    for name, value in block.rows:
+                        print_line(console, f"  {name}: {value}")
+                case Listing():
+                    click.echo(format_command(escape_controls(block.text), console))
                 case Sheet():
                     print_table(console, block)
-            for line in lines:
-                console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
 
 
 def deliver(

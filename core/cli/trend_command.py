@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from v6t.analysis.trend import LEAST_PERCENT
 from v6t.core.cli.options import PATH, Command, NumberRange, json_option, output_option
+from v6t.core.cli.terminal import deliver
 
 WORSE = 7
 """Exit status if the last change of a result is for the worse."""
@@ -39,7 +40,6 @@ def command(
     Exit status 7: the last change of some result is for the worse.
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trends
-    from v6t.core.cli.terminal import deliver
     from v6t.core.reporting.trend import find_trend, make_document
     from v6t.core.runs.rundir import refuse_absent
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import LinkSettings, ResolvedRun
-from v6t.core.config.validation import Origin, locate_errors, validate
-from v6t.core.modifiers.registry import MODIFIERS
+from v6t.core.config.yaml_file import Origin, locate_errors, validate
+from v6t.core.modifiers.base import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
 from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port
@@ -44,6 +44,7 @@ class BoundRun:
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
         notes: warnings about settings that resolution has changed.
+        optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
     """
 
     settings: ResolvedRun
@@ -53,6 +54,7 @@ class BoundRun:
     tester: TesterKind
     rollback_command: str = ""
     notes: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
 
     @property
     def driven(self) -> bool:

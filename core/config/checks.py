@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import EnvironmentLacking, UsageError
@@ -109,8 +109,8 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
     modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
 
-def check_capabilities(bound: BoundRun, tester: Tester) -> None:
-    """Refuse benchmarks this tester or installation cannot measure.
+def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
+    """Refuse benchmarks this tester or installation cannot measure; the tester is made if need be.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
@@ -127,7 +127,7 @@ def check_capabilities(bound: BoundRun, tester: Tester) -> None:
         raise EnvironmentLacking(*missing, code="unsupported-by-tester")
     if not run.connects and not any(b.needs(bound) for b in benchmarks):
         return
-    able = tester.capabilities
+    able = make_tester().capabilities
     if run.connects and "connections" not in able:
         raise EnvironmentLacking(
             f"the {run.tester.kind} tester cannot learn connections, which {run.plugin} needs",

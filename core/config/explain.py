@@ -1,20 +1,21 @@
-"""What every setting means: kind, default and sentence, out of the models themselves; look-up by name.
-
-A setting's sentence is its field's description: the string below it in its class.
-"""
+"""What every setting and every field of the data files means, from the models themselves; look-up by name."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import describe_fields
 from v6t.base.text import convert_docstring, did_you_mean
+from v6t.trials.codec import list_attributes
+from v6t.trials.result import TrialResult
+from v6t.trials.trial import Trial
 
 KINDS = {
     "integer": "whole number",
@@ -41,6 +42,12 @@ LIMITS = {
     "maxItems": "at most {} of them",
 }
 TERM = "word of tables and figures"
+TITLE = "title of a table"
+_UNIT = re.compile(
+    r",? *(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
+    r"(?: per direction)?$|^IPv6/IPv4 |^frame "
+)
+"""The unit of a column, or the words before one, which the explained name lacks."""
 
 
 @dataclass(frozen=True)
@@ -152,22 +159,44 @@ def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     """Find settings, benchmarks, terms and error codes that have a name, or begin or end with it.
 
-    Fields of data files are looked up where nothing else has the name.
+    Where nothing has the name, these are searched in turn: fields of data files, parameters of every
+    technology, the name without its unit, titles of tables, and the terms within the name.
     """
     known = [*every_setting(plugin), *_list_benchmarks(), *_list_words()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
+    matches = matches or _filter_rows(_list_parameters(), wanted)
+    if not matches:
+        bare = _UNIT.sub("", name)
+        if bare and bare != name:
+            return look_up(bare, plugin)
+        words = f" {name.lower()} "
+        matches = [row for row in known if row.kind == TITLE and f" {row.name.lower()}" in words]
+        matches = matches or [
+            row for row in known if row.kind == TERM and f" {row.name.lower()} " in words
+        ]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, row.parts[-1])))
         raise UsageError(
             f"unknown setting, benchmark, term, error code or data field '{name}'",
-            did_you_mean(name, names)
-            or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
+            did_you_mean(name, names) or "`v6t explain` lists all",
             code="unknown-name",
         )
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
+
+
+def _list_parameters() -> Iterator[Setting]:
+    """Yield the parameters of every technology, alike ones once with the names of all."""
+    from v6t.core.config.plugins import TECHNOLOGIES
+
+    users: dict[Setting, list[str]] = {}
+    for row in TECHNOLOGIES.list_rows():
+        for setting in settings_of(row.kind.params_model, "params.") if row.kind else ():
+            users.setdefault(setting, []).append(row.name)
+    for setting, technologies in users.items():
+        yield replace(setting, text=f"{setting.text} ({', '.join(technologies)})")
 
 
 def _filter_rows(rows: Iterable[Setting], wanted: list[str]) -> list[Setting]:
@@ -183,7 +212,7 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
     words = list(_list_words())
     return {
-        "benchmarks": [row.name for row in _list_benchmarks()],
+        "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE],
         "words of tables and figures": [row.name for row in words if row.kind == TERM],
         "settings": list(dict.fromkeys(row.name for row in every_setting(plugin))),
         "error codes": [row.name for row in words if row.kind != TERM],
@@ -196,7 +225,10 @@ def _list_benchmarks() -> Iterator[Setting]:
     for benchmark in registry.installed():
         keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
         settings = f" Its settings: {keys}." if keys else ""
-        yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")
+        text = f"{benchmark.summary}{settings}"
+        yield Setting(benchmark.name, "benchmark", "", text)
+        if title := benchmark.record.heading.split(" (")[0].split(",")[0]:
+            yield Setting(title, TITLE, "", f"{benchmark.name}: {text}")
 
 
 def _list_words() -> Iterator[Setting]:
@@ -211,8 +243,6 @@ def _list_words() -> Iterator[Setting]:
 
 
 def _list_data_fields() -> Iterator[Setting]:
-    from v6t.core.config.data_dictionary import list_fields
-
     for field in list_fields():
         unit = f" [{field.unit}]" if field.unit else ""
         yield Setting(field.name, f"{field.file}{unit}", "", field.text)
@@ -246,3 +276,142 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
             if row not in seen:
                 seen.add(row)
                 yield replace(row, text=f"{row.text} ({user})")
+
+
+_LAST_COLUMN = {"Limited": "`yes`: the tester or the medium limits the row"}
+_MEDIAN = {"median": "median of the repetitions at this point [see `unit` in results.json]"}
+_JOURNAL = {
+    "schema": "name and version of this format",
+    "run": "mark of the run, as in manifest.json",
+    "n": "number of the trial, from 1",
+}
+_CONDITIONS = {
+    "preset": "preset of the settings",
+    "demonstration": "the settings demonstrate v6t and do not follow the RFCs",
+    "caveats": "warnings about all numbers of the run",
+    "plugin": "technology",
+    "params": "parameters of the technology, by name",
+    "tester": "kind of the tester",
+    "device": "driver of the device",
+    "line_rate_bps": "line rate of the links [bit/s]",
+    "seed": "seed of all pseudorandom numbers",
+    "selftest_margin": "share of the tester's capacity that is not used",
+    "selftest_trials": "keys of the trials that measured the tester's capacity",
+    "ceiling": "source of the tester's capacity",
+    "modifier": "modifier beside the test traffic",
+    "machine": "`processor`, `cores` and `kernel` of the tester's machine",
+    "connections": "settings of phase 1, with the names of journal.jsonl and of `params`",
+}
+_UNIT = re.compile(r"\s*\[([^\]]+)\]")
+_UNITS_BY_SUFFIX = {
+    "_s": "s",
+    "_ms": "ms",
+    "_ns": "ns",
+    "_us": "µs",
+    "_fps": "frames per second",
+    "_cps": "connections per second",
+    "_qps": "queries per second",
+    "_bps": "bit/s",
+    "_percent": "%",
+    "_octets": "octets",
+}
+_SPELLINGS = {"fps": "frames per second"}
+
+
+@dataclass(frozen=True)
+class DataField:
+    """A column or a field.
+
+    Attributes:
+        file: name of the file, and of the object within results.json.
+        name: name of the column, or path of the field; ``*`` stands for any name.
+        unit: unit, empty for numbers without one and for text.
+        text: meaning.
+    """
+
+    file: str
+    name: str
+    unit: str
+    text: str
+
+
+@cache
+def list_fields() -> tuple[DataField, ...]:
+    """List every column and field, file by file."""
+    return tuple(
+        _make_field(file, name, text)
+        for file, names in (*_list_tables(), ("journal.jsonl", dict(_walk_journal())), *_results())
+        for name, text in names.items()
+    )
+
+
+def _make_field(file: str, name: str, text: str) -> DataField:
+    text = convert_docstring(text).rstrip(".")
+    if found := _UNIT.search(text):
+        unit, text = found[1], text[: found.start()] + text[found.end() :]
+        return DataField(file, name, _SPELLINGS.get(unit, unit), text)
+    suffix = next((s for s in _UNITS_BY_SUFFIX if name.endswith(s)), "")
+    return DataField(file, name, _UNITS_BY_SUFFIX.get(suffix, ""), text)
+
+
+def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the columns of each CSV file."""
+    from v6t.analysis.csv_rows import FIGURE_COLUMNS, TRIAL_COLUMNS
+    from v6t.analysis.record import RateRecord
+    from v6t.analysis.report.campaign import SUMMARY_COLUMNS
+    from v6t.benchmarks import registry
+    from v6t.benchmarks.common import ROW_HEAD
+
+    for benchmark in registry.installed():
+        model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
+        median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
+        columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
+        yield benchmark.csv_file, columns
+        for file, further in benchmark.further_csv.items():
+            yield file, {**further, **_LAST_COLUMN}
+    yield "medians.csv", FIGURE_COLUMNS
+    yield "trials.csv", TRIAL_COLUMNS
+    yield "summary.csv", SUMMARY_COLUMNS
+
+
+def _walk_journal() -> Iterator[tuple[str, str]]:
+    yield from _JOURNAL.items()
+    yield from _walk(Trial, "trial.")
+    yield from _walk(TrialResult, "result.")
+
+
+def _walk(kind: type, above: str) -> Iterator[tuple[str, str]]:
+    texts, hints = describe_attributes(kind), get_type_hints(kind)
+    for name, key, *_ in list_attributes(kind):
+        yield above + key, texts[name]
+        for inner, path in _find_objects(hints[name], above + key):
+            yield from _walk(inner, path + ".")
+
+
+def _find_objects(hint: Any, path: str) -> Iterator[tuple[type, str]]:
+    """Yield the dataclasses that a type holds, with their paths."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        yield hint, path
+    for part in get_args(hint):
+        yield from _find_objects(part, f"{path}.*" if get_origin(hint) is Mapping else path)
+
+
+def describe_attributes(kind: type) -> dict[str, str]:
+    """Return the texts of the section ``Attributes`` of a docstring, by name."""
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+    texts = {}
+    for entry in re.split(r"^    (?=\S)", section, flags=re.MULTILINE)[1:]:
+        names, _, text = entry.partition(": ")
+        texts |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+    return texts
+
+
+def _results() -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield the fields of results.json and of each kind of object in it."""
+    from v6t.benchmarks.registry import results_schema
+
+    schema = results_schema()
+    for name, part in {"": schema, **schema["$defs"]}.items():
+        keys = {key: known["description"] for key, known in part["properties"].items()}
+        yield f"results.json {name}".strip(), keys
+    yield "results.json conditions", _CONDITIONS

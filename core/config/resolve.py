@@ -22,8 +22,9 @@ from v6t.core.config.bound import (
 )
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
 from v6t.core.config.plugins import load_plugin, technology_name
-from v6t.core.config.presets import MODES, PRESETS, procedure_of
 from v6t.core.config.settings import (
+    MODES,
+    PRESETS,
     DutSettings,
     Flags,
     Preset,
@@ -33,9 +34,18 @@ from v6t.core.config.settings import (
     TestbedFile,
     TesterSettings,
     procedure_model,
+    procedure_of,
 )
-from v6t.core.config.validation import Source, check_name, check_names, locate_errors, validate
-from v6t.core.config.yaml_file import YamlFile, deep_merge, parse_assignments
+from v6t.core.config.yaml_file import (
+    Source,
+    YamlFile,
+    check_name,
+    check_names,
+    deep_merge,
+    locate_errors,
+    parse_assignments,
+    validate,
+)
 from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
@@ -79,10 +89,10 @@ def resolve_and_bind(
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
-        benchmarks = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
-    notes: tuple[str, ...] = ()
-    if registry.ALL in benchmarks:
-        benchmarks, notes = registry.everything(kind, benchmarks)
+        named = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
+    benchmarks, notes = named, tuple[str, ...]()
+    if registry.ALL in named:
+        benchmarks, notes = registry.everything(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -129,7 +139,8 @@ def resolve_and_bind(
     device = make_device_view(technology, settings.params, driver.overrides, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.dut_intent())
-    bound = BoundRun(settings, technology, device, driver, tester, notes=notes)
+    optional = frozenset(benchmarks) - {*named}
+    bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):

@@ -1,4 +1,4 @@
-"""Settings of a run: files as they are written, flags, and the resolved run that is kept in its directory."""
+"""Settings of a run: files as written, flags, presets, and the resolved run of config.json."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from pydantic_core import PydanticCustomError
 from v6t.base.errors import ExtensionError, InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
+from v6t.benchmarks.base import RFC_DURATION_S
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import BackgroundVlan, Port
 from v6t.profiles.mixes import is_mix, normalize_mix
@@ -333,3 +334,48 @@ def saved_run(values: Any) -> ResolvedRun:
         }
         values = {**values, "procedure": procedure}
     return ResolvedRun.model_validate(values)
+
+
+PRESETS = ("quick", "rfc")
+MODES = ("bidirectional", "forward", "reverse")
+RFC_REPETITIONS = 20
+
+_COMMON: dict[Preset, dict[str, Any]] = {
+    "quick": {
+        "trial_duration_s": 0.7,
+        "residual_wait_s": 0.15,
+        "pause_s": 0.05,
+        "repetitions": 2,
+        "resolution_ratio": 1 / 16,
+        "sending_time_tolerance": 1.02,
+        "invalid_retries": 1,
+        # the lowest of the few repetitions, so that the streams meet a device that keeps up
+        "rate_from": "p1",
+        "connections": {"count": 100_000, "wait_ms": 150.0, "keep": True},
+    },
+    "rfc": {
+        "trial_duration_s": RFC_DURATION_S,
+        "residual_wait_s": 2.0,
+        "pause_s": 10.0,
+        "repetitions": RFC_REPETITIONS,
+        "resolution_fps": 1000.0,
+        # also of the rate searches on the way to a capacity
+        "connections": {"resolution_cps": 1000.0},
+        "sending_time_tolerance": 1.00001,
+        "invalid_retries": 2,
+        "selftest": "cached",
+        # reading its load is work for the device that is measured
+        "watch_device": False,
+    },
+}
+
+
+def procedure_of(preset: Preset) -> dict[str, Any]:
+    """Return the settings of a preset, with those of every installed benchmark."""
+    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
+
+
+def is_demonstration(run: ResolvedRun) -> bool:
+    """Return whether trials are shorter than the RFC's, so that the numbers are no results."""
+    p = run.procedure
+    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S

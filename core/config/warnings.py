@@ -10,8 +10,14 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.checks import check_tester_connections
 from v6t.core.config.explain import as_yaml
-from v6t.core.config.presets import RFC_REPETITIONS, is_demonstration, procedure_of
-from v6t.core.config.settings import ProcedureSettings, ResolvedRun, procedure_model
+from v6t.core.config.settings import (
+    RFC_REPETITIONS,
+    ProcedureSettings,
+    ResolvedRun,
+    is_demonstration,
+    procedure_model,
+    procedure_of,
+)
 from v6t.drivers.transport.ssh_client import no_client
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.procedures.search import mlr

@@ -1,16 +1,23 @@
-"""Settings as nested values: YAML files with line numbers, assignments of flags, deep merge."""
+"""Settings as nested values: YAML files with line numbers, assignments of flags, errors with their place."""
 
 from __future__ import annotations
 
+import errno
 import io
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from v6t.base.errors import UsageError
+from pydantic import BaseModel, ValidationError
+from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
-from v6t.base.text import is_encodable
+from v6t.base.text import is_encodable, suggest_names
+from v6t.base.validation import describe_problem
 
+EXAMPLES = Path(__file__).parent / "examples"
 MAX_DEPTH = 50
 MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
@@ -24,12 +31,14 @@ class YamlFile:
         data: its values as plain Python objects.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        """Parse a text, by default that of the file."""
         self.path = path
-        try:
-            text = read_text(path, SETTINGS_OCTETS)
-        except OSError as exc:
-            raise explain_read_error(path, exc) from exc
+        if text is None:
+            try:
+                text = read_text(path, SETTINGS_OCTETS)
+            except OSError as exc:
+                raise explain_read_error(path, exc) from exc
         self._tree = _load_tree(path, text)
         if self._tree is None:
             raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
@@ -202,3 +211,122 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
         both = isinstance(value, Mapping) and isinstance(under, Mapping)
         merged[name] = deep_merge(under, value) if both else value
     return merged
+
+
+Keys = Sequence[str | int]
+
+
+@dataclass
+class Source:
+    """A file of settings with the flags that win over it.
+
+    Attributes:
+        document: the file, or None.
+        flagged: values of the flags, nested as in the file.
+    """
+
+    document: YamlFile | None = None
+    flagged: dict[str, Any] = field(default_factory=dict)
+
+    def place(self, keys: Keys) -> str:
+        """Return ``file:line: `` of a setting; empty if a flag gives it, or no file does."""
+        values: Any = self.flagged
+        for key in keys:
+            if not isinstance(values, Mapping):
+                return ""
+            if key not in values:
+                break
+            values = values[key]
+        else:
+            if keys:
+                return ""
+        return "" if self.document is None else self.document.place(keys)
+
+
+Origin = YamlFile | Source | None
+
+
+def check_names(
+    names: Sequence[str], known: Sequence[str], noun: str, path: Keys = ()
+) -> tuple[str, ...]:
+    """Return names that are known and different."""
+    for number, name in enumerate(names):
+        check_name(name, known, noun, (*path, number))
+        if name in names[:number]:
+            raise UsageError(f"the {noun} '{name}' is given twice", path=path, code="duplicate")
+    return tuple(names)
+
+
+def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> str:
+    """Return a name if it is known."""
+    if name not in known:
+        raise UsageError(
+            f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"
+        )
+    return name
+
+
+def validate(
+    model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
+) -> Any:
+    """Validate settings."""
+    with locate_errors(origin, *above):
+        try:
+            return model.model_validate(data)
+        except ValidationError as exc:
+            problem = describe_problem(model, exc)
+            name = problem.name_settings(*map(str, above))
+            text = (
+                f"unknown setting '{name}'"
+                if problem.unknown
+                else f"{name or model.__name__}: {problem.reason}"
+            )
+            raise UsageError(
+                text, problem.hint, path=problem.path, related=problem.related, code=problem.code
+            ) from exc
+
+
+@contextmanager
+def locate_errors(origin: Origin, *keys: str | int) -> Iterator[None]:
+    """Add the place of a setting to errors that have none."""
+    try:
+        yield
+    except UsageError as exc:
+        if exc.located:
+            raise
+        exc.path = (*keys, *exc.path)
+        exc.related = tuple((*keys, *other) for other in exc.related)
+        place = origin.place(exc.path) if origin is not None else ""
+        exc.message, exc.located = place + exc.message, bool(place)
+        exc.args = (exc.message,)
+        raise
+
+
+def write_examples(directory: Path) -> list[Path]:
+    """Write an example of a run file and of a testbed file."""
+    examples = sorted(EXAMPLES.glob("*.yaml"))
+    return write_files({directory / path.name: read_text(path) for path in examples})
+
+
+def write_files(texts: Mapping[Path, str]) -> list[Path]:
+    """Write new files of one directory: all, or none if one of them exists."""
+    for path in texts:
+        if os.path.lexists(path):
+            hint = "choose another directory with --dir"
+            raise UsageError(f"{path} exists already", hint, code="file-exists")
+    created: list[Path] = []
+    try:
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as out:
+                created.append(path)
+                out.write(text)
+    except OSError as exc:
+        for written in created:
+            written.unlink(missing_ok=True)
+        problem = f"cannot write {path}: {exc.strerror}"
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            hint = "free space on the disk, or choose another directory with --dir"
+            raise EnvironmentLacking(problem, hint, code="disk-full") from exc
+        raise UsageError(problem, code="file-unwritable") from exc
+    return list(texts)

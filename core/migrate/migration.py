@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from v6t.base.errors import UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import find_similar_names
-from v6t.core.config.examples import write_files
-from v6t.core.config.yaml_file import to_yaml
+from v6t.core.config.yaml_file import to_yaml, write_files
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""

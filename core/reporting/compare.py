@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from v6t.analysis.blocks import Block, Document, Items, Section, Text
-from v6t.analysis.compare.comparison import Comparison, compare, comparison_sheets, lead
+from v6t.analysis.blocks import Block, Document, Drawing, Items, Listing, Section, Text
+from v6t.analysis.compare.comparison import (
+    Comparison,
+    Line,
+    compare,
+    comparison_sheets,
+    lead,
+    make_brief_sheets,
+)
+from v6t.analysis.compare.effect import count_repetitions_needed
+from v6t.analysis.figures.plots import points_figure
+from v6t.analysis.presentation import Percentiles
 from v6t.analysis.published.library import facts_of, references, sources
 from v6t.analysis.report.run import reproduction
+from v6t.analysis.report.verdict import title_of
+from v6t.analysis.rundata import RunData
+from v6t.analysis.sheet import Sheet, number_of, sheet, text_columns
 from v6t.base.errors import UsageError
+from v6t.benchmarks import registry
 from v6t.benchmarks.registry import presentations
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
+
+MOST_REASONS = 10
+"""Quantities that were not compared, whose reasons a terminal shows."""
+MOST_FACTORS = 40
+"""Factors that one figure can show."""
+RATE_SUFFIX = " fps"
 
 METHOD = (
     "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
@@ -20,13 +42,13 @@ METHOD = (
 )
 
 
-def compare_runs(directories: Sequence[Path], anyway: bool) -> Comparison:
-    """Compare the runs in these directories with the first of them.
+def compare_runs(runs: Sequence[RunData], anyway: bool) -> Comparison:
+    """Compare runs with the first of them.
 
     Raises:
-        UsageError: a directory holds no run, or the runs are not comparable.
+        UsageError: the runs are not comparable.
     """
-    first, *others = map(load_run, directories)
+    first, *others = runs
     comparison = compare(first, others, presentations(), anyway=anyway)
     if comparison.unlike and not anyway:
         name, differing = next(iter(comparison.unlike.items()))
@@ -46,22 +68,125 @@ def compare_runs(directories: Sequence[Path], anyway: bool) -> Comparison:
     return comparison
 
 
-def make_comparison_document(comparison: Comparison) -> Document:
-    """Return the comparison with its tables, and what was left out."""
+def make_comparison_document(comparison: Comparison, runs: Sequence[RunData] = ()) -> Document:
+    """Return the comparison for a file: the runs, a figure, tables, and what was left out."""
     blocks: list[Block] = [Text(lead(comparison))]
-    for name, differing in comparison.unlike.items():
-        words = f"{name} was measured under other conditions than {comparison.runs[0]}:"
-        blocks += [Text(words), Items(differing, "warning")]
-    conditions = sorted({text for line in comparison.lines for text in line.unlike})
-    if conditions:
-        blocks.append(Text("Conditions that differ within these runs:"))
-        blocks.append(Items(conditions, "warning"))
+    if runs:
+        blocks.append(_describe_runs(comparison, runs))
+    blocks += [*_list_warnings(comparison), *_draw_factors(comparison)]
     blocks += comparison_sheets(comparison)
     if comparison.left_out:
         blocks += [Text("Not compared:"), Items(comparison.left_out)]
     blocks.append(Text(METHOD))
     section = Section("Differences", "differences", blocks)
-    return Document("Comparison", " against ".join(comparison.runs), [section])
+    title = " against ".join(dict.fromkeys(map(title_of, runs))) or "Comparison"
+    return Document(title, " against ".join(comparison.runs), [section])
+
+
+def make_brief_document(comparison: Comparison, directories: Sequence[Path]) -> Document:
+    """Return the comparison for a terminal: a small table for each point, and the verdict last.
+
+    Args:
+        comparison: the comparison.
+        directories: those of the runs, if these can be repeated.
+    """
+    blocks = [*_list_warnings(comparison), *make_brief_sheets(comparison)]
+    if len(comparison.left_out) > MOST_REASONS:
+        count = number_of(len(comparison.left_out), "quantity")
+        blocks.append(Text(f"{count} not compared; -v prints the reasons and the intervals."))
+    elif comparison.left_out:
+        blocks += [Text("Not compared:"), Items(comparison.left_out)]
+    blocks += [Text(lead(comparison)), *_suggest_runs(comparison, directories)]
+    return Document("Comparison", "", [Section("Differences", "differences", blocks)])
+
+
+def _describe_runs(comparison: Comparison, runs: Sequence[RunData]) -> Sheet:
+    rows = [
+        (
+            name,
+            title_of(run),
+            str(run.config["tester"]["kind"]),
+            str(run.manifest.get("created", ""))[:16].replace("T", " "),
+            str(run.config.get("label") or "-"),
+        )
+        for name, run in zip(comparison.runs, runs, strict=True)
+    ]
+    columns = text_columns("run", "technology and device", "tester", "date (UTC)", "label")
+    return sheet("Runs", columns, rows)
+
+
+def _list_warnings(comparison: Comparison) -> Iterator[Block]:
+    for name, differing in comparison.unlike.items():
+        yield Text(f"{name} was measured under other conditions than {comparison.runs[0]}:")
+        yield Items(differing, "warning")
+    if conditions := sorted({text for line in comparison.lines for text in line.unlike}):
+        yield Text("Conditions that differ within these runs:")
+        yield Items(conditions, "warning")
+
+
+def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
+    """Draw the factors of each run with their intervals."""
+    for number, run in enumerate(comparison.runs[1:], 1):
+        rows = [
+            (f"{line.benchmark} {line.what}, {line.place}", Percentiles(e.estimate, e.low, e.high))
+            for line in comparison.lines
+            if line.run == run and (e := line.effect) and line.kind == "factor"
+        ][:MOST_FACTORS]
+        if rows:
+            text = f"{run} as a multiple of {comparison.runs[0]}, with intervals; 1: no difference."
+            yield Drawing(points_figure(rows, "factor", f"factors-{number}"), text, text)
+
+
+def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
+    """Print the commands that decide what too few repetitions or unlike rates leave open."""
+    few = [line for line in comparison.lines if line.effect and not line.effect.sure]
+    apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
+    needed = count_repetitions_needed()
+    reasons, options = [], []
+    if few:
+        reasons.append(f"at least {needed} repetitions of each run")
+        options += _repeat_options({line.benchmark for line in few}, needed)
+    sections = {name.partition(".")[0] for name in registry.flags().get("--rate", ())}
+    rated = [b.name for b in registry.installed() if sections & b.sections().keys()]
+    apart = [line for line in apart if line.benchmark in rated]
+    if rate_fps := _find_common_rate(apart):
+        names = ", ".join(dict.fromkeys(line.benchmark for line in apart))
+        reasons.append(f"{rate_fps:,} fps for {names}")
+        options += ["--rate", str(rate_fps)]
+    if reasons:
+        yield Text(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
+        again = [path.with_name(f"{path.name}-again") for path in directories]
+        for path, output in zip(directories, again, strict=True):
+            yield Listing(shlex.join(["v6t", "run", str(path), *options, "-o", str(output)]))
+        if directories:
+            yield Listing(shlex.join(["v6t", "compare", *map(str, again)]))
+
+
+def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
+    """Return the options that set the repetitions of benchmarks, some of which have their own number."""
+    own = [
+        f"{key}.repetitions={repetitions}"
+        for benchmark in registry.installed()
+        if benchmark.name in benchmarks
+        for key, model in benchmark.sections().items()
+        if "repetitions" in model.model_fields
+    ]
+    options = [word for setting in own for word in ("--set-procedure", setting)]
+    return [*options, "--reps", str(repetitions)] if len(own) < len(benchmarks) else options
+
+
+def _find_common_rate(lines: Sequence[Line]) -> int | None:
+    """Return the lowest rate of the runs in two digits; None where loads are not frame rates."""
+    texts = [load for line in lines for load in line.loads]
+    rates = [
+        float(text.removesuffix(RATE_SUFFIX).replace(",", ""))
+        for text in texts
+        if text.endswith(RATE_SUFFIX)
+    ]
+    if not rates:
+        return None
+    unit = 10 ** max(0, math.floor(math.log10(min(rates))) - 1)
+    return int(min(rates) // unit * unit)
 
 
 def make_published_document(directories: Sequence[Path]) -> Document:

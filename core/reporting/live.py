@@ -18,9 +18,15 @@ from typing import Any, cast
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
 from v6t.core.reporting.write import UNREPORTED
-from v6t.core.runs.events import Activity, Listener
-from v6t.core.runs.progress import describe_activity, describe_place, describe_step, duration
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.events import (
+    Activity,
+    Listener,
+    describe_activity,
+    describe_place,
+    describe_step,
+    duration,
+)
+from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 

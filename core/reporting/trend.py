@@ -19,7 +19,7 @@ from v6t.analysis.sheet import Column, count, number_of, table
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, find_changes
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.core.runs.rundir import CONFIG, no_run
 
 MOST_NAMES = 40

@@ -58,7 +58,7 @@ def write(
     """
     from v6t.analysis.published.library import sources
     from v6t.analysis.report.run import MOST_FIGURES
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
 
     if paper is not None and paper not in sources():
         raise UsageError(

@@ -1,4 +1,4 @@
-"""The bottleneck of a device: the rates that a run found are sent once more while it is sampled (BN-01).
+"""The bottleneck of a device: the rates that a run found are sent once more while it is sampled.
 
 At a found rate nothing is lost, so nothing shows what limits the device. It is sampled a second time just
 above, as far as medium and tester carry it, and the verdict is on that trial.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.results_file import read_results, share_conditions
+from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.rundir import BOTTLENECK, RESULTS, RunDir
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import format_sizes, sizes_to_json

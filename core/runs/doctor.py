@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
-from v6t.core.config.compatibility import technologies_for
-from v6t.core.config.plugins import TECHNOLOGIES
+from v6t.core.config.plugins import TECHNOLOGIES, technologies_for
 from v6t.core.runs.dut import find_technology
 from v6t.drivers.duts.registry import DRIVERS, make_driver, names
 from v6t.drivers.testers import DEFAULT, TESTERS
@@ -66,10 +65,8 @@ def list_drivers() -> list[DriverSummary]:
             technologies = technologies_for(name)
         except V6tError:  # a broken driver of another distribution; doctor shows it
             continue
-        programs = {
-            program: shutil.which(program, path=path) is not None
-            for program in getattr(driver, "programs", None) or ()
-        }
+        needed = getattr(driver, "programs", None) or getattr(driver, "helpers", ())
+        programs = {name: shutil.which(name, path=path) is not None for name in needed}
         drivers.append(DriverSummary(name, driver.title, technologies, programs))
     return drivers
 
@@ -82,6 +79,7 @@ def examine(tester: TesterKind | None = None) -> list[Finding]:
         *_check_clocks(),
         _check_output(),
         *_check_extensions(),
+        _check_devices(),
         *_check_testers(tester),
     ]
 
@@ -137,6 +135,15 @@ def _check_extensions() -> Iterator[Finding]:
                 yield Finding(f"{group.noun} {row.name}", "note", row.error)
 
 
+def _check_devices() -> Finding:
+    """Name the devices that this machine can be in the lab, and those whose programs it lacks."""
+    drivers = [driver for driver in list_drivers() if driver.programs]
+    present = [driver.name for driver in drivers if all(driver.programs.values())]
+    absent = [driver.name for driver in drivers if driver.name not in present]
+    text = f"{', '.join(present) or 'none'}; not installed: {', '.join(absent) or 'none'}"
+    return Finding("device programs", "ok" if present else "note", f"{text} (v6t dut list)")
+
+
 def _check_testers(named: TesterKind | None) -> Iterator[Finding]:
     """Check the testers: that of the testbed and the default must work."""
     for row in TESTERS.list_rows():
@@ -168,7 +175,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     try:
         flags = Flags(plugin=plugin or find_technology(find_driver_name(testbed)))
         bound = resolve_and_bind(None, testbed, flags)
-        check_capabilities(bound, make_tester(bound))
+        check_capabilities(bound, lambda: make_tester(bound))
     except UsageError as exc:
         yield _describe_refusal(exc, plugin)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -247,8 +246,7 @@ def rollback(
 
 def find_technology(driver: str) -> str | None:
     """Return any technology of a driver; None for a chain, whose technology matters."""
-    from v6t.core.config.compatibility import technologies_for
-    from v6t.core.config.plugins import names
+    from v6t.core.config.plugins import names, technologies_for
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 
@@ -313,8 +311,3 @@ def _make_session(
             code="missing-driver",
         )
     return session
-
-
-def as_json(value: Any) -> str:
-    """Return the text for ``--json``."""
-    return json.dumps(value, indent=1, sort_keys=True)

@@ -1,31 +1,40 @@
-"""Events of a run: the terminal, the log file, the live page and campaigns listen to them."""
+"""Events of a run and their listeners: progress, descriptions for people, the log file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from functools import cache, partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from v6t.base.entry_points import attribute_errors
+from v6t.base.errors import V6tError
+from v6t.core import log
+from v6t.core.runs.rundir import LOG
+from v6t.procedures.trial_runner import FPS, Progress
 
 if TYPE_CHECKING:
     from v6t.analysis.record import Record
-    from v6t.core.runs.plan import Stage
-    from v6t.procedures.trial_runner import Progress
+    from v6t.core.runs.plan import PlannedStage, Stage
     from v6t.trials.result import TrialResult
     from v6t.trials.trial import Trial
 
 
 @dataclass(frozen=True)
 class Activity:
-    """A trial that is about to start.
+    """A trial that is about to start; numbers begin with 1.
 
     Attributes:
-        stage: stage of the run.
-        trial: the trial.
-        attempt: number of the attempt, from 1.
         before: result of the trial before it in this stage; None for the first.
         left_s: estimated rest of the run [s].
         done_s: time since the run began [s].
-        number: number of the trial, from 1, self-tests and retries included.
+        number: number of the trial, self-tests and retries included.
         trials_left: estimated number of trials after this one.
     """
 
@@ -62,31 +71,232 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Passes each event on to several listeners, in order."""
+    """Several listeners, each of which receives every event, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
-        self._listeners = listeners
+        for event in (name for name in vars(Listener) if name.startswith("on_")):
+            setattr(self, event, partial(_pass_on, [getattr(each, event) for each in listeners]))
 
-    def on_run_start(self, name: str) -> None:
-        for listener in self._listeners:
-            listener.on_run_start(name)
+
+def _pass_on(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
+    for receive in receivers:
+        receive(value)
+
+
+LONG_S = 5.0
+"""The time within a trial is shown from this length on."""
+
+
+class RemainingTime:
+    """Estimates the remaining time: the plan, at the pace of the finished stages and the current trials."""
+
+    def __init__(
+        self, planned: Iterable[PlannedStage], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.stage: Stage | None = None
+        self._planned = {p.stage: p for p in planned}
+        self._clock = clock
+        self._taken_s: dict[Stage, float] = {}
+        self._coming = list(self._planned.values())
+        self._finished: list[tuple[PlannedStage, float]] = []
+        self._since = self._began = clock()
+        self._share_done = 0.0
+        self._trials = 0
+
+    def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
+        """Begin a stage and end the one before."""
+        if self.stage is not None:
+            self._taken_s[self.stage] = self._elapsed_s()
+        if planned is not None:
+            self._planned[stage] = planned
+        self.stage, self._since, self._share_done = stage, self._clock(), 0.0
+        others = [p for s, p in self._planned.items() if s != stage]
+        self._coming = [p for p in others if p.stage not in self._taken_s]
+        self._finished = [(p, self._taken_s[p.stage]) for p in others if p.stage in self._taken_s]
+
+    def progress(self, progress: Progress) -> None:
+        """Note the progress within the stage."""
+        steps = max(progress.steps, progress.step, 1)
+        done = progress.step - (progress.verdict is None)
+        self._share_done = (progress.repetition - 1 + done / steps) / max(1, progress.repetitions)
+
+    def describe(self, trial: Trial, before: TrialResult | None) -> Activity:
+        """Describe a trial that is about to start."""
+        if self.stage is None:
+            raise ValueError("no stage has begun")
+        self._trials += 1
+        ending = trial.key.rpartition("/")[2]
+        attempt = int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
+        current = self._planned.get(self.stage)
+        trials_left = current.trials * (1 - self._share_done) if current else 0.0
+        return Activity(
+            self.stage,
+            trial,
+            attempt,
+            before,
+            self.left_s(),
+            self._clock() - self._began,
+            self._trials,
+            round(trials_left + sum(p.trials for p in self._coming)),
+        )
+
+    def left_s(self) -> float:
+        """Return the remaining seconds of the run."""
+        share, elapsed_s = self._share_done, self._elapsed_s()
+        find_pace = cache(self._find_pace)
+        current = self._planned.get(self.stage) if self.stage is not None else None
+        expected_s = current.expected_s * find_pace(current.stage) if current else 0.0
+        current_s = max(0.0, expected_s - elapsed_s)
+        if share:  # its own trials count more towards the end
+            by_pace_s = elapsed_s / share * (1 - share)
+            current_s = share * by_pace_s + (1 - share) * (1 - share) * expected_s
+        return current_s + sum(p.expected_s * find_pace(p.stage) for p in self._coming)
+
+    def _elapsed_s(self) -> float:
+        taken_s = self._taken_s.get(self.stage, 0.0) if self.stage is not None else 0.0
+        return taken_s + self._clock() - self._since
+
+    def _find_pace(self, stage: Stage) -> float:
+        """Return time over planned time of stages of this name and mode, of this name, or of all."""
+        same = [f for f in self._finished if f[0].stage.name == stage.name]
+        for stages in ([f for f in same if f[0].stage.mode == stage.mode], same, self._finished):
+            expected_s = sum(planned.expected_s for planned, _ in stages)
+            if expected_s:
+                return sum(taken_s for _, taken_s in stages) / expected_s
+        return 1.0
+
+
+def describe_step(progress: Progress) -> str:
+    """Describe a finished step in one line."""
+    verdict = progress.verdict
+    if verdict is None:
+        raise ValueError("the step has no verdict yet")
+    word = "passed" if verdict.passed else "failed" if verdict.valid else "INVALID"
+    if verdict.valid and not progress.searched:
+        word = "measured"
+    why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
+    return f"{describe_place(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
+
+
+def describe_place(progress: Progress) -> str:
+    """Name the point, the repetition and the step."""
+    name = progress.point.removeprefix("throughput/")
+    return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
+
+
+def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
+    """Yield a line about the benchmarks of one point: the first one's figure, trials and time."""
+    for first in records[:1]:
+        trials = sum(len(r.trials) for r in records)
+        place = f"  {first.sizes:<9} {first.direction:<13}"
+        yield f"{place}  {headline(first)}   {trials:,} trials   {duration(seconds)}"
+
+
+def headline(record: Record) -> str:
+    """Return a record's benchmark and its first figure."""
+    from v6t.benchmarks.registry import presentations
+
+    if not record.measured:
+        return f"{record.benchmark} not measured"
+    presentation = presentations().of(record)
+    result = next((r for r in presentation.results(record) if r.headline and r.summary), None)
+    if result is None or result.summary is None:
+        return record.benchmark
+    value = presentation.shown(result.summary.median)
+    return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
+
+
+def describe_activity(activity: Activity, progress: Progress | None, passed_s: float) -> str:
+    """Describe the current trial in one line."""
+    trial, stage = activity.trial, activity.stage
+    parts = [f"{stage.octets} {stage.mode}  {stage.name}"]
+    unit, bounds = FPS, ""
+    if progress is not None and trial.key.startswith(f"{progress.point}/"):
+        parts.append(f" {progress.repetition}/{progress.repetitions} step {progress.step}")
+        unit = progress.unit
+        if progress.low_fps != progress.high_fps:
+            bounds = f", between {progress.low_fps:,.0f} and {progress.high_fps:,.0f}"
+    parts.append(f": {trial.rate_fps:,.0f} {'fps' if unit == FPS else unit}{bounds}")
+    if activity.attempt > 1:
+        parts.append(f", attempt {activity.attempt}")
+    whole_s = trial.pause_s + trial.total_duration_s + trial.residual_wait_s
+    if whole_s >= LONG_S:
+        parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
+    return "".join([*parts, *_describe_last(activity.before)])
+
+
+def _describe_last(result: TrialResult | None) -> Iterator[str]:
+    """Yield the frames lost in the trial before, and the device's busiest core."""
+    if result is None:
+        return
+    required = sum(d.count_frames("required") for d in result.directions.values())
+    if required:
+        received = sum(d.count_frames("received") for d in result.directions.values())
+        yield f", last lost {(required - received) / required:.4%}"
+    busiest = [load.max_percent for load in result.device_loads.values() if load.max_percent]
+    if busiest:
+        yield f", device CPU {max(median(cores) for cores in busiest):.0f} %"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as ``"1 h 05 min"``, ``"3 min 20 s"`` or ``"45 s"``."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    if whole >= 60:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole} s"
+
+
+class LogFile(Listener):
+    """The log file of a directory: an entry for each message and command, with the time.
+
+    It is created with its first entry (``begun``): a run that is refused leaves its directory alone.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / LOG
+        self.begun = False
 
     def on_message(self, text: str) -> None:
-        for listener in self._listeners:
-            listener.on_message(text)
-
-    def on_trial_start(self, activity: Activity) -> None:
-        for listener in self._listeners:
-            listener.on_trial_start(activity)
-
-    def on_step_start(self, progress: Progress) -> None:
-        for listener in self._listeners:
-            listener.on_step_start(progress)
+        """Append an entry; a file that cannot be written does not stop the run."""
+        self.begun = True
+        stamp = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        entry = f"{stamp} {log.legible(text)}\n".encode()
+        with contextlib.suppress(OSError):
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(file, "ab") as out:
+                out.write(entry)
 
     def on_step_end(self, progress: Progress) -> None:
-        for listener in self._listeners:
-            listener.on_step_end(progress)
+        self.on_message(describe_step(progress))
 
-    def on_point_end(self, records: Sequence[Record]) -> None:
-        for listener in self._listeners:
-            listener.on_point_end(records)
+    @contextlib.contextmanager
+    def record(self, *receivers: Callable[[str], None]) -> Iterator[None]:
+        """Append what v6t logs, and the error that ends the work."""
+        with log.record_log(self.on_message, *receivers):
+            try:
+                yield
+            except (V6tError, KeyboardInterrupt) as exc:
+                text = "interrupted"
+                if isinstance(exc, V6tError):
+                    text = f"error: {exc.message}" + (f" ({exc.hint})" if exc.hint else "")
+                if self.begun:
+                    self.on_message(text)
+                raise
+
+
+@contextlib.contextmanager
+def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
+    """Add the log file of a run to its listeners, with the error that ends it."""
+    file = LogFile(directory)
+    events = Listeners(listener, file)
+    with file.record(events.on_message), attribute_errors():
+        yield events
+
+
+@contextlib.contextmanager
+def log_to(directory: Path | None) -> Iterator[None]:
+    """Log to the file of a directory; None: to no file."""
+    with LogFile(directory).record() if directory is not None else contextlib.nullcontext():
+        yield

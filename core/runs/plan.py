@@ -1,28 +1,211 @@
-"""The plan of a run: points and stages with their trials and time, and streams. Nothing is opened."""
+"""The plan of a run: points and stages, with trials and time counted on an ideal device."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
+from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.point import Point
+from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.context import RunContext
+from v6t.benchmarks.point import Point, Vary
 from v6t.benchmarks.tcp import syn_medium
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import streams_of
-from v6t.core.runs.ideal import count_trials, plan_point
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
 from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
 from v6t.packets.direction import Direction
-from v6t.procedures.tester_rate import CapacitySpec
+from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
+from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
-from v6t.trials.trial import Capability
+from v6t.trials.connections import Connections, PhaseOneResult
+from v6t.trials.delays import Distribution
+from v6t.trials.load_estimate import EstimateLoad
+from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
+from v6t.trials.tcp import TcpCounts
+from v6t.trials.trial import Capability, Mode, Trial, list_directions
+
+DELAY_NS = 1000
+EMPTYING_S = 12e-6
+"""Time to empty the table of each connection: nftables on Linux 6.18 with 100,000 of them [s]."""
+
+
+@dataclass
+class IdealDevice:
+    """A device without loss up to a rate, and a tester without faults; no time passes.
+
+    It is the runner of a planned point (:class:`v6t.benchmarks.point.PointRunner`).
+
+    Attributes:
+        bound: the run.
+        capacity: of the tester, with its source.
+        carries_fps: rate without loss per direction; None: half of what a search offers.
+        carries_cps: connections per second without loss.
+        holds: connections that its table holds.
+        trials, seconds: of all trials so far.
+        results: by the keys of trials, those of the run so far included.
+        times: repetitions for which one stands.
+    """
+
+    planned: ClassVar[bool] = True
+    bound: RunContext
+    capacity: tuple[TesterCapacity, str]
+    carries_fps: float | None = math.inf
+    carries_cps: float = math.inf
+    holds: float = math.inf
+    trials: int = 0
+    seconds: float = 0.0
+    results: dict[str, TrialResult] = field(default_factory=dict)
+    times: int = 1
+    _filled: int = 0
+    _point: Point | None = None
+
+    @property
+    def describe_flush(self) -> str:
+        return ""
+
+    @property
+    def loopback(self) -> Measure | None:
+        return self.measure if self.bound.measures_tester else None
+
+    def at(self, point: Point) -> Point:
+        """Return a point that is measured with this device."""
+        self._point = replace(point, runner=self, measure=self.measure, find=self.find)
+        return self._point
+
+    def find(self, key: str) -> TrialResult:
+        """Return the result of a trial."""
+        return self.results[key]
+
+    def vary(self, name: str, change: Vary) -> Point:
+        """Return the same point: a variant of the traffic takes as long."""
+        if self._point is None:
+            raise ValueError("the device has no point yet")
+        return self._point
+
+    def repeat(self, repetitions: int) -> int:
+        """Note for how many repetitions the next trials stand."""
+        self.times = repetitions
+        return 1
+
+    def watch(self, progress: Progress) -> None: ...
+    def say(self, text: str) -> None: ...
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def make_load_estimate(self) -> EstimateLoad:
+        """Return an inference that never ends the search early."""
+        return lambda loads, target, most_fps: None
+
+    def measure(self, trial: Trial) -> TrialResult:
+        """Return the result of a trial, and count its time."""
+        self.trials += self.times
+        self._spend(self.bound.tester.overhead_s + trial.pause_s)
+        connections = trial.connections
+        if connections is not None:
+            self._count_filling(connections)
+        if connections is None or connections.purpose == "prepare":
+            self._spend(trial.total_duration_s + trial.residual_wait_s)
+        counted = self._count_frames(trial)
+        result = TrialResult(
+            dict.fromkeys(list_directions(trial.mode), counted),
+            connections=None if connections is None else self._open(connections),
+        )
+        self.results[trial.key] = result
+        return result
+
+    def _spend(self, seconds: float, times: int | None = None) -> None:
+        self.seconds += seconds * (self.times if times is None else times)
+
+    def _count_filling(self, connections: Connections) -> None:
+        if connections.reuse and self._filled == connections.count:
+            return
+        self._filled = connections.count
+        filling_s = connections.total_s
+        if connections.purpose == "prepare":
+            filling_s += connections.gap_s
+        if not self.bound.tester.simulates:
+            filling_s += EMPTYING_S * connections.count
+        self._spend(filling_s, 1 if connections.reuse else self.times)
+
+    def _count_frames(self, trial: Trial) -> DirectionResult:
+        required = trial.frames
+        half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
+        carries_fps = half_fps if self.carries_fps is None else self.carries_fps
+        received = math.floor(required * min(1.0, carries_fps / trial.rate_fps))
+        if trial.connections is not None and trial.connections.purpose != "prepare":
+            received = required
+        lost_s = (0.0, trial.duration_s) if received < required else (None, None)
+        delays = pairs = None
+        if trial.delays is not None:
+            timed = trial.delays.tags or received
+            lost = 0 if trial.delays.tags else required - received
+            delays = {"frames": Distribution((DELAY_NS,), (timed,), lost)}
+            pairs = {"frames": Distribution((0,), (max(1, timed - 1),))}
+        return DirectionResult(
+            {"frames": ClassCount("foreground", required, required, received)},
+            trial.total_duration_s,
+            delays=delays,
+            ipdv=pairs,
+            first_lost_s=lost_s[0],
+            last_lost_s=lost_s[1],
+        )
+
+    def _open(self, connections: Connections) -> PhaseOneResult:
+        count = connections.count
+        fails = connections.rate_cps > self.carries_cps or count > self.holds
+        learned = count // 2 if fails and connections.purpose == "establish" else count
+        tcp = TcpCounts(
+            count, learned, timed_out=count - learned, requested=learned, answered=learned
+        )
+        validated = None if connections.alpha is None else learned
+        return PhaseOneResult(
+            count, count, learned, validation_sent=learned, validated=validated,
+            validation_time_s=0.0, flush_s=1.0, idle_flush_s=0.0,
+            tcp=tcp if connections.tcp else None,
+        )  # fmt: skip
+
+
+def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
+    """Make a planned point: the tester carries what the medium does."""
+    if media_fps is None:
+        media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+    device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
+    return device.at(Point(bound, sizes, mode, media_fps, device, device.measure, device.find))
+
+
+def count_trials(
+    benchmark: Benchmark[Any, Any], point: Point, *, carries_all: bool = False
+) -> tuple[int, float, Sequence[float]]:
+    """Carry a benchmark out on an ideal device.
+
+    Returns:
+        The number of trials, their time [s], and the rates that other benchmarks depend on.
+    """
+    bound, connections = point.bound, point.procedure.connections
+    results: Mapping[str, TrialResult] = point.runner.results
+    device = IdealDevice(bound, point.runner.capacity, results=dict(results))
+    if not carries_all:
+        device.carries_fps = point.known_fps or None
+        most_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
+        device.carries_cps = most_cps / 2
+        device.holds = max(connections.count, 3 * benchmark.most_connections(bound) // 4)
+    at: Point | None = device.at(point)
+    if benchmark.phase is Phase.STREAMS and bound.settings.connects:
+        at = prepared(device.at(point))
+    if at is None:
+        return 0, 0.0, ()
+    rates = benchmark.run(at).rates
+    return device.trials, device.seconds, rates
+
 
 SELFTEST, SETUP, LOADING = "self-test", "set-up", "loading"
 """Names of stages that are not benchmarks."""
@@ -40,13 +223,7 @@ Streams = Mapping[Direction, StreamSet]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run.
-
-    Attributes:
-        name: of the benchmark, ``self-test``, ``set-up`` or ``loading``.
-        octets: the frame sizes.
-        mode: directions, ``connections`` or ``queries``; empty for set-up and loading.
-    """
+    """A stage of a run: a benchmark or other work, at frame sizes, in a mode (empty: in none)."""
 
     name: str
     octets: str
@@ -55,12 +232,9 @@ class Stage:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage with its planned time.
+    """A stage with its planned trials and time; ``seconds`` is the longest time of a search.
 
     Attributes:
-        stage: of the run.
-        seconds: its time, of a search the longest.
-        trials: in that time.
         least_s: its time if the device carries the upper bound at once; None: the same.
     """
 
@@ -87,7 +261,6 @@ class PlannedPoint:
     The first benchmark at a size or in a mode bears the time of the set-up and of the self-test.
 
     Attributes:
-        benchmark, frame_sizes, mode, media_fps: the point.
         trials, duration_s: if the device does not carry the upper bound.
         least_s: time if the device carries every upper bound at once.
         counted_by: how the tester recognises test frames, if it knows several ways.
@@ -105,14 +278,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The plan of a run; made once.
-
-    Attributes:
-        bound: the run.
-        points: every benchmark at every point.
-        stages: in the order of the points.
-        stream_sets: by the label of the frame sizes.
-    """
+    """The plan of a run, made once; ``stream_sets`` are by the label of the frame sizes."""
 
     bound: BoundRun
     points: tuple[PlannedPoint, ...]
@@ -142,7 +308,13 @@ class RunPlan:
     @cached_property
     def streams(self) -> tuple[str, ...]:
         """One line for each stream, with its share of the frames."""
-        return tuple(_describe_streams(self.stream_sets))
+        return tuple(
+            f"{label} {direction}: {s.name} ({s.role.value}), {s.weight / total:.1%} of the frames"
+            for label, streams in self.stream_sets.items()
+            for direction, stream_set in streams.items()
+            for total in [sum(s.weight for s in stream_set.streams)]
+            for s in stream_set.streams
+        )
 
     @cached_property
     def caveats(self) -> list[str]:
@@ -169,56 +341,19 @@ class RunPlan:
 
 
 def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
-    """Plan a run."""
+    """Plan a run; ``compiled`` keeps the streams of plans before it."""
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
+    all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
     if frames not in known:
-        sizes = map(bound.technology.sizes_of, run.frame_sizes)
-        known[frames] = {each.label: streams_of(bound, each) for each in sizes}
-    points, stages = plan_stages(bound)
-    return RunPlan(bound, points, stages, known[frames])
-
-
-def _describe_streams(stream_sets: Mapping[str, Streams]) -> Iterator[str]:
-    for label, streams in stream_sets.items():
-        for direction, stream_set in streams.items():
-            total = sum(s.weight for s in stream_set.streams)
-            for s in stream_set.streams:
-                share = f"{s.weight / total:.1%} of the frames"
-                yield f"{label} {direction}: {s.name} ({s.role.value}), {share}"
-
-
-def plan_stages(bound: BoundRun) -> tuple[tuple[PlannedPoint, ...], tuple[PlannedStage, ...]]:
-    """Plan every benchmark at every point, and list the stages; nothing is compiled."""
-    run = bound.settings
-    points, stages = [], []
-    for size in run.frame_sizes:
-        sizes = bound.technology.sizes_of(size)
-        first = size == run.frame_sizes[0]
-        setup_s = bound.tester.setup_s if first else bound.tester.load_s
-        for benchmark, point, stage, selftest in _plan_size(bound, sizes, first=first):
-            taken = [PlannedStage(first_stage(sizes.label, first=first), setup_s), selftest, stage]
-            setup_s = 0.0
-            stages += [each for each in taken if each.seconds]
-            points.append(
-                PlannedPoint(
-                    benchmark=benchmark.name,
-                    frame_sizes=sizes_to_json(point.sizes),
-                    mode=stage.stage.mode,
-                    media_fps=round(point.media_fps),
-                    trials=stage.trials,
-                    duration_s=sum(each.seconds for each in taken),
-                    least_s=sum(each.shortest_s for each in taken),
-                    counted_by=_counted_by(benchmark, point),
-                )
-            )
-    return tuple(points), tuple(stages)
-
-
-def _counted_by(benchmark: Benchmark[Any, Any], point: Point) -> str:
-    more: tuple[Capability, ...] = ("connections",) if point.bound.settings.connects else ()
-    needs = benchmark.needs(point.bound).union(more)
-    return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
+        known[frames] = {sizes.label: streams_of(bound, sizes) for sizes in all_sizes}
+    points: list[PlannedPoint] = []
+    stages: list[PlannedStage] = []
+    for number, sizes in enumerate(all_sizes):
+        for point, each in _plan_size(bound, sizes, first=number == 0):
+            points.append(point)
+            stages += [stage for stage in each if stage.seconds]
+    return RunPlan(bound, tuple(points), tuple(stages), known[frames])
 
 
 def first_stage(octets: str, *, first: bool) -> Stage:
@@ -226,16 +361,11 @@ def first_stage(octets: str, *, first: bool) -> Stage:
     return Stage(SETUP if first else LOADING, octets, "")
 
 
-def plan_stage(benchmark: Benchmark[Any, Any], point: Point) -> PlannedStage:
-    """Plan a benchmark at a point with what is known of the device."""
-    return _plan_benchmark(benchmark, point)[0]
-
-
-def _plan_benchmark(
+def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
-    """Return the stage, and the rates that the benchmark would find."""
-    stage = Stage(benchmark.name, point.sizes.label, mode_of(benchmark.phase, point.mode))
+    """Plan a benchmark with what is known of the device; return the rates it would find, too."""
+    stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
     trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:
         return PlannedStage(stage, seconds, trials), rates
@@ -244,8 +374,7 @@ def _plan_benchmark(
     return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
 
 
-def mode_of(phase: Phase, mode: str) -> str:
-    """Return the mode, or a word in place of directions."""
+def _name_mode(phase: Phase, mode: str) -> str:
     if phase.directed:
         return mode
     return QUERIES if phase == Phase.QUERIES else CONNECTIONS
@@ -253,48 +382,60 @@ def mode_of(phase: Phase, mode: str) -> str:
 
 def _plan_size(
     bound: BoundRun, sizes: Sizes, *, first: bool
-) -> Iterator[tuple[Benchmark[Any, Any], Point, PlannedStage, PlannedStage]]:
-    """Yield the stage of each benchmark at a frame size, and that of the self-test before it."""
-    run, benchmarks = bound.settings, registry.wanted(bound)
-    tcp = [b for b in benchmarks if not b.phase.sized] if first else []
+) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
+    """Yield each benchmark at a frame size with its stages: those before it are set-up and self-test."""
+    run = bound.settings
+    benchmarks = [b for b in registry.wanted(bound) if first or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
-    syn_point = (
-        plan_point(bound, syn_medium(bound)[0], "forward", syn_medium(bound)[1]) if tcp else None
-    )
-    stages: dict[str, PlannedStage] = {}
-    rates: dict[str, Sequence[float]] = {}
-    for benchmark in benchmarks:  # a stage takes as long in each mode
-        if benchmark.phase.sized or first:
-            point = plan_point(bound, sizes, run.modes[0])
-            if syn_point is not None and not benchmark.phase.sized:
-                point = syn_point
-            stages[benchmark.name], rates[benchmark.name] = _plan_benchmark(
-                benchmark, replace(point, found=rates)
-            )
+    tcp = [b for b in benchmarks if not b.phase.sized]
     groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
         groups.append((point, capacity_spec(run, sizes, mode, round(point.media_fps)), group))
-    if syn_point is not None:
-        spec = opening_spec(run, syn_point.sizes, syn_point.media_fps)
-        groups.append((syn_point, spec, tcp))
+    if tcp:
+        syn_sizes, media_cps = syn_medium(bound)
+        point = plan_point(bound, syn_sizes, "forward", media_cps)
+        groups.append((point, opening_spec(run, syn_sizes, media_cps), tcp))
+    stages: dict[str, PlannedStage] = {}
+    rates: dict[str, Sequence[float]] = {}
+    for benchmark in benchmarks:  # a stage takes as long in each mode
+        point = groups[0 if benchmark.phase.sized else -1][0]
+        planned = plan_stage(benchmark, replace(point, found=rates))
+        stages[benchmark.name], rates[benchmark.name] = planned
+    setup_s = bound.tester.setup_s if first else bound.tester.load_s
+    before = [PlannedStage(first_stage(sizes.label, first=first), setup_s)]
+    learns = run.connects and bound.tester.loops_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
+        further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         selftest_s, selftest_trials = _count_selftest(bound, spec)
-        if number == 0 and run.connects and bound.tester.loops_back and not bound.tester.simulates:
-            selftest_s += LOOPBACK_CONNECTIONS.total_s
-        for benchmark in group:
+        for place, benchmark in enumerate(group):
+            mode_name = _name_mode(benchmark.phase, point.mode)
+            if place == 0:
+                selftest = Stage(SELFTEST, point.sizes.label, mode_name)
+                before.append(PlannedStage(selftest, selftest_s + further_s, selftest_trials))
             stage = stages[benchmark.name]
-            mode_name = mode_of(benchmark.phase, point.mode)
+            taken = [*before, replace(stage, stage=replace(stage.stage, mode=mode_name))]
             yield (
-                benchmark,
-                point,
-                replace(stage, stage=replace(stage.stage, mode=mode_name)),
-                PlannedStage(
-                    Stage(SELFTEST, point.sizes.label, mode_name), selftest_s, selftest_trials
+                PlannedPoint(
+                    benchmark.name,
+                    sizes_to_json(point.sizes),
+                    mode_name,
+                    round(point.media_fps),
+                    stage.trials,
+                    sum(each.seconds for each in taken),
+                    sum(each.shortest_s for each in taken),
+                    _find_counting(benchmark, point),
                 ),
+                taken,
             )
-            selftest_s, selftest_trials = 0.0, 0
+            before = []
+
+
+def _find_counting(benchmark: Benchmark[Any, Any], point: Point) -> str:
+    connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
+    needs = benchmark.needs(point.bound) | connects
+    return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 
 def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:

@@ -11,7 +11,7 @@ from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.point import Point, Vary
 from v6t.benchmarks.tcp import measure_tcp_opens, syn_medium
-from v6t.core.config.presets import is_demonstration
+from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.analysis.csv_rows import list_figure_rows
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
@@ -21,29 +20,26 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.events import Listener
+from v6t.core.runs.device import KEY as DEVICE
+from v6t.core.runs.device import DeviceCounts
+from v6t.core.runs.events import Listener, headline, log_run
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
-from v6t.core.runs.log import log_run
 from v6t.core.runs.manifest import manifest, utc_now
 from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
-from v6t.core.runs.progress import headline
-from v6t.core.runs.results_file import (
+from v6t.core.runs.results import (
     COMPLETE,
     INCORRECT,
     RUNNING,
     SCHEMA,
-    ResultsFile,
-    Tables,
+    ResultFiles,
+    load_run,
+    make_run_data,
     read_records,
     read_results,
-    with_limit,
 )
-from v6t.core.runs.run_data import load_run, make_run_data
-from v6t.core.runs.rundir import CONFIG, MANIFEST, MEDIANS, RunDir, reading
-from v6t.core.runs.telemetry import KEY as DEVICE
-from v6t.core.runs.telemetry import DeviceCounts
+from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, reading
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneFailed
 from v6t.procedures.tester_rate import MOST_AGAIN, usable_fps
@@ -53,46 +49,16 @@ WRITING_SHARE = 20
 """Results are written again after this multiple of the time that writing takes."""
 
 
-@dataclass
-class RunOutcome:
-    """The outcome of a run.
-
-    Attributes:
-        data: everything that a report is made from.
-        replayed: trials taken from the journal.
-        measured: trials run now.
-    """
-
-    data: RunData
-    replayed: int = 0
-    measured: int = 0
-
-    @property
-    def status(self) -> str:
-        """``complete``, ``running`` (interrupted) or ``translation incorrect``."""
-        return self.data.status
-
-    @property
-    def records(self) -> Sequence[Record]:
-        """The entries of ``results.json``."""
-        return self.data.records
-
-    @property
-    def caveats(self) -> list[str]:
-        """Warnings about the whole run."""
-        return list(self.data.results["caveats"])
-
-
 def execute(
     bound: BoundRun, path: Path, events: Listener, planned: RunPlan | None = None
-) -> RunOutcome:
+) -> RunData:
     """Start a run in a new directory and carry it out.
 
     Raises:
         UsageError: the directory cannot be used.
         V6tError: see :mod:`v6t.base.errors`; finished trials stay on disk.
     """
-    check_capabilities(bound, make_tester(bound))
+    check_capabilities(bound, lambda: make_tester(bound))
     planned = planned or plan(bound)
     with RunDir(path, new=True) as directory:
         document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
@@ -104,16 +70,16 @@ def execute(
             return Runner(planned, directory, log).run()
 
 
-def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunOutcome:
+def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:
     """Continue an interrupted run; a complete one is only read."""
     with RunDir(path, new=False) as directory:
         run = directory.config()
         with reading(path):
             results = read_results(path)
             if results.get("status") == COMPLETE:
-                trials = read_complete_journal(directory, results)
+                read_complete_journal(directory, results)
                 read_records(path, results)
-                return RunOutcome(load_run(path), replayed=trials)
+                return load_run(path)
         planned = planned or plan(bind(run))
         if not planned.bound.tester.simulates:
             check_order(directory, next(iter(planned.stream_sets.values())).values())
@@ -130,22 +96,19 @@ class Runner:
 
     def __init__(self, planned: RunPlan, directory: RunDir, events: Listener) -> None:
         """Open the results and the journal."""
-        self._plan = planned
-        self._bound = planned.bound
-        self._run = planned.run
-        self._directory = directory
-        self._events = events
-        self._results = ResultsFile(directory)
-        self._journal = open_journal(directory, self._results.held)
-        self._tables = Tables(self._journal)
-        counts = DeviceCounts(self._results.held.get(DEVICE, ()))
-        self._trials = Trials(planned, directory, self._journal, events, counts)
-        self._records: list[Record] = []
+        self._bound, self._run = planned.bound, planned.run
+        self._directory, self._events = directory, events
+        held = read_results(directory.path)
+        self._journal = open_journal(directory, held)
+        self._results = ResultFiles(directory, self._journal, held)
+        self._trials = Trials(
+            planned, directory, self._journal, events, DeviceCounts(held.get(DEVICE, ()))
+        )
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
         self._next_write = 0.0
 
-    def run(self) -> RunOutcome:
+    def run(self) -> RunData:
         """Measure everything and restore the device.
 
         Raises:
@@ -170,24 +133,22 @@ class Runner:
                 self._write_manifest(tester)
                 self._write_results()
                 self._journal.close()
-        data = make_run_data(
+        return make_run_data(
             self._directory.path,
             self._run.model_dump(mode="json"),
             self._run,
             self._bound.technology,
             self._results.content,
-            self._records,
+            self._results.records,
             self._directory.read_json(MANIFEST),
             [RunTrial(self._journal.trials[k], r) for k, r in self._journal.entries.items()],
+            self._trials.measured,
         )
-        measured = self._trials.measured
-        return RunOutcome(data, len(self._journal.entries) - measured, measured)
 
     def _measure(self) -> None:
         try:
-            for size in self._run.frame_sizes:
-                first = size == self._run.frame_sizes[0]
-                self._measure_size(self._bound.technology.sizes_of(size), first=first)
+            for number, size in enumerate(self._run.frame_sizes):
+                self._measure_size(self._bound.technology.sizes_of(size), first=number == 0)
         except PhaseOneFailed as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:
@@ -287,7 +248,7 @@ class Runner:
 
     def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
         """Measure a benchmark as a stage of the run, which is planned with what is known by now."""
-        planned = plan_stage(benchmark, point)
+        planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
 
@@ -305,12 +266,7 @@ class Runner:
 
     def _keep(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
         """Keep a finished record, and write results unless that takes too much of the time."""
-        record = measured.record
-        self._records.append(record)
-        self._results.add(record)
-        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
-            self._tables.add(name, with_limit(rows, record))
-        self._tables.add(MEDIANS, list_figure_rows(record, benchmark))
+        self._results.add(benchmark, measured)
         began = time.monotonic()
         if began >= self._next_write:
             self._write_results()
@@ -320,29 +276,28 @@ class Runner:
     def _write_results(self) -> None:
         """Write results, repetitions and raw trials, unless the disk holds more."""
         trials = self._trials
-        content: dict[str, Any] = {
-            "schema": SCHEMA,
-            "status": self._status,
-            "label": self._run.label,
-            "caveats": trials.list_warnings(),
+        optional = {
             "finding": trials.finding,
             "bottleneck": self._results.held.get("bottleneck"),
             DEVICE: trials.counts.entries,
         }
-        optional = ("finding", "bottleneck", DEVICE)
-        content = {k: v for k, v in content.items() if v or k not in optional}
-        if self._results.update(content, measured=trials.measured > 0):
-            for name, text in self._tables.files():
-                self._directory.write_text(name, text)
+        head = {
+            "schema": SCHEMA,
+            "status": self._status,
+            "label": self._run.label,
+            "caveats": trials.list_warnings(),
+            **{name: value for name, value in optional.items() if value},
+        }
+        self._results.write(head, measured=trials.measured > 0)
 
     def _write_manifest(self, tester: dict[str, Any] | None) -> None:
         """Add the tester, the end of the run, its status and its first figure to the manifest."""
         content = self._directory.read_json(MANIFEST)
         if content is None and tester is None:
             return
+        records = self._results.records
         content = content or {"run": self._journal.run or ""}
-        content["status"] = self._status
-        content["headline"] = headline(self._records[0]) if self._records else ""
+        content |= {"status": self._status, "headline": headline(records[0]) if records else ""}
         if tester:
             content["tester"] = tester
             content.setdefault("finished", []).append(utc_now())

@@ -13,14 +13,13 @@ from v6t.benchmarks.point import Vary
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, streams_of
-from v6t.core.runs.device import prepare_device_event
-from v6t.core.runs.events import Listener
+from v6t.core.runs.device import DeviceCounts, add_device_load, prepare_device_event
+from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
 from v6t.core.runs.preflight import find_mismatch, make_error
-from v6t.core.runs.progress import RemainingTime
 from v6t.core.runs.rundir import RunDir
-from v6t.core.runs.telemetry import DeviceCounts, add_device_load
+from v6t.drivers.tester import Tester
 from v6t.procedures.preflight import BENCHMARK as PREFLIGHT
 from v6t.procedures.preflight import Finding
 from v6t.profiles.mixes import Sizes
@@ -40,9 +39,6 @@ class Trials:
     """The trials of a run: the journal answers known ones, and the listeners hear of new ones.
 
     Attributes:
-        bound, plan, directory, journal, events: of the run.
-        counts: counters of the device.
-        remaining: estimate of the remaining time.
         device: measures with the device between the tester's ports.
         loopback: measures the tester without a device.
         capacities: of the tester by frame sizes and mode [fps per direction].
@@ -58,12 +54,9 @@ class Trials:
         events: Listener,
         counts: DeviceCounts,
     ) -> None:
-        self.plan = plan
+        self.plan, self.directory, self.journal = plan, directory, journal
+        self.events, self.counts = events, counts
         self.bound = bound = plan.bound
-        self.directory = directory
-        self.journal = journal
-        self.events = events
-        self.counts = counts
         self.remaining = RemainingTime(plan.stages)
         self.capacities: dict[str, dict[Mode, float]] = {}
         self.measured = 0
@@ -72,9 +65,11 @@ class Trials:
         self._steal_times: list[float] = []
         self._tester_figures: list[Mapping[str, Any]] = []
         self._modifications: list[Mapping[str, Any]] = []
-        check = partial(
-            check_capabilities, bound
-        )  # an open tester may lack what its options promise
+
+        def check(tester: Tester) -> None:
+            """Check an open tester, which may lack what its options promise."""
+            check_capabilities(bound, lambda: tester)
+
         self.bench = Bench(bound, keep=directory.path, check=check)
         self._loopback_bench = self.bench
         if not bound.driver.absent:
@@ -148,14 +143,14 @@ class Trials:
         """Read the device's counters before a benchmark's first trial that meets it."""
 
         def read_and_measure(trial: Trial) -> TrialResult:
-            if bench is self.bench and trial.benchmark == PREFLIGHT:
+            if trial.benchmark == PREFLIGHT:
                 self.counts.other_frames()
-            elif bench is self.bench and self.bound.settings.procedure.read_device:
+            elif self.bound.settings.procedure.read_device:
                 bench.ready()
                 self.counts.begin(bench.session)
             return measure(trial)
 
-        return read_and_measure
+        return read_and_measure if bench is self.bench else measure
 
     def _announce(self, measure: Measure) -> Measure:
         def announce_and_measure(trial: Trial) -> TrialResult:

@@ -185,9 +185,7 @@ class _Judge:
         if self.ran >= FULL_THREAD:
             return "cpu", f"its busiest thread ran {ran} of the time: one core is all it can use"
         if throttled > HELD_BACK:
-            quota = (
-                f"a quota of its cgroup held the process back in {throttled:.0f} % of its periods"
-            )
+            quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
             return "cpu", f"{quota}; it ran {ran}"
         return ("cpu", self._waiting) if self.ran + self.waited >= FULL_THREAD else None
 
@@ -255,9 +253,7 @@ class _Judge:
         if not idle:
             whom = "others on its cores, or a quota, held it back"
         elif max(idle) > 100 - FREE_IDLE:
-            whom = (
-                "a core was idle meanwhile, so a quota held it back or it is bound to other cores"
-            )
+            whom = "a core was idle meanwhile, so a quota held it back or it is bound elsewhere"
         elif "throttled" in self.told.process:  # and not by more than HELD_BACK
             whom = "others were on its cores"
         else:

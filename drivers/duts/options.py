@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.trials.device_events import RESET_HOOKS as RESETS
 
 STATE_DIRECTORY = "/run/v6t"
+InterfaceName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:/-]*(\.[A-Za-z0-9_:/-]+)*$", max_length=40)
+]
+Directory = Annotated[
+    str,
+    Field(pattern=r"^/[A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"),
+    AfterValidator(lambda path: path.rstrip("/")),
+]
 
 
 class Hook(StrictModel):
-    """A command that does something to a device (GEN-29); the command alone is enough."""
+    """A command that does something to a device; the command alone is enough."""
 
     command: str
     """As the shell's words; no shell reads it."""
@@ -55,11 +63,11 @@ class DutOptions(HookOptions):
 
     ssh: SshOptions | None = None
     """The way to the device; without it: the lab's own device namespace."""
-    left: str = "left"
+    left: InterfaceName = "left"
     """Interface towards the tester's left port."""
-    right: str = "right"
+    right: InterfaceName = "right"
     """Interface towards the right port."""
-    state_dir: str = STATE_DIRECTORY
+    state_dir: Directory = STATE_DIRECTORY
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     undo_after_s: int = Field(default=60, ge=0, le=86_400)
     """A device reached over SSH undoes everything by itself when the v6t that configured it has
@@ -68,12 +76,17 @@ class DutOptions(HookOptions):
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
     """Static entry for each address of the tester; one entry and routes through it; or none: the device asks,
-    and the tester answers (GEN-27)."""
+    and the tester answers."""
 
     @property
     def in_lab(self) -> bool:
         """Whether the device is one of the lab, whose kernel is that of all others."""
         return self.ssh is None or bool(self.ssh.lab)
+
+    @property
+    def artefacts(self) -> Mapping[str, str]:
+        """Files of the device that results depend on, by the names under which the run keeps copies."""
+        return {}
 
     @property
     def machine(self) -> tuple[str, ...]:
@@ -87,21 +100,6 @@ class DutOptions(HookOptions):
             known = " and ".join(RESETS)
             raise InvalidValue(f"the driver does that itself; hooks are {known}", code="conflict")
         return hooks
-
-    @field_validator("left", "right")
-    @classmethod
-    def _check_interface(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
-            raise InvalidValue(f"'{value}' is not an interface name", code="wrong-form")
-        return value
-
-    @field_validator("state_dir")
-    @classmethod
-    def _check_directory(cls, value: str) -> str:
-        if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
-            problem = f"'{value}' is not an absolute path of letters, digits and ._/-"
-            raise InvalidValue(problem, code="wrong-form")
-        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _check_sides(self) -> DutOptions:

@@ -8,7 +8,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs import results_file, rundir
+from v6t.core.runs import results, rundir
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute
 
@@ -44,13 +44,13 @@ def test_a_trial_costs_the_same_in_a_campaign_of_four_times_as_many(tmp_path):
 
 def test_the_row_of_a_trial_is_made_once(tmp_path, monkeypatch):
     made = []
-    of = results_file.list_trial_rows
+    of = results.list_trial_rows
 
     def counted(asked, result):
         made.append(asked["key"])
         return of(asked, result)
 
-    monkeypatch.setattr(results_file, "list_trial_rows", counted)
+    monkeypatch.setattr(results, "list_trial_rows", counted)
     monkeypatch.setattr("time.monotonic", iter(range(10**6)).__next__)  # results at every point
     trials = rehearse(tmp_path / "run", ONE)
     assert len(made) == len(set(made)) == trials

@@ -12,7 +12,7 @@ from v6t.benchmarks.registry import presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import execute
 from v6t.trials.codec import result_from_json, result_to_json
 

@@ -11,6 +11,7 @@ from v6t.analysis.published.library import facts_of
 from v6t.analysis.report.exports import schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
+from v6t.core.runs.results import load_run
 from v6t.drivers.lab import privilege
 from v6t.tests.expect import expect_refusal
 
@@ -36,7 +37,7 @@ def runs(tmp_path_factory):
 
 
 def lines(*paths, anyway=False):
-    found = compare_runs(paths, anyway).lines
+    found = compare_runs([*map(load_run, paths)], anyway).lines
     return {(line.benchmark, line.what): line for line in found}
 
 
@@ -96,7 +97,36 @@ def test_few_repetitions_are_said(tmp_path):
     assert "2 repetitions" in line.words
     assert "67%" in line.words
     said = v6t("compare", tmp_path / "a", tmp_path / "b").out
-    assert re.match(r"1 \w+ against a: 1 ", said)
+    assert re.search(r"^1 \w+ against a: 1 ", said, re.MULTILINE)
+    assert f"  v6t run {tmp_path}/a --reps 4 -o {tmp_path}/a-again\n" in said
+    assert said.endswith(f"  v6t compare {tmp_path}/a-again {tmp_path}/b-again\n")
+
+
+def test_latencies_at_different_rates_propose_the_lower_rate(runs):
+    said = v6t("compare", runs / "first", runs / "slow").out
+    commands = [line.split() for line in said.splitlines() if line.startswith("  v6t run")]
+    rates = [words[words.index("--rate") + 1] for words in commands]
+    assert len(rates) == 2 and set(rates) <= {"490000", "500000"}
+    assert "rates differ" in said
+
+
+def test_directory_of_a_run_is_run_again_with_other_options(tmp_path):
+    made(tmp_path / "a", params={"ces": "100"}, procedure={"repetitions": 2})
+    assert (
+        v6t("run", tmp_path / "a", "--reps", "3", "-o", tmp_path / "b", "--no-report").status == 0
+    )
+    first, second = (json.loads((tmp_path / n / "config.json").read_text()) for n in "ab")
+    assert second["procedure"].pop("repetitions") == 3
+    first["procedure"].pop("repetitions")
+    assert first == second
+
+
+def test_page_of_a_comparison_names_the_runs_and_draws_factors(runs, tmp_path):
+    v6t("compare", runs / "first", runs / "slow", "-o", tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text()
+    created = json.loads((runs / "slow" / "manifest.json").read_text())["created"]
+    for text in ("MAP-E border relay on reference device", created[:10], "<svg"):
+        assert text in page
 
 
 def test_a_coarse_search_claims_no_small_difference(tmp_path):
@@ -227,6 +257,17 @@ def test_a_run_under_published_conditions_has_a_reference_line(tmp_path):
     write.write(path, formats=["html"], figures="none")
     page = (path / "report.html").read_text()
     assert "2,531,239" in page
+
+
+@pytest.mark.parametrize("driver", ["jool", "reference", "command"])
+def test_published_result_of_another_device_is_no_reference(driver, tmp_path):
+    path = made(tmp_path / "run")
+    published = {"duration_s": 60.0, "median": 2_000_000.0, "repetitions": 20}
+    options = {"left": "a", "right": "b", "workers": "1"}
+    pretended(path, published, {"dut": {"driver": driver, "options": options}})
+    done = v6t("compare", path, "--published")
+    assert "Measured beside" not in done.out
+    assert f"published, {driver} here" in done.out
 
 
 @pytest.mark.parametrize(

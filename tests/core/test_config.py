@@ -10,9 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.presets import is_demonstration, procedure_of
 from v6t.core.config.resolve import resolve
-from v6t.core.config.settings import Flags, ProcedureSettings, ResolvedRun, RunFile, TestbedFile
+from v6t.core.config.settings import (
+    Flags,
+    ProcedureSettings,
+    ResolvedRun,
+    RunFile,
+    TestbedFile,
+    is_demonstration,
+    procedure_of,
+)
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs.plan import plan

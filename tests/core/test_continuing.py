@@ -67,7 +67,8 @@ def begun(tmp_path):
 def test_a_complete_run_is_only_read(complete):
     before = {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()}
     assert "nothing was measured" in v6t("resume", complete).err
-    assert resume(complete, Listener()).replayed == len(journal_keys(complete))
+    again = resume(complete, Listener())
+    assert (len(again.trials), again.measured) == (len(journal_keys(complete)), 0)
     assert {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in complete.iterdir()} == before
 
 
@@ -131,17 +132,16 @@ def test_a_journal_of_unmarked_lines_whose_trials_are_others_costs_nothing(compl
 
 def test_what_is_known_again_is_not_replaced_by_less_meanwhile(begun, monkeypatch):
     """At no moment of a resumed run does results.json hold less than before."""
-    from v6t.core.runs.results_file import ResultsFile
+    from v6t.core.runs.results import ResultFiles
 
     known = [len(results(begun)["results"])]
-    update = ResultsFile.update
+    write = ResultFiles.write
 
-    def watched(self, content, *, measured):
-        replaced = update(self, content, measured=measured)
+    def watched(self, head, *, measured):
+        write(self, head, measured=measured)
         known.append(len(results(begun)["results"]))
-        return replaced
 
-    monkeypatch.setattr(ResultsFile, "update", watched)
+    monkeypatch.setattr(ResultFiles, "write", watched)
     resume(begun, Listener())
     assert known == sorted(known)
     assert known[-1] == 3

@@ -7,7 +7,7 @@ import json
 import pytest
 from v6t.analysis.results_schema import DeviceCounts as Entry
 from v6t.base.errors import DutError
-from v6t.core.runs.telemetry import DeviceCounts
+from v6t.core.runs.device import DeviceCounts
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.lab.privilege import available

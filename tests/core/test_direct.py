@@ -5,7 +5,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.events import Listener
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import execute
 from v6t.core.runs.tester_capacity import NO_DEVICE
 from v6t.core.runs.trials import find_steal_time

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from v6t.core.reporting.write import write
 from v6t.core.runs.events import Listener
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import resume
 
 from .reportruns import made

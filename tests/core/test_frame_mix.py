@@ -15,7 +15,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.events import Listener
-from v6t.core.runs.export import make_run_file
+from v6t.core.runs.rundir import make_run_file
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.lab.privilege import available
 from v6t.profiles.compiler.schedule import list_classes

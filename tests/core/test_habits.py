@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 
 import pytest
 from v6t.base.errors import EnvironmentLacking
@@ -111,14 +112,14 @@ def test_all_leaves_out_what_needs_an_absent_library(monkeypatch):
     monkeypatch.setattr("v6t.procedures.search.mlr.is_available", lambda: False)
     run = bound(benchmarks=("all",))
     assert "mlrsearch" not in run.settings.benchmarks
-    check_capabilities(run, make_tester(run))
+    check_capabilities(run, lambda: make_tester(run))
     done = v6t(*SIM, "--measure", "all", "--dry-run")
     assert done.status == 0, done.err
     assert "'all': mlrsearch" in done.out
     for named in (("mlrsearch",), ("all", "mlrsearch")):
         run = bound(benchmarks=named)
         with pytest.raises(EnvironmentLacking, match="needs the MLRsearch library"):
-            check_capabilities(run, make_tester(run))
+            check_capabilities(run, partial(make_tester, run))
 
 
 def test_nested_options_of_flags_leave_their_neighbours_alone(tmp_path):
@@ -207,3 +208,15 @@ def test_printed_list_is_accepted_by_set(name):
         if str(row["default"]).startswith("["):
             given = parse_assignments({row["name"]: row["default"]})
             assert model.model_validate(given) == model()
+
+
+def test_all_leaves_out_what_the_tester_cannot_measure_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.sim.tester.SimTester.capabilities", {"connections"})
+    done = v6t("run", "nat44", "--tester", "sim", "--measure", "all", "--dry-run")
+    assert done.status == 0, done.err
+    said = " ".join(done.out.split())
+    assert "left out of 'all': system-recovery needs a tester that" in said
+    refused = v6t(
+        "run", "nat44", "--tester", "sim", "--measure", "all,system-recovery", "--dry-run"
+    )
+    assert refused.code == "unsupported-by-tester"

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import re
 import resource
+import shlex
+import subprocess
 
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.examples import RUN, TESTBED, write_examples
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags, ProcedureSettings, RunFile
-from v6t.core.config.yaml_file import YamlFile
+from v6t.core.config.yaml_file import EXAMPLES, YamlFile, write_examples
 from v6t.drivers.lab.faults import Faults
 from v6t.drivers.sim.kind import Sim
 from v6t.plugins.mape_br import MapEParams
 from v6t.tests.expect import expect_refusal
 
-from .support import tree, v6t
+from .support import COMMAND, tree, v6t
+
+RUN, TESTBED = ((EXAMPLES / name).read_text() for name in ("run.yaml", "testbed.yaml"))
 
 
 @pytest.fixture
@@ -120,3 +123,15 @@ def test_files_that_do_not_fit_the_disk_are_removed(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kib", [0, 4])
+def test_init_on_a_full_disk_writes_nothing(kib, tmp_path):
+    """The second file does not fit a disk of one page; none of both fits a disk of no inodes."""
+    size = f"size={kib}k" if kib else "nr_inodes=1"
+    script = f"mount -t tmpfs -o {size} none {tmp_path} && cd {tmp_path} && {{ {shlex.join([*COMMAND, 'init'])}; echo $? *; }}"
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True)  # noqa: PLW1510
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no mount namespaces: {done.stderr.strip()}")
+    assert done.stdout == "3 *\n"
+    assert "[disk-full]" in done.stderr

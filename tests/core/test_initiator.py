@@ -8,7 +8,7 @@ from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.export import restore
+from v6t.core.runs.rundir import restore
 from v6t.core.runs.tester_capacity import _make_key, capacity_spec
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface

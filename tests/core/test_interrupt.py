@@ -315,7 +315,7 @@ def test_durations_are_counted_by_a_clock_that_nobody_steps():
     """Time of day is for stamps that people read, and for those in frames (see drivers/clock.py)."""
     root = Path(__file__).parents[2]
     stamps = {
-        *("core/runs/log.py", "core/runs/rundir.py", "core/runs/manifest.py"),
+        *("core/runs/events.py", "core/runs/rundir.py", "core/runs/manifest.py"),
         *(
             "drivers/duts/session/transaction.py",
             "drivers/embedded/tester.py",

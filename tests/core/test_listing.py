@@ -12,7 +12,7 @@ from v6t.analysis.sheet import sheet, text_columns
 from v6t.base.files import hold_lock
 from v6t.core.cli import terminal
 from v6t.core.config.plugins import ALIASES, names
-from v6t.core.runs.listing import list_runs
+from v6t.core.runs.results import list_runs
 from v6t.tests.expect import expect_refusal
 
 from .support import SIM, v6t

@@ -6,7 +6,7 @@ import pytest
 from v6t.base.log_levels import NOTICE
 from v6t.core import log
 from v6t.core.cli.main import COMMANDS, cli
-from v6t.core.runs.log import log_to
+from v6t.core.runs.events import log_to
 from v6t.tests.core.support import SIM, v6t
 
 SHORT = (*SIM, "--reps", "1", "--mode", "forward", "--frame-size", "104", "--no-report")

@@ -26,8 +26,7 @@ from v6t.core.runs.device import DeviceAction, run_device_event, run_hook
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results_file import read_results
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run, read_results
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.reference import ReferenceOptions
@@ -377,7 +376,7 @@ def test_what_a_tester_cannot_do_is_said_before_any_traffic(tmp_path, monkeypatc
     monkeypatch.setattr(SimTester, "capabilities", frozenset({"tags"}))
     check_capabilities(
         bind(wanted("latency", **QUICK_LATENCY)),
-        make_tester(bind(wanted("latency", **QUICK_LATENCY))),
+        lambda: make_tester(bind(wanted("latency", **QUICK_LATENCY))),
     )
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(bind(wanted("pdv", **QUICK_LATENCY)), tmp_path / "out", Listener())
@@ -389,7 +388,7 @@ def test_a_missing_library_is_said(monkeypatch):
     with expect_error("missing-package"):
         check_capabilities(
             bind(wanted("throughput", search="mlrsearch")),
-            make_tester(bind(wanted("throughput", search="mlrsearch"))),
+            lambda: make_tester(bind(wanted("throughput", search="mlrsearch"))),
         )
 
 

@@ -16,7 +16,7 @@ from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.events import Listener
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results_file import read_records
+from v6t.core.runs.results import load_run, read_records
 from v6t.core.runs.runner import execute, resume
 from v6t.procedures.search import mlr
 from v6t.tests.core.support import SIM, v6t
@@ -140,7 +140,10 @@ def test_runs_are_compared_goal_by_goal(run, tmp_path):
     slow = {**STEADY, "capacity_fps": 500_000}
     other = [*GOALS[:1], {**GOALS[1], "exceed_ratio": 0.25}]
     measured(tmp_path / "slow", device=slow, goals=other, repetitions=6)
-    lines = {line.what: line for line in compare_runs([path, tmp_path / "slow"], False).lines}
+    lines = {
+        line.what: line
+        for line in compare_runs([*map(load_run, (path, tmp_path / "slow"))], False).lines
+    }
     ndr = lines["lower bound, NDR 0.7f0.7d0l0e"]
     assert ndr.effect.estimate == pytest.approx(0.5, rel=0.02)
     assert "conditional throughput, NDR 0.7f0.7d0l0e" in lines
@@ -210,7 +213,7 @@ def test_a_library_of_another_version_is_said(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda _: "9.9")
     bound = bind(wanted("mlrsearch"))
     with expect_error("unsupported-by-tester", mentions="1.2.1", kind=EnvironmentLacking):
-        check_capabilities(bound, make_tester(bound))
+        check_capabilities(bound, lambda: make_tester(bound))
 
 
 def test_the_throughput_with_this_search_reports_its_goal(tmp_path):

@@ -18,16 +18,15 @@ from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.modifiers.base import RepeatedAction
-from v6t.core.modifiers.registry import MODIFIERS
+from v6t.core.modifiers.base import MODIFIERS, RepeatedAction
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
 from v6t.core.runs.bench import Bench, streams_of
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
-from v6t.core.runs.export import make_run_file
-from v6t.core.runs.results_file import read_records, read_results
+from v6t.core.runs.results import read_records, read_results
+from v6t.core.runs.rundir import make_run_file
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.duts.chain.session import ChainSession
 from v6t.drivers.duts.kinds.linux import filters

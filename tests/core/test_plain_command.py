@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.config.compatibility import technologies_for
-from v6t.core.config.plugins import load_plugin
+from v6t.core.config.plugins import load_plugin, technologies_for
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings

@@ -10,8 +10,8 @@ import time
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.events import duration
 from v6t.core.runs.plan import plan
-from v6t.core.runs.progress import duration
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import halvings
 from v6t.tests.expect import expect_refusal

@@ -14,9 +14,8 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import runner, trials
 from v6t.core.runs.bench import Bench
-from v6t.core.runs.events import Activity, Listener
+from v6t.core.runs.events import Activity, Listener, RemainingTime, describe_activity
 from v6t.core.runs.plan import PlannedStage, Stage, plan
-from v6t.core.runs.progress import RemainingTime, describe_activity
 from v6t.drivers.sim.kind import Sim
 from v6t.procedures.trial_runner import FPS, Progress
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult

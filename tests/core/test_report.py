@@ -24,8 +24,7 @@ from v6t.benchmarks.registry import presentations, results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
-from v6t.core.runs.results_file import read_results
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run, read_results
 from v6t.tests.expect import expect_refusal
 from v6t.trials.codec import result_from_json, result_to_json
 

@@ -9,7 +9,7 @@ import pytest
 from v6t.analysis.blocks import Collapsible, Drawing, Figures, Items, Text
 from v6t.analysis.report.courses import ACROSS, LEFT, Panel, Row, course_figure, hiccups, over_time
 from v6t.analysis.rundata import RunTrial
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
 from v6t.trials.timeline import DeviceLoad, Timeline
 

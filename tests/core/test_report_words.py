@@ -15,7 +15,7 @@ from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
 from v6t.core.runs.manifest import setup
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 
 from .reportruns import made
 

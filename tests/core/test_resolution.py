@@ -123,7 +123,7 @@ def test_what_is_not_possible_is_refused_in_a_sentence(tmp_path):
 def test_a_tester_that_only_sends_frames_is_refused():
     bound = resolve_and_bind(flags=Flags(plugin="dns64", tester="trex", dut="unbound"))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(bound, OfFrames())
+        check_capabilities(bound, OfFrames)
 
 
 def test_the_rfc_preset_asks_for_60_s_and_20_repetitions():

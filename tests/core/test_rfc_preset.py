@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.presets import is_demonstration
 from v6t.core.config.resolve import Flags, resolve
+from v6t.core.config.settings import is_demonstration
 from v6t.core.runs.events import Listener
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 from v6t.core.runs.runner import execute
 
 CHOSEN = "no clause: v6t's own choice"

@@ -12,7 +12,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting.write import ALL_FILES, write
 from v6t.core.runs.events import Listener
-from v6t.core.runs.results_file import read_results, share_conditions
+from v6t.core.runs.results import read_results, share_conditions
 from v6t.core.runs.runner import execute, resume
 from v6t.drivers.sim.tester import SimTester
 from v6t.tests.expect import expect_error
@@ -212,7 +212,7 @@ def test_report_of_a_run_in_memory_equals_that_of_its_directory(flags, tmp_path)
     bound = bind(resolve(flags=Flags(tester="sim", **flags)))
     outcome = execute(bound, tmp_path / "run", Listener())
     pages = []
-    for name, data in (("memory", outcome.data), ("disk", None)):
+    for name, data in (("memory", outcome), ("disk", None)):
         files = write(
             tmp_path / "run", tmp_path / name, tuple(ALL_FILES), figures="none", data=data
         )

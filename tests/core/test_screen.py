@@ -88,7 +88,7 @@ def run(tmp_path_factory):
 
 
 def _records(directory):
-    from v6t.core.runs.run_data import load_run
+    from v6t.core.runs.results import load_run
 
     return load_run(directory).records
 

@@ -199,7 +199,7 @@ class WithoutTcp:
 def test_a_tester_without_tcp_is_refused_in_a_sentence():
     bound = resolve_and_bind(flags=Flags(plugin="nat44", tester="sim", benchmarks=("tcp-rate",)))
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
-        check_capabilities(bound, WithoutTcp())
+        check_capabilities(bound, WithoutTcp)
 
 
 def asked(**more):

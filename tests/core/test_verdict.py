@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.analysis.blocks import Text
 from v6t.analysis.report.verdict import title_of, verdict
-from v6t.core.runs.run_data import load_run
+from v6t.core.runs.results import load_run
 
 from .reportruns import made
 

@@ -8,7 +8,7 @@ import json
 import pytest
 from v6t.benchmarks.registry import names, results_schema
 from v6t.core.config.bound import bind
-from v6t.core.config.data_dictionary import list_fields
+from v6t.core.config.explain import list_fields
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from v6t.core.runs.events import LOG
 from v6t.core.runs.journal import read_journal
-from v6t.core.runs.log import LOG
 
 FACTS = ("configured", "verified by frames", "measured", "restored")
 NOTHING = "nothing to do"

@@ -10,7 +10,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.telemetry import add_device_load, compute_load
+from v6t.core.runs.device import add_device_load, compute_load
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available

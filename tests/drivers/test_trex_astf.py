@@ -249,7 +249,7 @@ def bound(tester_options, benchmark="tcp-rate", settings=TCP_RATE, **flags):
 def test_a_server_that_v6t_starts_opens_connections_and_says_how():
     run = bound({"lab": "true"})
     check_measures(run)
-    check_capabilities(run, make_tester(run))
+    check_capabilities(run, lambda: make_tester(run))
     (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
     assert "SYN" in said
 

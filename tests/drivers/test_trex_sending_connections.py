@@ -41,12 +41,21 @@ class Server:
 
     Attributes:
         late_s: how much longer than asked its sending takes, by the port that sends.
+        macs: destination and source addresses of the streams it got, by port.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.tester: TrexTester
         self.late_s = {0: 0.0, 1: 0.0}
+        self.macs: dict[int, set[str]] = {}
+
+    def start(self, **options):
+        self.tester = TrexTester(TrexOptions(sample=0, **options), PLUGIN.links, loopback=True)
+        self.tester.attachment.facts = ServerFacts(
+            ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
+        )
+        self.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)
@@ -54,15 +63,17 @@ class Server:
     def scratch(self):
         return str(self.directory)
 
-    def load(self, **_):
-        pass
+    def load(self, *, port, streams, **_):
+        self.macs.setdefault(port, set()).update(
+            base64.b64decode(s["packet"]["binary"])[:12].hex() for s in streams
+        )
 
     def forget(self, path):
         Path(path).unlink()
 
-    def trial(self, *, bursts, due_s, receive, recordings, marked, samples, **_):
+    def trial(self, *, bursts, due_s, receive, captures, **_):
         ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
-        flows, captures = {}, []
+        flows, collected = {}, []
         for name, sent in bursts.items():
             out, back = int(name), 1 - int(name)
             frames = sum(burst["frames"] for burst in sent)
@@ -74,25 +85,16 @@ class Server:
                     flows[str(burst["pg_id"])] = {
                         k: {str(p): n for p, n in v.items()} for k, v in one.items()
                     }
-            for number, _pattern in marked:
-                own = [b["frames"] for b in sent if is_marked(streams.streams[b["index"]])]
-                captures.append(
-                    {
-                        "kind": "marked",
-                        "class": number,
-                        "port": back,
-                        "matched": sum(own),
-                        "frames": [],
-                    }
-                )
-            if samples.get(str(back)):
-                came = [f for b in sent if b["pg_id"] is not None for f in self.frames(streams, b)]
+            for asked in (one for one in captures if one["port"] == back):
+                of = [b for b in sent if self.tells(streams, b, asked["kind"])]
+                matched, came = sum(b["frames"] for b in of), []
+                if asked["kind"] != "marked":
+                    came = [f for b in of for f in self.frames(streams, b)]
+                if asked["kind"] == "recording":
+                    Path(asked["path"]).write_bytes(pcap(came[: asked["limit"]]))
+                    came = []
                 shown = [[0.0, base64.b64encode(f).decode()] for f in came]
-                captures.append({"kind": "sample", "port": back, "matched": 0, "frames": shown})
-            if str(back) in recordings:
-                found = [f for burst in sent for f in self.frames(streams, burst)]
-                wanted = recordings[str(back)]
-                Path(wanted["path"]).write_bytes(pcap(found[: wanted["limit"]]))
+                collected.append({**asked, "matched": matched, "frames": shown})
         return {
             "ports": ports,
             "global": {"queue_full": 0},
@@ -102,11 +104,19 @@ class Server:
             "looks": self.looks(bursts, due_s),
             "ended": True,
             "began_ago_s": due_s,
-            "captures": captures,
+            "captures": collected,
             "cpu": [],
             "rx_cpu": [],
             "events": [],
         }
+
+    @staticmethod
+    def tells(streams, burst, kind):
+        """Whether a kind of capture takes the frames of a burst."""
+        marked = is_marked(streams.streams[burst["index"]])
+        return {"marked": marked, "sample": burst["pg_id"] is not None, "control": False}.get(
+            kind, True
+        )
 
     def looks(self, bursts, due_s):
         """Close ones at both ends, wherever these are; a port sends evenly, and longer than asked."""
@@ -125,7 +135,7 @@ class Server:
     def frames(self, streams, burst):
         """As TRex sends them: a stamp in those of a group, else the mark of the program."""
         stream = streams.streams[burst["index"]]
-        program = dict(self.tester._connections.program(streams.direction, stream))
+        program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
         if "vm" in program:
             program["vm"] = unpack_lists(program["vm"])
         if burst.get("nonce") is not None:
@@ -146,14 +156,9 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Server(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
-    tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    tester.attachment.facts = ServerFacts(
-        ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
-    )
-    tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
-    made.tester = tester
+    made.start()
     yield made
-    tester.close()
+    made.tester.close()
 
 
 def trial(asked, **changes):
@@ -185,6 +190,17 @@ def test_phase_one_and_the_validation_are_proven_or_invalid(server, late_s, vali
         verdict = judge_connections(asked, result, sending_time_tolerance=TOLERANCE)
         assert verdict.valid is valid
         assert valid or [r[: len(what)] for r in verdict.reasons] == [what]
+
+
+def test_connections_have_the_addresses_of_the_servers_own_ports(server):
+    sides = {
+        side: {"tester_mac": f"02:00:00:00:0{n}:02", "dut_mac": f"02:00:00:00:0{n}:01"}
+        for n, side in enumerate(("left", "right"))
+    }
+    server.start(**sides)
+    prepared, _, _ = established(server)
+    prepared.measure(trial(Connections(COUNT, RATE, 0.1, 0.0, reuse=True)))
+    assert server.macs == {0: {"020000000001020000000002"}, 1: {"020000000101020000000102"}}
 
 
 @pytest.mark.parametrize("way", ["forward", "reverse"])

@@ -262,12 +262,12 @@ def _tagged(vlan: int | None) -> Links:
 def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(FURTHER,))
     plugin = Ipv6Router(links=_tagged(100))
-    streams = compile_traffic(plugin.traffic("forward", plugin.frame_pair(88)))
+    (stream,) = compile_traffic(plugin.traffic("forward", plugin.frame_pair(88))).streams
     side = options.pairs[0].left
-    sent = with_macs(streams, side.tester_mac, side.dut_mac, side.vlan).streams[0]
+    sent = with_macs(stream, side.tester_mac, side.dut_mac, side.vlan)
     packet = base64.b64decode(sent.trex["packet"]["binary"])
     assert packet[:18].hex() == "020000000c01020000000c02810000c886dd"
-    first = base64.b64decode(streams.streams[0].trex["packet"]["binary"])
+    first = base64.b64decode(stream.trex["packet"]["binary"])
     macs, others = (side.dut_mac, side.tester_mac), ("02:00:00:00:01:01", "02:00:00:00:01:02")
     frames = [(0.0, packet), (0.0, first)]
     assert replace_addresses(frames, macs, others, (200, 100)) == [(0.0, first)] * 2

@@ -23,7 +23,7 @@ from ruamel.yaml import YAML
 from v6t.base.errors import EnvironmentLacking, V6tError
 from v6t.core.config.bound import bind
 from v6t.core.runs.plan import plan
-from v6t.core.runs.results_file import read_results
+from v6t.core.runs.results import read_results
 from v6t.core.runs.rundir import read_config
 from v6t.tests.core.support import v6t
 from v6t.tests.core.test_migrate import MAPPERF, NAT64, SIITPERF

@@ -8,7 +8,7 @@ import re
 from types import SimpleNamespace
 
 from v6t.analysis.record import InvalidTrial
-from v6t.core.runs.results_file import COMPLETE
+from v6t.core.runs.results import COMPLETE
 from v6t.tools.publish.meaning import _faltering
 from v6t.tools.publish.public import Words
 from v6t.tools.publish.reasons import why_invalid
@@ -67,4 +67,4 @@ def test_reasons_are_counted_once_a_trial_whatever_their_numbers():
 def test_the_page_says_why_trials_were_invalid():
     record = SimpleNamespace(trials=BEHIND, invalid_trials=INVALID, unit="ms")
     told = list(_faltering([SimpleNamespace(records=[record], data=None)]))
-    assert "3 trials 1" in told[0]
+    assert "3 trials, 1" in told[0]

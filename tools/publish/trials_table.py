@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from v6t.analysis.report.campaign_run import run_name
 from v6t.base.errors import UsageError
 from v6t.base.files import read_text
-from v6t.core.runs.results_file import COMPLETE
+from v6t.core.runs.results import COMPLETE
 from v6t.core.runs.rundir import TRIALS
 
 if TYPE_CHECKING:

@@ -103,10 +103,8 @@ def find_networks_behind(intent: Intent, side: str, version: int) -> list[Any]:
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
-    if prefix.prefixlen in _SHORTER:
-        high = value >> 64 << 64
-        low = value & (1 << 56) - 1  # bits 64 to 71 hold nothing
-        value = high | low << 8
+    if prefix.prefixlen in _SHORTER:  # bits 64 to 71 hold nothing
+        value = value >> 64 << 64 | (value & (1 << 56) - 1) << 8
         length = length - 8 if length > 64 else length
     bits = length - prefix.prefixlen
     if not bits >= 0:
@@ -122,12 +120,9 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
     """
-    side = get_ipv6_side(intent)
-    near, far = (
-        find_networks_behind(intent, side, 6),
-        find_networks_behind(intent, get_opposite_side(side), 4),
-    )
-    table = list_mappings(intent)
+    side, table = get_ipv6_side(intent), list_mappings(intent)
+    near = find_networks_behind(intent, side, 6)
+    far = find_networks_behind(intent, get_opposite_side(side), 4)
     # of each network, the IPv6 prefix of the mapping that holds it
     longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
     owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
@@ -195,16 +190,10 @@ def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
     """Return a network that the test does not use, preferably of documentation addresses."""
     candidates = SPARE6 if version == 6 else SPARE4
     used = list_networks(intent)
-    unused = [
-        net
-        for net in map(ip_network, candidates)
-        if not any(t.version == version and t.overlaps(net) for t in used)
-    ]
+    unused = [text for text in candidates if not _find_overlap(text, used)]
     if len(unused) > skip:
-        return unused[skip]
-    problem = (
-        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic"
-    )
+        return ip_network(unused[skip])
+    problem = f"all of {', '.join(candidates)} are in use: nothing is left to be added"
     hint = "leave one of them out of the technology's parameters"
     raise UsageError(problem, hint, code="address-conflict")
 

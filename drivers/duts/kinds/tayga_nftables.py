@@ -75,7 +75,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             problem = (
-                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address"
+                f"{clients} clients do not fit TAYGA's dynamic pool {pool}, with one address each"
             )
             hint = f"set dynamic_pool to a /{length} or shorter"
             instead = {"dynamic_pool": f"10.0.0.0/{length}"}

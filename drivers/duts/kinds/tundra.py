@@ -82,13 +82,10 @@ class Tundra(TunTranslator):
         super().refuse(intent, facts)
         table = addresses.list_mappings(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
-            problem = (
-                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}"
-            )
-            instead = {"eam": [], "prefix": NSP}
-            raise make_unsupported_error(
-                problem, "give both ends addresses in one prefix", params=instead
-            )
+            four, six = table[0]
+            problem = f"Tundra does not support explicit mappings such as {four} = {six}"
+            hint, instead = "give both ends addresses in one prefix", {"eam": [], "prefix": NSP}
+            raise make_unsupported_error(problem, hint, params=instead)
         self._prefix(intent)
         self._single_host(intent)
         softwires.refuse_lowest_mtu(

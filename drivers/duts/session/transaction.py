@@ -6,6 +6,7 @@ import contextlib
 import logging
 import shlex
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -26,7 +27,6 @@ from v6t.drivers.duts.session.undo_store import (
     DamagedRecord,
     DeviceNotRestored,
     Record,
-    Undo,
     UndoStore,
     describe_undo,
 )
@@ -42,6 +42,8 @@ _LOG = logging.getLogger(__name__)
 
 UNKNOWN_UNDO_DEADLINE_S = 3600.0
 """Time to undo everything if the record, which states it, is damaged [s]."""
+COPY_S = 120.0
+"""Time to copy a file of the device [s]."""
 RETRY_PAUSE_S = 1.0
 TIMER_MARGIN_S = 10.0
 """Time beyond the rollback timer's limit to wait for a silent device [s]."""
@@ -83,6 +85,7 @@ class Transaction(Connection):
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
         self._record: Record | None = None
+        self._record_dir = record_dir
         self._timer_runs = False
         self._store = UndoStore(
             self.state_transport, self.directory, record_dir, self.rollback_command
@@ -122,7 +125,9 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        states = self.read_states(plan_steps.list_state_commands(plan))
+        states = self.read_states(
+            {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
+        )
         ssh = self.driver.options.ssh
         record = self._record = Record(
             owner=self.owner,
@@ -199,6 +204,8 @@ class Transaction(Connection):
         self._store.start_timer(limit_s, deadline=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
+        if self._record is not None:  # not what another run left
+            self._keep_artefacts()
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
             done = attempt()
@@ -207,6 +214,20 @@ class Transaction(Connection):
             raise
         self._timer_runs = False
         return done
+
+    def _keep_artefacts(self) -> None:
+        """Copy the device's files that results depend on into the run's directory, compressed."""
+        if self._record_dir is None:
+            return
+        for name, path in self.driver.options.artefacts.items():
+            command = f"gzip -c {shlex.quote(path)} | base64"
+            try:
+                copy = b64decode(self.transport.run(command, deadline_s=COPY_S).out)
+                numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # of a run that was resumed
+                files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
+                next(file for file in files if not file.exists()).write_bytes(copy)
+            except (V6tError, OSError) as exc:  # the device is restored all the same
+                _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot(self) -> str:
         survey = self.driver.survey()
@@ -255,11 +276,10 @@ class Transaction(Connection):
                 if time.monotonic() > end:
                     raise self._make_unknown_state_error(exc, limit_s) from exc
                 if not reported:
-                    _LOG.log(
-                        NOTICE,
-                        "%s: %s; waiting for its rollback timer, which acts after %g s of silence",
-                        *(self.name, exc.message, limit_s),
+                    text = (
+                        "%s: %s; waiting for its rollback timer, which acts after %g s of silence"
                     )
+                    _LOG.log(NOTICE, text, self.name, exc.message, limit_s)
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
             except DeviceNotRestored:
@@ -297,7 +317,7 @@ class Transaction(Connection):
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
         self._start_timer()  # the connection may break during the rollback, too
         done = self.undo_steps(record)
-        left = record.find_failed_undos(done.out)
+        left = [u for u in record.undo if f"left {u.number}" in done.out.splitlines()]
         if (done.status or left) and not forget:
             self.confirm()
             script_failed = f"{SCRIPT} ended with status {done.status}: {shorten(done.err)}"
@@ -327,10 +347,15 @@ class Transaction(Connection):
             )
         self._remove_record()
         _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
-        return [
-            *(_describe_entry(u, undone_before) for u in record.undo[::-1] if u not in different),
-            *(f"{u.why}: left as it is: {text}" for u, text in different.items()),
+        by_timer = dict.fromkeys(undone_before, " by the rollback timer")
+        lines = [
+            f"{u.why}: undone{by_timer.get(u.number, '')}"
+            if u.command
+            else f"{u.why}: nothing to undo"
+            for u in record.undo[::-1]
+            if u not in different
         ]
+        return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
         done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
@@ -351,10 +376,3 @@ class Transaction(Connection):
             raise DutError(problem, exc.hint, code=exc.code) from cause
         if isinstance(cause, V6tError):
             cause.add_hint("the device is as it was before")
-
-
-def _describe_entry(entry: Undo, undone_by_timer: frozenset[int]) -> str:
-    if not entry.command:
-        return f"{entry.why}: nothing to undo"
-    by_timer = " by the rollback timer" if entry.number in undone_by_timer else ""
-    return f"{entry.why}: undone{by_timer}"

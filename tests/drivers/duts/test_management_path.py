@@ -89,20 +89,20 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
 
 
 @pytest.mark.parametrize(
-    ("session", "looked", "management", "why"),
+    ("session", "looked", "management"),
     [
-        ("", "", [], "does not say where it comes from"),
-        ("10.9.9.2 5", LOOKED, ["mgmt"], "does not say where it comes from"),
-        (SESSION, LOOKED, [], "no interface of the device has 10.8.8.2"),
-        (SESSION, "", ["mgmt"], "no way back to 10.9.9.2"),
-        (SESSION, "client 10.9.9.2 host\n", ["mgmt"], "no way back to 10.9.9.2"),
-        (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"], "no way back"),
+        ("", "", []),
+        ("10.9.9.2 5", LOOKED, ["mgmt"]),
+        (SESSION, LOOKED, []),
+        (SESSION, "", ["mgmt"]),
+        (SESSION, "client 10.9.9.2 host\n", ["mgmt"]),
+        (SESSION, "client 10.9.9.2 matched unreachable 10.9.9.2\n", ["mgmt"]),
     ],
 )
 @pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
-def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management, why):
+def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management):
     seen = management_path.parse_path(session, looked, management)
-    assert why in seen.unknown
+    assert seen.unknown
     with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import shutil
 import signal
@@ -31,6 +32,7 @@ from v6t.drivers.transport.here import HereTransport
 
 from .field import until
 from .intents import ROUTER4
+from .support import run_shell
 
 
 @pytest.mark.parametrize(
@@ -47,16 +49,11 @@ def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
     entry = make_undo_entry(1, Step("true", "an example", undo=undo), "")
     record = Record("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
     (tmp_path / PROGRESS).write_text("1\n")
-    done = subprocess.run(
-        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
-    )
+    done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
     (tmp_path / "a").unlink()
-    again = subprocess.run(
-        ["sh"], input=build_undo_script(replace(record, owner="you")), capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    again = run_shell(build_undo_script(replace(record, owner="you")), check=False)  # fmt: skip
     assert again.returncode == 0
     assert not (tmp_path / "a").exists()
 
@@ -69,9 +66,7 @@ def test_a_command_reads_its_own_input_or_none():
         ("cat; cat", "x", "x\n"),
     ):
         shell = format_here_document(command, text)
-        done = subprocess.run(
-            ["sh", "-c", shell], input="not this", capture_output=True, text=True, check=False
-        )
+        done = run_shell(shell, "not this", check=False)
         assert done.stdout == said, shell
 
 
@@ -252,3 +247,13 @@ def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, mon
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()
     until(lambda: device.files == {"back"}, "the end of undo.sh")
+
+
+def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
+    driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
+    session = Session(driver, HereTransport("here"), ROUTER4, tmp_path)
+    for text in ("one\n", "two\n"):  # the second is that of a resumed run
+        (tmp_path / "connections.log").write_text(text)
+        session._keep_artefacts()
+    kept = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
+    assert [gzip.decompress(file.read_bytes()) for file in kept] == [b"one\n", b"two\n"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,19 +12,17 @@ import jsonschema
 import pytest
 from v6t.benchmarks.registry import results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
+from .support import in_lab
 from .test_devices import missing
 
-POSSIBLE, WHY = available()
 LACKING = missing("tayga", "over ssh")
 pytestmark = [
-    pytest.mark.lab,
+    *in_lab,
     pytest.mark.slow,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
 
@@ -137,16 +134,3 @@ def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
     assert "configured as siit" in lines[first + 2]
     assert (tmp_path / "second" / "results.json").exists()
     assert not LabSsh(NAME).running()
-
-
-def test_after_kill_9_dut_restore_is_enough(testbed, tmp_path):
-    killed(testbed, tmp_path / "run")
-    flags = ("--plugin", "siit", "--testbed", testbed)
-    seen = v6t("dut", "status", *flags)
-    assert "siit (tayga)" in seen.stdout
-    shutil.rmtree(tmp_path / "run")  # the record on the device is enough, and the way to it
-    done = v6t("dut", "rollback", "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    assert "itself: undone" in done.stdout
-    again = v6t("dut", "rollback", "--testbed", testbed)
-    assert "nothing is left" in again.stdout

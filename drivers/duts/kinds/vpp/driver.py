@@ -50,6 +50,7 @@ class Vpp(Driver):
     """VPP, configured by ``vppctl``."""
 
     name = "vpp"
+    programs = ("vpp", "vppctl")
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
     accepts = tuple(FUNCTIONS)
     executed = (

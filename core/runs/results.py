@@ -1,0 +1,323 @@
+"""The results of a run: results.json and the tables, the data of a report, a list of runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
+from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.rundata import RunData, RunTrial
+from v6t.base.errors import UsageError
+from v6t.base.files import acquire_lock, read_json
+from v6t.benchmarks import registry
+from v6t.core.config.bound import make_links, validate_params
+from v6t.core.config.plugins import load_plugin
+from v6t.core.config.settings import ResolvedRun
+from v6t.core.runs.journal import Journal, find_mark, read_journal
+from v6t.core.runs.manifest import setup
+from v6t.core.runs.rundir import (
+    CONFIG,
+    JOURNAL,
+    MANIFEST,
+    MEDIANS,
+    REPETITIONS,
+    RESULTS,
+    TRIALS,
+    RunDir,
+    no_run,
+    read_config,
+    read_optional_json,
+    reading,
+)
+from v6t.profiles.mixes import describe_sequence
+
+if TYPE_CHECKING:
+    from v6t.benchmarks.base import Benchmark
+    from v6t.benchmarks.point import Measured
+    from v6t.plugins.base import Technology
+
+
+SCHEMA = "v6t-results/1"
+COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
+INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
+OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
+REWRITE = "move it away; `v6t resume` writes it again from the journal"
+Row = dict[str, Any]
+
+
+def read_results(directory: Path) -> dict[str, Any]:
+    """Read ``results.json`` of a run directory, or return an empty mapping without one."""
+    path = directory / RESULTS
+    try:
+        content: Any = read_json(path)
+    except FileNotFoundError:
+        return {}
+    except NotADirectoryError as exc:
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
+    except (OSError, UsageError) as exc:
+        problem = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
+        raise UsageError(problem, REWRITE, code="damaged-file") from exc
+    content = content if isinstance(content, dict) else {}
+    schema = content.get("schema")
+    if schema != SCHEMA:
+        name = repr(schema) if isinstance(schema, str) else "none"
+        problem = f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'"
+        raise UsageError(problem, OTHER_VERSION, code="journal-other-version")
+    shared, records = content.pop("conditions", {}), content.get("results")
+    if not isinstance(shared, dict) or not isinstance(records, list):
+        problem = f"{path} is damaged: it has no list of results"
+        raise UsageError(problem, REWRITE, code="damaged-file")
+    for record in records:
+        if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
+            record["conditions"] = {**shared, **own}
+    return content
+
+
+def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Move the conditions that all records of ``results.json`` have to its head."""
+    conditions = [record["conditions"] for record in content["results"]]
+    shared = {
+        name: value
+        for name, value in (conditions[0] if conditions else {}).items()
+        if all(name in each and each[name] == value for each in conditions)
+    }
+    records = [
+        {**record, "conditions": {k: v for k, v in record["conditions"].items() if k not in shared}}
+        for record in content["results"]
+    ]
+    return {**content, "conditions": shared, "results": records}
+
+
+def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
+    """Read the records among the results of a run directory."""
+    known = registry.presentations()
+    records = []
+    for number, values in enumerate(results.get("results", ()), 1):
+        try:
+            records.append(known.read(values))
+        except ValidationError as exc:
+            first = exc.errors()[0]
+            key = ".".join(map(str, first["loc"])) or "all of it"
+            problem = f"record {number} of {directory / RESULTS} is invalid: {key}: {first['msg']}"
+            raise UsageError(problem, OTHER_VERSION, code="damaged-file") from exc
+    return records
+
+
+class ResultFiles:
+    """``results.json`` and the tables of a run in progress, which grow: each row is made once.
+
+    A resumed run first finds its former results in the journal again; until then the files stay.
+
+    Attributes:
+        held: content of ``results.json`` when the run was started or resumed.
+        content: what was written last, or would have been.
+        records: the results so far.
+    """
+
+    def __init__(self, directory: RunDir, journal: Journal, held: Mapping[str, Any]) -> None:
+        self._directory, self._journal, self.held = directory, journal, held
+        self.content: dict[str, Any] = {}
+        self.records: list[Record] = []
+        self._documents: list[dict[str, Any]] = []
+        self._tables = {name: io.StringIO() for name in (MEDIANS, REPETITIONS, TRIALS)}
+        self._columns: dict[str, list[str]] = {}
+        self._trials = 0
+
+    def add(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+        """Add a result with its rows."""
+        record = measured.record
+        self.records.append(record)
+        self._documents.append(record.to_json())
+        for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
+            self._add_rows(name, _mark_limited(rows, record))
+        self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
+
+    def write(self, head: Mapping[str, Any], *, measured: bool) -> None:
+        """Replace the files, unless ``results.json`` holds more results.
+
+        Args:
+            head: all but the results, with the status of the run.
+            measured: trials were measured since the run was resumed.
+        """
+        self.content = {**head, "results": self._documents}
+        if self.held:
+            amount, before = _rank(self.content), _rank(self.held)
+            if amount < before or (amount == before and not measured):
+                return
+        self._directory.write_json(RESULTS, share_conditions(self.content))
+        entries, trials = self._journal.entries, self._journal.trials
+        for key in islice(entries, self._trials, None):
+            self._add_rows(TRIALS, list_trial_rows(trials[key], entries[key]))
+        self._trials = len(entries)
+        for name, table in self._tables.items():
+            self._directory.write_text(name, table.getvalue())
+
+    def _add_rows(self, name: str, rows: Iterable[Row]) -> None:
+        """Add rows to a table; the first row decides on its columns."""
+        for row in rows:
+            is_first = name not in self._columns
+            table = self._tables.setdefault(name, io.StringIO())
+            columns = self._columns.setdefault(name, list(row))
+            writer = csv.DictWriter(table, columns, lineterminator="\n")
+            if is_first:
+                writer.writeheader()
+            writer.writerow(row)
+
+
+def _rank(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
+    """Return how much is known; complete is the most."""
+    return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
+
+
+def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
+    """Add the last columns: whether the tester or the medium limits the row, and the only median.
+
+    Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
+    """
+    beyond = record.above_usable
+    median = {"median": record.median} if isinstance(record, RateRecord) else {}
+    for row in rows:
+        is_limited = record.limited or row.get("rate") in beyond
+        yield {**row, "Limited": "yes" if is_limited else "no", **median}
+
+
+def load_run(path: Path, technology: Technology | None = None) -> RunData:
+    """Read a run directory; nothing in it is changed, and the run may be in progress."""
+    with reading(path):
+        results = read_results(path)
+        manifest = read_optional_json(path / MANIFEST)
+        config = read_optional_json(path / CONFIG)
+        if config is None:
+            raise no_run(path)
+        run = read_config(path / CONFIG)
+        trials = read_journal(path / JOURNAL, find_mark(manifest))
+        return make_run_data(
+            path,
+            config,
+            run,
+            technology or _make_technology(run),
+            results or {"status": "nothing measured yet"},
+            read_records(path, results),
+            manifest,
+            [RunTrial(*entry) for entry in trials],
+        )
+
+
+def make_run_data(
+    path: Path,
+    config: Mapping[str, Any],
+    run: ResolvedRun,
+    technology: Technology | None,
+    results: Mapping[str, Any],
+    records: Sequence[Record],
+    manifest: Mapping[str, Any] | None,
+    trials: Sequence[RunTrial],
+    measured: int = 0,
+) -> RunData:
+    """Put the data of a run together."""
+    about: dict[str, Any] = {"params": run.params}
+    if technology is not None:
+        about = {
+            "params": technology.params.model_dump(mode="json"),
+            "title": technology.title,
+            "rfcs": technology.rfcs,
+            "rfc_frame_sizes": technology.rfc_frame_sizes,
+            "setup": setup(technology, run.frame_sizes),
+        }
+    if manifest and "setup" in manifest:
+        about["setup"] = manifest["setup"]
+    mixes = dict.fromkeys(r.frame_sizes.mix for r in records if r.frame_sizes.mix)
+    return RunData(
+        name=path.resolve().name,
+        results=results,
+        records=records,
+        config=config,
+        manifest=manifest or {},
+        settings=run.procedure.model_dump(mode="json"),
+        trials=trials,
+        measured=measured,
+        bottleneck=results.get("bottleneck") or (),
+        mix_sequences={mix: describe_sequence(mix) for mix in mixes},
+        **about,
+    )
+
+
+def _make_technology(run: ResolvedRun) -> Technology | None:
+    try:
+        plugin = load_plugin(run.plugin)
+        links = make_links(run.links_left, run.links_right, run.initiator)
+        return plugin(validate_params(plugin, run.params), links)
+    except UsageError:
+        return None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """A run in one line: names, the first figure, and its state.
+
+    Attributes:
+        created: start of the run, UTC, ISO 8601.
+        headline: empty if there is no figure.
+        state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
+    """
+
+    path: str
+    created: str
+    technology: str
+    device: str
+    tester: str
+    label: str
+    headline: str
+    state: str
+
+
+def list_runs(directory: Path) -> list[RunSummary]:
+    """List the runs in a directory, in its subdirectories and in campaigns there, oldest first.
+
+    Manifests are read, results are not.
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is not a directory", code="not-a-directory")
+    places = (directory, *directory.glob("*/"), *directory.glob("*/*/"))
+    runs = [run for place in places for run in _summarize(place)]
+    return sorted(runs, key=lambda run: (run.created, run.path))
+
+
+def _summarize(path: Path) -> Iterator[RunSummary]:
+    try:
+        config, manifest = read_json(path / CONFIG), read_json(path / MANIFEST)
+    except (OSError, UsageError):
+        return
+    if not (isinstance(config, dict) and isinstance(manifest, dict) and "plugin" in config):
+        return
+    device, tester = (
+        str(part.get(key, "")) if isinstance(part := config.get(name), dict) else ""
+        for name, key in (("dut", "driver"), ("tester", "kind"))
+    )
+    created, headline = (str(manifest.get(key) or "") for key in ("created", "headline"))
+    yield RunSummary(
+        str(path), created, str(config["plugin"]), device, tester,
+        str(config.get("label") or ""), headline, _find_state(path, manifest),
+    )  # fmt: skip
+
+
+def _find_state(path: Path, manifest: dict[str, Any]) -> str:
+    state = manifest.get("status")
+    try:
+        state = str(state or read_results(path).get("status", RUNNING))
+    except UsageError:
+        return "damaged"
+    if state != RUNNING:
+        return state
+    try:
+        acquire_lock(path).release()
+    except UsageError as exc:
+        return IN_PROGRESS if exc.code == "directory-locked" else INTERRUPTED
+    return INTERRUPTED
