@@ -115,10 +115,8 @@ class ConnectionParams(Mixture):
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
         derived = cls.derive(values)
-        given = {
-            n: v.model_dump() if isinstance(v, Ports) else _read_number(v)
-            for n, v in values.items()
-        }
+        plain = {n: _read_number(v) for n, v in values.items()}
+        given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in plain.items()}
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
             problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
             raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
@@ -264,10 +262,8 @@ class ConnectionParams(Mixture):
         if self.responder_count > 1:
             servers = f"{self.responder_count:,} servers from {self.server} on"
         addresses = "address" if len(self.pool) == 1 else "addresses"
-        return [
-            clients,
-            f"{servers}, pool of {len(self.pool):,} {addresses} from {self.pool[0]} on",
-        ]
+        pool = f"pool of {len(self.pool):,} {addresses} from {self.pool[0]} on"
+        return [clients, f"{servers}, {pool}"]
 
     @property
     def clients(self) -> list[Any]:

@@ -75,7 +75,7 @@ def test_frame_without_a_route_is_dropped():
 
 
 @pytest.mark.parametrize(("inside", "outside"), [
-    # RFC 6296, its worked example
+    # RFC 6296, section 3.6
     ("fd01:203:405:1::1234", "2001:db8:1:d550::1234"),
     # one's complement: the sum passes 0xFFFF once, and 0xFFFF itself is written as 0
     ("fd01:203:405:3000::1", "2001:db8:1:550::1"),
