@@ -160,7 +160,7 @@ def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
         assert record["rate"] > capacity_fps
         assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())
         assert record["above_usable"] == [record["rate"]]
-    jsonschema.validate(content, results_schema(extended, "mrr"))
+    jsonschema.validate(content, make_results_schema(extended, "mrr"))
     rows = list(csv.DictReader(Path("out/mrr.csv").read_text().splitlines()))
     assert len(rows) == 4 * (2 + 1 + 1)
     v6t("report", "out")
@@ -202,11 +202,11 @@ def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
     assert "[unknown-name]" in wrong
 
 
-def results_schema(bin_: Path, name: str) -> object:
+def make_results_schema(bin_: Path, name: str) -> object:
     """The JSON schema as that environment's command line sees it."""
     code = (
-        "import json; from v6t.benchmarks.registry import results_schema; "
-        "print(json.dumps(results_schema()))"
+        "import json; from v6t.benchmarks.registry import make_results_schema; "
+        "print(json.dumps(make_results_schema()))"
     )
     shown = run(bin_ / "python", "-c", code, **elsewhere(Path.cwd()))
     assert name in shown

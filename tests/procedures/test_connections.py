@@ -8,8 +8,8 @@ import pytest
 import yaml
 from v6t.analysis.warnings import list_warnings
 from v6t.benchmarks.connections import CapacitySettings
-from v6t.benchmarks.outages import reset_record
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.outages import make_reset_record
+from v6t.benchmarks.registry import load_presentations
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
@@ -235,7 +235,7 @@ def resetting(direction, connections, **device):
     tester = stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
     spec = ResetSpec(at(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
     result = measure_reset(spec, Prepared(tester, connections))
-    return result, reset_record(result, conditions={"connections": {}}), tester.trials
+    return result, make_reset_record(result, conditions={"connections": {}}), tester.trials
 
 
 @pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])
@@ -245,7 +245,9 @@ def test_connections_survive_a_reset_of_a_device_that_keeps_them(keeps, survived
     lost_s = [outages["reverse"].by_loss_s for outages in result.repetitions]
     assert list(map(math.isfinite, lost_s)) == survived
     assert record.state_survived == survived
-    assert f"survived {sum(survived)} of 3 resets" in str(*list_warnings([record], presentations()))
+    assert f"survived {sum(survived)} of 3 resets" in str(
+        *list_warnings([record], load_presentations())
+    )
     # what a reset took away cannot serve the next trial
     assert not any(t.connections.reuse for t in trials)
 

@@ -1,7 +1,7 @@
 """Frame loss rate: A12, A13, deadlines (FLR-06), adaptive repetition (TP-09)."""
 
 import pytest
-from v6t.benchmarks.frame_loss import FrameLoss, frame_loss_record, frame_loss_rows
+from v6t.benchmarks.frame_loss import FrameLoss, list_loss_rows, make_loss_record
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.tests.procedures.support import Recorded, at, count, limited, one_way, sim
@@ -19,7 +19,7 @@ def measure(spec, tester, media_fps=1000.0):
     """Return the result of a point, its record as JSON, and the offered rates."""
     recorded = Recorded(getattr(tester, "measure", tester))
     result = measure_frame_loss(spec, recorded)
-    record = frame_loss_record(result, media_fps=media_fps, conditions={})
+    record = make_loss_record(result, media_fps=media_fps, conditions={})
     return result, record, [t.rate_fps for t in recorded.trials]
 
 
@@ -80,7 +80,7 @@ def test_overload_is_divided_between_foreground_and_background(foreground, backg
     lost = {role: summary.median for role, summary in row.by_role.items()}
     assert lost == pytest.approx({"foreground": foreground / 10, "background": background / 10})
     assert row.fairness == (None if fairness is None else pytest.approx(fairness))
-    whole, by_class = FrameLoss().tables([record])
+    whole, by_class = FrameLoss().make_tables([record])
     assert whole.title != by_class.title
     assert fairness is None or by_class.rows[0][-1] == f"{fairness:.4f}"
 
@@ -88,7 +88,7 @@ def test_overload_is_divided_between_foreground_and_background(foreground, backg
 def test_one_kind_of_frames_is_not_divided():
     _, record, _ = measure(point(**ONE_RATE), sim(capacity_fps=500.0))
     assert (record.rates[0].by_role, record.rates[0].fairness) == ({}, None)
-    assert len(list(FrameLoss().tables([record]))) == 1
+    assert len(list(FrameLoss().make_tables([record]))) == 1
 
 
 def test_more_received_than_sent_is_an_error():
@@ -97,7 +97,7 @@ def test_more_received_than_sent_is_an_error():
     first = record.to_json()["rates"][0]
     assert first["loss_percent"]["forward"]["median"] is None
     assert first["errors"]
-    assert {row["loss_percent"] for row in frame_loss_rows(result)} == {""}
+    assert {row["loss_percent"] for row in list_loss_rows(result)} == {""}
 
 
 def test_rate_that_the_tester_cannot_send_is_invalid():

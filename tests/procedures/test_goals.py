@@ -12,8 +12,8 @@ from v6t.procedures.search.goals import (
     Goal,
     Observed,
     classify,
-    conditional_throughput,
-    goal_result,
+    compute_conditional_throughput,
+    find_goal_result,
 )
 
 LOAD = 1_000_000.0
@@ -120,7 +120,7 @@ def test_classification_is_the_rfcs(of, measured):
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED.filter(bool))
 def test_the_conditional_throughput_is_the_rfcs(of, measured):
-    assert conditional_throughput(of, LOAD, measured) == oracle_conditional(of, measured)
+    assert compute_conditional_throughput(of, LOAD, measured) == oracle_conditional(of, measured)
 
 
 RFC2544 = GOALS["RFC2544"]
@@ -142,7 +142,7 @@ def test_result_of_full_trials_has_the_relevant_bounds(
     of, trials_, lower, upper, conditional, is_regular
 ):
     observed = [Observed(float(load), of.final_trial_s, loss) for load, loss in trials_]
-    result = goal_result(of, observed, 1000.0)
+    result = find_goal_result(of, observed, 1000.0)
     assert (result.lower_fps, result.upper_fps) == (lower, upper)
     assert result.conditional_fps == conditional
     assert result.rate_fps == (conditional or 0.0)

@@ -10,7 +10,7 @@ import sys
 
 import jsonschema
 import pytest
-from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
@@ -74,7 +74,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     assert watched["samples"] >= 5
     assert set(watched["idle_percent"]) >= {"cpu0"}
     assert watched["says"] in done.stdout
-    jsonschema.validate(results, results_schema())
+    jsonschema.validate(results, make_results_schema())
     device = json.loads((tmp_path / "run" / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])
