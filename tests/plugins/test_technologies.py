@@ -3,12 +3,10 @@
 import json
 import random
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from v6t.base.errors import UsageError
-from v6t.base.strict_model import describe_fields
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
@@ -34,7 +32,6 @@ from .support import (
     stream_frames,
 )
 
-DOCS = Path(__file__).parents[2] / "docs" / "plugins"
 FRAMES, SAMPLE = 6000, 60
 CASES = load_vectors("configurations")["stateless"]
 
@@ -239,14 +236,3 @@ def test_configuration_of_the_intent_reads_back_from_json(name):
     configuration = make(name).dut_intent().configuration
     read = type(configuration).model_validate(json.loads(json.dumps(configuration.to_json())))
     assert read == configuration
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_page_of_a_technology_names_rfcs_command_and_parameters(name):
-    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    kind = load_plugin(name)
-    assert page.startswith(f"# {name}: ")
-    assert all(rfc in page for rfc in kind.rfcs)
-    assert f"> Built by `make docs`: parameters of {name}.\n" in page
-    assert all(describe_fields(kind.params_model).values())
-    assert f"v6t run --plugin {name}" in page

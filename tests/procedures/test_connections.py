@@ -58,10 +58,8 @@ def capacity_of(tester, **changes):
         "first": 1000, "most": 4_000_000, "error": 1, "resolution_cps": 10_000.0,
         "phase_one": PhaseOneSettings(), **changes,
     }  # fmt: skip
-    spec = CapacitySpec(
-        conditions=at(), upper_bound_cps=UPPER_CPS, upper_bound_reason="media", **given
-    )
-    return measure_capacity(spec, tester)
+    bound = {"upper_bound_cps": UPPER_CPS, "upper_bound_reason": "media"}
+    return measure_capacity(CapacitySpec(conditions=at(), **bound, **given), tester)
 
 
 def test_a18_a_nat_that_stores_nothing_fails_in_validation_and_passes_without():
@@ -245,9 +243,8 @@ def test_connections_survive_a_reset_of_a_device_that_keeps_them(keeps, survived
     lost_s = [outages["reverse"].by_loss_s for outages in result.repetitions]
     assert list(map(math.isfinite, lost_s)) == survived
     assert record.state_survived == survived
-    assert f"survived {sum(survived)} of 3 resets" in str(
-        *list_warnings([record], load_presentations())
-    )
+    (warning,) = list_warnings([record], load_presentations())
+    assert f"survived {sum(survived)} of 3 resets" in str(warning)
     # what a reset took away cannot serve the next trial
     assert not any(t.connections.reuse for t in trials)
 

@@ -41,7 +41,7 @@ def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenth
 
 def test_no_trial_is_needed_to_carry_no_more_than_the_medium():
     tester = Recorded(blurred)
-    assert not tester_rate.carries_more(looking(), looking().media_fps, tester)
+    assert not tester_rate.can_carry_more(looking(), looking().media_fps, tester)
     assert tester.trials == []
 
 

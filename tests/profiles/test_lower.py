@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
-from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.flow_variables import FlowVariable
 from v6t.profiles.compiler.writes import Write, encode_writes
-from v6t.profiles.model import Kind, Layer, Traffic, Variable
+from v6t.profiles.model import Kind, Layer, Variable
 from v6t.profiles.template import build_template, refresh_checksums
 
-from .traffics import ETHER, FOUR_IN_SIX, Binding, compile_one, mape
+from .traffics import ETHER, FOUR_IN_SIX, Binding, compile_one
 from .vm import Machine
 
 FRAMES = 12
@@ -135,13 +134,6 @@ def test_every_bit_is_placed(case):
         wanted[payload:] = frame[payload:]  # complements may stand there; checksums judge them
         refresh_checksums(wanted, template.layout)
         assert frame == bytes(wanted)
-
-
-@pytest.mark.parametrize(("kind", "plain"), [(Kind.UNIFORM, 0), (Kind.PERMUTATION, 1)])
-def test_mape_takes_no_more_instructions_than_by_hand(kind, plain):
-    found = count_types(compile_traffic(Traffic("forward", (mape(kind),))).streams[0])
-    assert (found["flow_var"], found["fix_checksum_hw"], sum(found.values())) == (2, 1, 9)
-    assert found["write_flow_var"] == plain  # the whole list entry in octets 6 and 7
 
 
 LONG = [0, 0xFFFFFFFF, 0x12345678]
