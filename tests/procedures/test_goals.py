@@ -73,9 +73,8 @@ def oracle_ratios(of, measured):
 
 
 def oracle_class(of, measured):
-    is_lower = tuple(
-        ratio <= Fraction(str(of.exceed_ratio)) for ratio in oracle_ratios(of, measured)
-    )
+    exceed = Fraction(str(of.exceed_ratio))
+    is_lower = tuple(ratio <= exceed for ratio in oracle_ratios(of, measured))
     return {(True, True): L, (False, False): U, (True, False): N}[is_lower]
 
 
@@ -99,16 +98,9 @@ DURATIONS = st.sampled_from([0.1, 0.3, 0.7, 1.0, 2.0, 3.0, 20.0, 60.0, 120.0])
 
 @st.composite
 def goals(draw):
-    final = draw(DURATIONS)
-    return Goal(
-        "drawn",
-        draw(st.sampled_from([0.0, 0.001, 0.005, 0.5])),
-        draw(EXCEEDS),
-        0.005,
-        final,
-        final,
-        final * draw(st.sampled_from([1, 2, 3, 10])),
-    )
+    final, loss = draw(DURATIONS), draw(st.sampled_from([0.0, 0.001, 0.005, 0.5]))
+    whole = final * draw(st.sampled_from([1, 2, 3, 10]))
+    return Goal("drawn", loss, draw(EXCEEDS), 0.005, final, final, whole)
 
 
 MEASURED = st.lists(

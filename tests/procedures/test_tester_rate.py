@@ -39,6 +39,12 @@ def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenth
     assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
 
 
+def test_no_trial_is_needed_to_carry_no_more_than_the_medium():
+    tester = Recorded(blurred)
+    assert not tester_rate.can_carry_more(looking(), looking().media_fps, tester)
+    assert tester.trials == []
+
+
 def blurred(trial):
     """Answer with counters whose readings lie so far apart that they prove nothing of a short trial."""
     return answer(trial, trial.frames - (trial.rate_fps > 50_000), sending_time_error_s=0.02)

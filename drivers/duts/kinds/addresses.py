@@ -18,8 +18,14 @@ _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
 _SHORTER = (32, 40, 48, 56, 64)
-SPARE4 = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24")
-SPARE6 = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
+SPARE_IPV4 = (
+    "203.0.113.0/24",
+    "198.51.100.0/24",
+    "192.0.2.0/24",
+    "100.64.113.0/24",
+    "192.88.99.0/24",
+)
+SPARE_IPV6 = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
 def find_prefix_parameter(configuration: DeviceConfig) -> str:
@@ -147,10 +153,10 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-OWN4 = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
-OWN6 = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
+OWN_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
+OWN_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
 """Addresses that a translator may get for its ICMP errors."""
-POOLS = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
+POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 """Networks that a translator and a NAT may have between them."""
 
 
@@ -188,7 +194,7 @@ def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
 
 def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
     """Return a network that the test does not use, preferably of documentation addresses."""
-    candidates = SPARE6 if version == 6 else SPARE4
+    candidates = SPARE_IPV6 if version == 6 else SPARE_IPV4
     used = list_networks(intent)
     unused = [text for text in candidates if not _find_overlap(text, used)]
     if len(unused) > skip:

@@ -27,7 +27,7 @@ NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
-_READ_BACK = 199
+_SHOWN_CHARACTERS = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
 _RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
@@ -213,7 +213,7 @@ def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> li
 
 def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
-    wanted = f"{pair} "[:_READ_BACK]
+    wanted = f"{pair} "[:_SHOWN_CHARACTERS]
 
     def is_listed(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())

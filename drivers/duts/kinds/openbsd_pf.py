@@ -45,10 +45,10 @@ translated is not filtered again."""
 
 
 LIMIT_MARGIN = 1.05
-REUSED = (
+REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
-OPEN = (
+OPEN_RULES_NOTE = (
     "its rules take the place of all that are loaded, and pass the rest on every interface, the management's "
     "too: until they are put back nothing is blocked, and no new connection of others is translated"
 )
@@ -162,9 +162,9 @@ class OpenBsdPf(Driver):
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
             return Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
-        notes.append(OPEN)
+        notes.append(OPEN_RULES_NOTE)
         if isinstance(intent.configuration, Nat64Config):
-            notes.append(REUSED)
+            notes.append(REUSED_PORT_NOTE)
         if self.options.flush == "purge":
             notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693)")
         steps += self._rules(intent)

@@ -22,7 +22,7 @@ NSP = "2001:db8:64::/96"
 """A network-specific prefix."""
 _NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 _ONE_HOST = "Tundra's CLAT translates one address of the customer's"
-SUITED = {
+OVERRIDES = {
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS),
         "prefix": ParameterOverride(NSP, _NO_MAPPINGS),
@@ -72,7 +72,7 @@ class Tundra(TunTranslator):
     )
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        return SUITED.get(technology, {})
+        return OVERRIDES.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
         why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
@@ -102,7 +102,7 @@ class Tundra(TunTranslator):
     def _single_host(self, intent: Intent) -> tuple[Any, ...]:
         if not isinstance(intent.configuration, ClatConfig):
             return ()
-        instead = {name: own.value for name, own in SUITED["clat"].items()}
+        instead = {name: own.value for name, own in OVERRIDES["clat"].items()}
         return addresses.get_single_mapping(intent, self.display_name, instead)
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
