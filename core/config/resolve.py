@@ -308,8 +308,8 @@ def _merge_procedure(
     if flagged:
         source.flagged["procedure"] = flagged
     values = procedure_of(preset)
-    if params.subscribed:
-        values = deep_merge(values, {"connections": {"count": params.subscribed}})
+    if params.subscriber_connections:
+        values = deep_merge(values, {"connections": {"count": params.subscriber_connections}})
     values = deep_merge(deep_merge(values, run.procedure), flagged)
     return validate(procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 

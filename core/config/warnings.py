@@ -229,7 +229,7 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
             f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
         )
-    if bound.technology.params.only_background:
+    if bound.technology.params.is_background_only:
         yield (
             "0 % foreground: native IPv6 through the device, the reference of a series of "
             "mixtures; nothing of the technology itself is measured"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,29 @@ def test_the_tutorials_plugin_judges_real_frames(v6t):
     )
     assert "expected" in said
     assert "received" in said
+
+
+@lab
+@pytest.mark.lab
+def test_sixrd_is_measured_in_three_modes_with_negative_traffic(v6t):
+    negative = ("--set", "negative_percent=5", "--reps", "1", "--duration", "0.3")
+    v6t("run", "--plugin", "sixrd-br", *negative, *SLOWLY, "--testbed", "bed.yaml", "-o", "out")
+    results = json.loads(Path("out/results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["direction"] for r in results["results"]} == {"bidirectional", "forward", "reverse"}
+    for record in results["results"]:
+        assert record["frame_sizes"] == {"ipv6": 84, "ipv4": 104}
+        assert record["matched"] == 1.0
+        assert record["checked"] > 0
+    rows = csv.DictReader(Path("out/trials.csv").read_text().splitlines())
+    spoofed = [r for r in rows if r["class"] == "spoof" and not r["key"].startswith("selftest")]
+    assert sum(int(row["sent"]) for row in spoofed) > 0
+    assert sum(int(row["received"]) for row in spoofed) == 0
+    v6t("report", "out")
+    page = Path("out/report.html").read_text()
+    picture = re.search(r'aria-label="Test setup[^"]*"', page)[0]
+    assert re.findall(r"IPv[46], \d+", picture) == ["IPv4, 104", "IPv6, 84"]
+    assert "UDP over IPv6 over IPv4" in page
 
 
 def test_tutorial_drivers_plan_and_refuse(v6t):

@@ -23,9 +23,8 @@ def trials_of(spec):
 
 
 def test_trials_last_until_all_flows_have_run_in_full():
-    trials = trials_of(
-        specify_flow_search(searching(duration_s=60.0), FlowPoint(11, "successive"), 2.0)
-    )
+    search = searching(duration_s=60.0)
+    trials = trials_of(specify_flow_search(search, FlowPoint(11, "successive"), 2.0))
     assert {t.duration_s for t in trials} == {80.0}
     assert {t.flow_starts for t in trials} == {FlowStarts(11, 2.0)}
     assert all(t.required_capabilities == {"flow-starts"} for t in trials)

@@ -11,11 +11,8 @@ ONE_RATE = {"rates_fps": (1000.0,)}
 
 
 def point(mode="forward", **changes):
-    given = {
-        "maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1,
-        **changes,
-    }  # fmt: skip
-    return FrameLossSpec(given.pop("conditions", at(mode)), **given)
+    given = {"maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1}
+    return FrameLossSpec(changes.pop("conditions", at(mode)), **{**given, **changes})
 
 
 def measure(spec, tester, media_fps=1000.0):
@@ -112,17 +109,6 @@ def test_rate_that_the_tester_cannot_send_is_invalid():
     assert len(entry["invalid_trials"]) == 3 * len(high)
 
 
-def test_the_simulated_devices_loss_is_found():
-    spec = point("bidirectional", maximum_fps=1_000_000.0, repetitions=3)
-    entry = measure(spec, sim(capacity_fps=400_000.0))[1].to_json()
-    for row in entry["rates"]:
-        truth = max(0.0, 100 * (1 - 400_000.0 / row["rate"]))
-        for loss in row["loss_percent"].values():
-            assert loss["median"] == pytest.approx(truth, abs=1e-4)
-    # a stable device forwards as much under overload as at its limit (FLR-05)
-    assert entry["rates"][0]["forwarded"]["median"] == pytest.approx(800_000, rel=1e-4)
-
-
 @pytest.mark.parametrize(("timeout_s", "loss"), [(None, 0.0), (0.1, 0.0), (0.01, 10.0)])
 def test_a_deadline_for_frames_is_another_benchmark(timeout_s, loss):
     tester = sim(capacity_fps=1e9, tail_share=0.1, tail_us=50_000.0)
@@ -147,9 +133,8 @@ def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, de
     spec = point(mode, maximum_fps=1e6, adaptive=adaptive)
     result, record, _ = measure(spec, sim(**device))
     assert fewest <= max(o.repetition for o in result.offered) <= most
-    assert ("n=6" in record.to_json()["title"]) is (
-        adaptive.fewest == record.to_json()["repetitions"]
-    )
+    entry = record.to_json()
+    assert ("n=6" in entry["title"]) is (adaptive.fewest == entry["repetitions"])
 
 
 def test_adaptive_repetition_where_little_passes_goes_on():

@@ -164,18 +164,6 @@ def recovery(**changes):
     return RecoverySpec(at("bidirectional"), **given)
 
 
-def test_the_simulated_devices_recovery_is_found():
-    spec = recovery()
-    result = measure_recovery(spec, sim(capacity_fps=1_000_000.0, recovery_s=0.25).measure)
-    for repetition in result.repetitions:
-        for way in ("forward", "reverse"):
-            assert repetition.recovery_s[way] == pytest.approx(0.25, abs=1.01 * spec.resolution_s)
-            assert repetition.overloaded[way]
-    entry = make_recovery_record(result, conditions={}).to_json()
-    assert entry["directions"]["forward"]["average"] == pytest.approx(0.25, abs=1e-4)
-    assert entry["overload"] == pytest.approx(1_100_000.0)
-
-
 def test_the_overload_is_followed_by_half_of_it():
     """RFC 2544, section 26.5: a tenth above the throughput, and half of that afterwards."""
     tester = Recorded(sim(capacity_fps=1e6).measure)
@@ -194,9 +182,8 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
     spec = recovery(limit_fps=limit_fps)
     assert spec.limited is is_limited
     assert spec.overload_fps == pytest.approx(overload_fps)
-    entry = make_recovery_record(
-        measure_recovery(spec, sim(capacity_fps=1e6).measure), conditions={}
-    ).to_json()
+    result = measure_recovery(spec, sim(capacity_fps=1e6).measure)
+    entry = make_recovery_record(result, conditions={}).to_json()
     assert entry["overload_limited"] is is_limited
 
 
@@ -222,23 +209,11 @@ def reset(**changes):
     return ResetSpec(at(), **given)
 
 
-def test_the_simulated_devices_reset_is_found():
-    result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=3.5).measure)
-    for repetition in result.repetitions:
-        outage = repetition["forward"]
-        assert outage.by_loss_s == pytest.approx(3.5, abs=1e-4)
-        assert outage.by_silence_s == pytest.approx(3.5, abs=1e-4)
-    entry = make_reset_record(result, conditions={}).to_json()
-    assert entry["directions"]["forward"]["average"] == pytest.approx(3.5, abs=1e-4)
-
-
 def test_a_device_that_does_not_come_back():
     result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1e6).measure)
     assert [outages["forward"].by_loss_s for outages in result.repetitions] == [math.inf] * 3
-    assert (
-        make_reset_record(result, conditions={}).to_json()["directions"]["forward"]["average"]
-        is None
-    )
+    entry = make_reset_record(result, conditions={}).to_json()
+    assert entry["directions"]["forward"]["average"] is None
 
 
 def test_each_kind_of_reset_is_a_benchmark_of_its_own():

@@ -3,11 +3,11 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import ATTEMPTS, check_translation
-from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
+from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, TrialRules
 from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
-LONG = Rules(60.0, 2.0, 1.00001)
+LONG = TrialRules(60.0, 2.0, 1.00001)
 
 
 def answer(trial, received, odd=None, **more):
@@ -39,6 +39,12 @@ def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenth
     assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
 
 
+def test_no_trial_is_needed_to_carry_no_more_than_the_medium():
+    tester = Recorded(blurred)
+    assert not tester_rate.can_carry_more(looking(), looking().media_fps, tester)
+    assert tester.trials == []
+
+
 def blurred(trial):
     """Answer with counters whose readings lie so far apart that they prove nothing of a short trial."""
     return answer(trial, trial.frames - (trial.rate_fps > 50_000), sending_time_error_s=0.02)
@@ -46,7 +52,7 @@ def blurred(trial):
 
 def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     notes, tester = [], Recorded(blurred)
-    spec = looking(rules=Rules(3.0, 0.1, 1.02), media_fps=1e6)
+    spec = looking(rules=TrialRules(3.0, 0.1, 1.02), media_fps=1e6)
     found = tester_rate.measure_tester_capacity(spec, tester, 0, notes.append)
     assert 35_000 <= found.rate_fps <= 50_000
     assert sum(trial.duration_s == 3.0 for trial in tester.trials) == 5
@@ -56,7 +62,7 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
 
 def test_rate_that_no_trial_shows_is_zero():
     notes = []
-    spec = looking(rules=Rules(0.4, 0.1, 1.02))
+    spec = looking(rules=TrialRules(0.4, 0.1, 1.02))
     found = tester_rate.measure_tester_capacity(spec, Recorded(blurred), 0, notes.append)
     assert (found.rate_fps, notes) == (0, [])
     assert found.faults
@@ -66,7 +72,7 @@ def test_rate_that_no_trial_shows_is_zero():
 
 
 @pytest.mark.parametrize(
-    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (Rules(0.1, 5.0, 1.5), 0.0)]
+    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (TrialRules(0.1, 5.0, 1.5), 0.0)]
 )
 def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
     assert looking(rules=rules).confirmation_s == confirmation_s

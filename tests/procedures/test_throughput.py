@@ -34,13 +34,12 @@ def measure(spec, tester):
 
 
 def record(result, recorded, capacity_fps=None):
-    point = SimpleNamespace(
-        find=recorded.find,
-        run_conditions={},
-        tester_capacity=SimpleNamespace(rate_fps=capacity_fps),
-        procedure=SimpleNamespace(selftest_margin=0.1),
-        bound=SimpleNamespace(tester=SimpleNamespace(simulates=False)),
-    )
+    parts = {
+        "tester_capacity": {"rate_fps": capacity_fps}, "procedure": {"selftest_margin": 0.1},
+        "bound": {"tester": SimpleNamespace(simulates=False)},
+    }  # fmt: skip
+    made = {name: SimpleNamespace(**values) for name, values in parts.items()}
+    point = SimpleNamespace(find=recorded.find, run_conditions={}, **made)
     return make_search_record(point, result).to_json()
 
 
@@ -118,6 +117,8 @@ def test_bounds_that_are_not_positive_are_refused(bounds):
     upper, resolution = bounds
     with pytest.raises(ValueError, match="positive"):
         binary_search(lambda *_: Verdict(True, True), upper_fps=upper, resolution_fps=resolution)
+    least = binary_search(lambda *_: Verdict(True, True), upper_fps=2.0, resolution_fps=1.0)
+    assert least.rate_fps == 2.0
 
 
 @pytest.mark.parametrize("share", [NEAR, ROUGH])
