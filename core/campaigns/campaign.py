@@ -131,11 +131,9 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     content, planned = read_campaign(file, changes.beds, changes.only)
     own = path in list_packaged().values() and not changes.beds and changes.tester is None
     if own and not all(_is_lab(p.bed.data) for p in planned):
-        raise UsageError(
-            f"the campaign {path.stem} comes without a testbed",
-            "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
-            code="missing-setting",
-        )
+        problem = f"the campaign {path.stem} comes without a testbed"
+        hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
+        raise UsageError(problem, hint, code="missing-setting")
     compiled: dict[str, Mapping[str, Streams]] = {}
     runs = [_resolve_run(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
@@ -201,22 +199,18 @@ def _slug(value: Any) -> str:
 def create_campaign(campaign: Campaign, directory: Path) -> None:
     """Write the plan into a new directory."""
     if (directory / PLAN).exists():
-        raise UsageError(
-            f"{directory} holds a campaign already",
-            f"v6t campaign --resume {shlex.quote(str(directory))}",
-            code="file-exists",
-        )
+        problem = f"{directory} holds a campaign already"
+        hint = f"v6t campaign --resume {shlex.quote(str(directory))}"
+        raise UsageError(problem, hint, code="file-exists")
     try:
         if directory.exists() and any(directory.iterdir()):
-            raise UsageError(
-                f"{directory} is not empty", "choose another directory with -o", code="file-exists"
-            )
+            problem = f"{directory} is not empty"
+            raise UsageError(problem, "choose another directory with -o", code="file-exists")
         directory.mkdir(parents=True, exist_ok=True)
         _write_plan(directory, campaign)
     except OSError as exc:
-        raise UsageError(
-            f"cannot create {directory}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        problem = f"cannot create {directory}: {exc.strerror}"
+        raise UsageError(problem, code="file-unwritable") from exc
 
 
 def load_campaign(directory: Path) -> Campaign:
@@ -237,15 +231,12 @@ def load_campaign(directory: Path) -> Campaign:
         return campaign
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
-        raise UsageError(
-            f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}", code="damaged-file"
-        ) from exc
+        problem = f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}"
+        raise UsageError(problem, code="damaged-file") from exc
     except (FileNotFoundError, NotADirectoryError) as exc:
-        raise UsageError(
-            f"{directory} does not contain a campaign",
-            "give the directory of an earlier `v6t campaign`",
-            code="no-such-run",
-        ) from exc
+        problem = f"{directory} does not contain a campaign"
+        hint = "give the directory of an earlier `v6t campaign`"
+        raise UsageError(problem, hint, code="no-such-run") from exc
     except (OSError, ValueError, AttributeError, TypeError) as exc:
         raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc
 
@@ -266,11 +257,8 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
     """
     planned = load_campaign(directory)
     if planned.name != campaign.name:
-        raise UsageError(
-            f"{directory} holds the campaign {planned.name}, not {campaign.name}",
-            "give it another directory with -o",
-            code="campaign-changed",
-        )
+        problem = f"{directory} holds the campaign {planned.name}, not {campaign.name}"
+        raise UsageError(problem, "give it another directory with -o", code="campaign-changed")
     known = {run.key: run for run in planned.runs}
     runs, number = [], len(planned.runs)
     for run in campaign.runs:
@@ -281,11 +269,9 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
                 run, directory=name_directory(f"{number:03d}", run.experiment, run.axes)
             )
         elif before.resolved != run.resolved:
-            raise UsageError(
-                f"{before.directory} was planned with different settings",
-                "measure the changed campaign in another directory with -o",
-                code="campaign-changed",
-            )
+            problem = f"{before.directory} was planned with different settings"
+            hint = "measure the changed campaign in another directory with -o"
+            raise UsageError(problem, hint, code="campaign-changed")
         runs.append(before)
     gone = [run for run in planned.runs if run not in runs]
     notes = {**planned.notes, **campaign.notes}

@@ -254,9 +254,8 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
         series += [replace(s, point=f"{name}: {s.point}") for s in trend.series]
         left_out += [f"{name}: {text}" for text in trend.left_out]
     if not series:
-        raise UsageError(
-            f"{directories[-1]} contains no benchmark with a trend", code="no-such-run"
-        )
+        problem = f"{directories[-1]} contains no benchmark with a trend"
+        raise UsageError(problem, code="no-such-run")
     return Trend(tuple(dict.fromkeys(names)), order, tuple(series), tuple(left_out))
 
 

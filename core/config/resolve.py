@@ -79,11 +79,9 @@ def resolve_and_bind(
     if name is None and flags == Flags() and not run_file and not testbed:
         name = DEMONSTRATION
     if name is None:
-        raise UsageError(
-            "--plugin is missing",
-            "add --plugin NAME; `v6t plugins` lists the names",
-            code="missing-setting",
-        )
+        problem = "--plugin is missing"
+        hint = "add --plugin NAME; `v6t plugins` lists the names"
+        raise UsageError(problem, hint, code="missing-setting")
     name = technology_name(name)
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
@@ -326,11 +324,8 @@ def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -
         settings = [setting for setting in known if setting.partition(".")[0] in measured]
         if not settings:
             users = [name for s in known for name in registry.of_section(s.partition(".")[0])]
-            raise UsageError(
-                f"{flag} is for {', '.join(users)}",
-                "add one of them to --measure",
-                code="setting-without-effect",
-            )
+            problem = f"{flag} is for {', '.join(users)}"
+            raise UsageError(problem, "add one of them to --measure", code="setting-without-effect")
         if is_bit_rate(text):
             settings = [re.sub("_fps$", "_bps", setting) for setting in settings]
         texts.update(dict.fromkeys(settings, text))

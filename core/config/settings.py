@@ -60,19 +60,17 @@ def _parse_mac(value: str) -> str:
     if not re.fullmatch(
         r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}", value
     ):
-        raise InvalidValue(
-            "must be a MAC address", "write it as 02:00:00:00:01:02", code="not-an-address"
-        )
+        problem = "must be a MAC address"
+        raise InvalidValue(problem, "write it as 02:00:00:00:01:02", code="not-an-address")
     digits = re.sub("[:.-]", "", value)
     return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
 
 
 def _refuse_stacked_tags(value: Any) -> Any:
     if isinstance(value, list):
-        raise PydanticCustomError(
-            "stacked_tags",
-            "must be one identifier; stacked tags (IEEE 802.1ad) are not supported",
-        )
+        problem = "stacked_tags"
+        hint = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
+        raise PydanticCustomError(problem, hint)
     return value
 
 
@@ -145,11 +143,9 @@ class LinksSettings(StrictModel):
     @model_validator(mode="after")
     def _check_backgrounds(self) -> LinksSettings:
         if (self.left.background is None) != (self.right.background is None):
-            raise InvalidValue(
-                "only one of the links has a VLAN for the background",
-                "write background: {vlan: ...} within left and right",
-                code="missing-setting",
-            )
+            problem = "only one of the links has a VLAN for the background"
+            hint = "write background: {vlan: ...} within left and right"
+            raise InvalidValue(problem, hint, code="missing-setting")
         return self
 
 

@@ -76,11 +76,9 @@ def parse_address(text: str) -> tuple[str, int]:
         if not 0 <= number <= 65535:
             raise ValueError(port)
     except ValueError as exc:
-        raise UsageError(
-            f"--live takes ADDRESS:PORT, not '{text}'",
-            "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
-            code="wrong-form",
-        ) from exc
+        problem = f"--live takes ADDRESS:PORT, not '{text}'"
+        hint = "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live"
+        raise UsageError(problem, hint, code="wrong-form") from exc
     return str(address), number
 
 

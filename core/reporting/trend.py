@@ -63,11 +63,8 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
     if order != "given":
         for run in runs:
             if not key(run):
-                raise UsageError(
-                    f"{run.name} does not contain the sort key {order}",
-                    "--by given takes the order given",
-                    code="not-comparable",
-                )
+                problem = f"{run.name} does not contain the sort key {order}"
+                raise UsageError(problem, "--by given takes the order given", code="not-comparable")
         runs = sorted(runs, key=lambda run: _split_numbers(key(run)))
     last, left_out, comparable = runs[-1], [], []
     for run in runs:

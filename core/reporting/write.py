@@ -61,9 +61,8 @@ def write(
     from v6t.core.runs.results import load_run
 
     if paper is not None and paper not in sources():
-        raise UsageError(
-            f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
-        )
+        problem = f"unknown paper '{paper}'"
+        raise UsageError(problem, "one of " + ", ".join(sources()), code="unknown-name")
     most = {"none": 0, "few": MOST_FIGURES}.get(figures)
     data = data or load_run(path)
     renderers = _make_renderers(path, data, paper, most)
@@ -80,9 +79,8 @@ def write(
         if figures == "pdf":
             written.append(_write_pdf(directory, data))
     except OSError as exc:
-        raise UsageError(
-            f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        problem = f"cannot write {directory}: {exc.strerror}"
+        raise UsageError(problem, code="file-unwritable") from exc
     return written
 
 

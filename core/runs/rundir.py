@@ -51,11 +51,9 @@ def refuse_absent(paths: Iterable[Path]) -> None:
     """Report missing paths before the others are checked; ``latest`` is resolved later."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
-            raise UsageError(
-                f"{path} does not exist",
-                "give the directory of an earlier run or campaign",
-                code="file-not-found",
-            )
+            problem = f"{path} does not exist"
+            hint = "give the directory of an earlier run or campaign"
+            raise UsageError(problem, hint, code="file-not-found")
 
 
 class RunDir:
@@ -115,9 +113,8 @@ class RunDir:
                 self._check_free()
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
-            raise UsageError(
-                f"cannot create {self.path}: {exc.strerror or exc}", code="file-unwritable"
-            ) from exc
+            problem = f"cannot create {self.path}: {exc.strerror or exc}"
+            raise UsageError(problem, code="file-unwritable") from exc
 
     def _check_free(self) -> None:
         """Accept an empty directory, or a run that measured nothing and left no device configured."""
@@ -126,14 +123,11 @@ class RunDir:
         if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE}:
             return
         if CONFIG in entries:
-            raise UsageError(
-                f"{self.path} holds a run already",
-                f"v6t resume {shlex.quote(str(self.path))}, or choose another -o",
-                code="file-exists",
-            )
-        raise UsageError(
-            f"{self.path} is not empty", "choose another directory with -o", code="file-exists"
-        )
+            problem = f"{self.path} holds a run already"
+            hint = f"v6t resume {shlex.quote(str(self.path))}, or choose another -o"
+            raise UsageError(problem, hint, code="file-exists")
+        problem = f"{self.path} is not empty"
+        raise UsageError(problem, "choose another directory with -o", code="file-exists")
 
 
 def read_optional_json(path: Path) -> Any:
@@ -157,9 +151,8 @@ def read_config(path: Path) -> ResolvedRun:
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
     except ValueError as exc:
-        raise UsageError(
-            f"{path} is not a configuration of this version of v6t", code="damaged-file"
-        ) from exc
+        problem = f"{path} is not a configuration of this version of v6t"
+        raise UsageError(problem, code="damaged-file") from exc
 
 
 @contextmanager
@@ -194,11 +187,9 @@ def latest_runs(count: int) -> list[Path]:
     runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_change_time)
     if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
-        raise UsageError(
-            f"there {many} here or below ./runs",
-            "give the directory of the run; `latest` searches only here",
-            code="no-such-run",
-        )
+        problem = f"there {many} here or below ./runs"
+        hint = "give the directory of the run; `latest` searches only here"
+        raise UsageError(problem, hint, code="no-such-run")
     return runs[-count:]
 
 
