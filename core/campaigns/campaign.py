@@ -42,15 +42,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class CampaignRun:
-    """One run of a campaign.
+    """One run of a campaign: a directory within the campaign's, and what is planned there.
 
     Attributes:
-        directory: its name within the campaign's.
-        experiment: what it belongs to.
-        testbed: where it is measured.
         axes: what varies, by setting.
         config: the resolved run, as in ``config.json``.
-        trials, duration_s: planned.
     """
 
     directory: str
@@ -74,13 +70,7 @@ class CampaignRun:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A whole campaign.
-
-    Attributes:
-        name, title, paper: from its file.
-        notes: of the experiments, by name; of all of them, by ``""``.
-        runs: in the order they are made.
-    """
+    """A whole campaign; notes are by experiment, and by ``""`` of all of them."""
 
     name: str
     title: str
@@ -113,7 +103,6 @@ class Overrides:
         beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
         only: experiments that are wanted; all if empty.
         tester: another tester; its options are those of the testbed only if it is the same one.
-        preset, repetitions, procedure: see ``v6t run``.
     """
 
     beds: Mapping[str, Path] = field(default_factory=dict)
@@ -301,10 +290,7 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:
-    """Carry out the runs that are not complete; one that fails does not end the others.
-
-    Returns:
-        The errors of the runs that failed.
+    """Carry out the runs that are not complete; return the errors of those that failed.
 
     Raises:
         V6tError: a run's error that hides a Ctrl-C.
@@ -315,10 +301,8 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
     planned_s = spent_s = 0.0  # of the runs so far
     for number, run in pending:
         events.on_run_start(run.directory)
-        pace = spent_s / planned_s if planned_s else 1.0
-        left = f"about {duration(max(0.0, left_s * pace))} left"
-        text = f"run {number} of {len(runs)}, {run.directory}, {left}"
-        events.on_message(text)
+        left = duration(max(0.0, left_s * (spent_s / planned_s if planned_s else 1.0)))
+        events.on_message(f"run {number} of {len(runs)}, {run.directory}, about {left} left")
         began = time.monotonic()
         try:
             with attribute_errors():

@@ -73,15 +73,7 @@ class CampaignFile(StrictModel):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a campaign as its file describes it.
-
-    Attributes:
-        experiment: its name.
-        testbed: name of the testbed; empty where the file names none.
-        axes: values that vary, by setting.
-        run: settings of a run file.
-        bed: settings of a testbed file.
-    """
+    """One run of a campaign as its file describes it; ``axes`` are the values that vary, by setting."""
 
     experiment: str
     testbed: str

@@ -59,13 +59,12 @@ def write_summary(
         "csv": lambda: to_csv(content),
     }
     place = output or directory
-    written = []
+    written = [place / FILES[kind] for kind in formats if kind in FILES]
     try:
         place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             if kind in FILES:
                 write_atomically(place / FILES[kind], texts[kind]())
-                written.append(place / FILES[kind])
     except OSError as exc:
         raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
@@ -211,18 +210,14 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
                 left_out.append(f"{name}: not in {campaign}")
                 continue
             with rundir.reading(other[name]):
-                found = compare(
-                    load_run(path), [load_run(other[name])], presentations(), anyway=anyway
-                )
+                runs = load_run(path), [load_run(other[name])]
+                found = compare(*runs, presentations(), anyway=anyway)
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
                 for line in found.lines
             ]
-            reasons = [
-                *found.left_out,
-                *(text for texts in found.unlike.values() for text in texts),
-            ]
-            left_out += [f"{name}: {text}" for text in reasons]
+            unlike = [text for texts in found.unlike.values() for text in texts]
+            left_out += [f"{name}: {text}" for text in [*found.left_out, *unlike]]
     if not lines:
         raise UsageError(
             f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
