@@ -26,7 +26,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags, ResolvedRun
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
-from v6t.core.runs.events import Listener, duration
+from v6t.core.runs.events import Listener, format_duration
 from v6t.core.runs.plan import Streams, plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
@@ -301,7 +301,7 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
     planned_s = spent_s = 0.0  # of the runs so far
     for number, run in pending:
         events.on_run_start(run.directory)
-        left = duration(max(0.0, left_s * (spent_s / planned_s if planned_s else 1.0)))
+        left = format_duration(max(0.0, left_s * (spent_s / planned_s if planned_s else 1.0)))
         events.on_message(f"run {number} of {len(runs)}, {run.directory}, about {left} left")
         began = time.monotonic()
         try:

@@ -209,7 +209,7 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
             if name not in other:
                 left_out.append(f"{name}: not in {campaign}")
                 continue
-            with rundir.reading(other[name]):
+            with rundir.report_damage(other[name]):
                 runs = load_run(path), [load_run(other[name])]
                 found = compare(*runs, presentations(), anyway=anyway)
             lines += [
@@ -238,7 +238,7 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
         runs = []
         for campaign, paths in campaigns:
             if name in paths:
-                with rundir.reading(paths[name]):
+                with rundir.report_damage(paths[name]):
                     runs.append(replace(load_run(paths[name]), name=campaign))
         try:
             trend = find_trend_of_runs(runs, order, least_percent)

@@ -21,7 +21,7 @@ from v6t.core.config.bound import (
     validate_params,
 )
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
-from v6t.core.config.plugins import load_plugin, technology_name
+from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
     MODES,
     PRESETS,
@@ -33,8 +33,8 @@ from v6t.core.config.settings import (
     RunFile,
     TestbedFile,
     TesterSettings,
-    procedure_model,
-    procedure_of,
+    make_preset,
+    make_procedure_model,
 )
 from v6t.core.config.yaml_file import (
     Source,
@@ -82,7 +82,7 @@ def resolve_and_bind(
         problem = "--plugin is missing"
         hint = "add --plugin NAME; `v6t plugins` lists the names"
         raise UsageError(problem, hint, code="missing-setting")
-    name = technology_name(name)
+    name = resolve_alias(name)
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
@@ -247,7 +247,7 @@ def _merge_params(
     try:
         return values, validate_params(kind, values, source)
     except UsageError as exc:
-        if run.plugin is None or technology_name(run.plugin) == kind.name or not run.params:
+        if run.plugin is None or resolve_alias(run.plugin) == kind.name or not run.params:
             raise
         hint = f"the parameters of this file are {run.plugin}'s"
         raise UsageError(exc.message, hint, code=exc.code) from exc
@@ -304,11 +304,11 @@ def _merge_procedure(
     flagged = deep_merge(flagged, parse_assignments(texts))
     if flagged:
         source.flagged["procedure"] = flagged
-    values = procedure_of(preset)
+    values = make_preset(preset)
     if params.subscribed:
         values = deep_merge(values, {"connections": {"count": params.subscribed}})
     values = deep_merge(deep_merge(values, run.procedure), flagged)
-    return validate(procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
+    return validate(make_procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:

@@ -257,7 +257,7 @@ class Flags:
     single_frames: bool = False
 
 
-def procedure_model() -> type[ProcedureSettings]:
+def make_procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
     sections = registry.sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
@@ -289,7 +289,7 @@ def describe_model(model: type[StrictModel]) -> str:
 def _with_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
-    return procedure_model().model_validate(values)
+    return make_procedure_model().model_validate(values)
 
 
 class ResolvedRun(StrictModel):
@@ -319,10 +319,10 @@ class ResolvedRun(StrictModel):
     """What goes on beside the test traffic (RFC 2544, section 11)."""
 
 
-def saved_run(values: Any) -> ResolvedRun:
+def load_saved_run(values: Any) -> ResolvedRun:
     """Read a saved run without the settings of benchmarks that are not installed."""
     if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
-        known = procedure_model().model_fields
+        known = make_procedure_model().model_fields
         procedure = {
             name: value
             for name, value in values["procedure"].items()
@@ -366,7 +366,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 }
 
 
-def procedure_of(preset: Preset) -> dict[str, Any]:
+def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the settings of a preset, with those of every installed benchmark."""
     return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
 

@@ -24,7 +24,7 @@ from v6t.core.runs.events import (
     describe_activity,
     describe_place,
     describe_step,
-    duration,
+    format_duration,
 )
 from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
@@ -168,7 +168,7 @@ class LiveView(Listener):
 
     def on_trial_start(self, activity: Activity) -> None:
         state = describe_activity(activity, self._progress, 0.0)
-        self._show(f"{state}; about {duration(activity.left_s)} left")
+        self._show(f"{state}; about {format_duration(activity.left_s)} left")
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
         """Show the state of other processes and their number of finished runs, if the page is viewed."""

@@ -20,7 +20,7 @@ from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, fin
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import presentations
 from v6t.core.runs.results import load_run
-from v6t.core.runs.rundir import CONFIG, no_run
+from v6t.core.runs.rundir import CONFIG, make_no_run_error
 
 MOST_NAMES = 40
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
@@ -43,7 +43,7 @@ def find_trend(directories: Sequence[Path], order: str, least_percent: float) ->
         is_run = (path / CONFIG).is_file()
         runs = [path] if is_run else sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
         if not runs:
-            raise no_run(path)
+            raise make_no_run_error(path)
         paths += runs
     return find_trend_of_runs([*map(load_run, paths)], order, least_percent)
 

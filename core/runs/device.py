@@ -42,7 +42,7 @@ def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
     return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
 
 
-def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
+def make_remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
     """Make the session with a remote device, not open yet; None if the run drives none."""
     if bound.tester.in_lab or bound.tester.simulates:
         return None
@@ -244,7 +244,7 @@ class DeviceCounts:
         if self._before is None:
             self._before = _read(session)
 
-    def other_frames(self) -> None:
+    def discard_reading(self) -> None:
         """Discard the last reading: the devices get frames of no benchmark."""
         if not self._begun:
             self._before = None

@@ -238,13 +238,13 @@ def rollback(
 
 def find_technology(driver: str) -> str | None:
     """Return any technology of a driver; None for a chain, whose technology matters."""
-    from v6t.core.config.plugins import names, technologies_for
+    from v6t.core.config.plugins import list_technologies, names
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 
     if driver not in drivers() or driver_type(driver).of_parts:
         return None
-    possible = technologies_for(driver) or names()
+    possible = list_technologies(driver) or names()
     return next((name for name in possible if name in names()), None)
 
 
