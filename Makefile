@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 ROOMS := api audit base benchmarks core intent packets trials plugins profiles procedures drivers analysis tools tests
 SOURCES := setup.cfg pyproject.toml $(shell find $(ROOMS) -name '*.py' -not -path '*/__pycache__/*')
 
-.PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs lint types contracts quick unit clean
+.PHONY: demo check test golden results test-jool test-nat46 test-tunnel-vm test-trex-vm test-openbsd fuzz kills faults sites plain docs man lint types contracts quick unit clean
 
 # tests that time frames go one after the other; of the others some wait for a device's timers
 # most of the time: three of them for each core
@@ -22,7 +22,7 @@ demo: $(VENV)/.developed
 
 check: $(VENV)/.developed
 	@$(MAKE) --no-print-directory -j 2 lint types contracts
-	@$(BIN)/pytest -q tests/base
+	@$(BIN)/pytest -q tests/base tests/docs/test_sentences.py
 
 test: $(VENV)/.developed
 	@$(MAKE) --no-print-directory -j 2 lint types contracts $(VENV)/.collected
@@ -80,6 +80,10 @@ golden: $(VENV)/.developed
 docs: $(VENV)/.developed
 	$(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
+
+# manual pages of all commands: `man -l build/man/v6t-run.1`, or copied to a folder man1 of MANPATH
+man: $(VENV)/.developed
+	$(BIN)/python -m v6t.tools.man_pages build/man
 
 # every device of the lab as every technology, one to two hours on an idle machine, and its page. What was
 # interrupted is continued; what came to its end is made anew, or with RESUME=1 what failed of it. Programs

@@ -1,4 +1,4 @@
-"""Mean, its margin and the relative deviation beside the median, for those who ask (GEN-20)."""
+"""Mean, its margin and the relative deviation beside the median, for those who ask."""
 
 from __future__ import annotations
 

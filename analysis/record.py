@@ -399,7 +399,7 @@ class Record(Model):
 
     @property
     def offered(self) -> Sequence[float]:
-        """Offered rates that the tester's self-test may not cover [fps per direction] (SELF-02)."""
+        """Offered rates that the tester's self-test may not cover [fps per direction]."""
         return ()
 
     @property
@@ -496,7 +496,7 @@ def describe_rates(
 
     Args:
         capacity: rate of the tester without a device; None: unknown.
-        margin: results above ``(1 - margin)`` of it are limited by the tester (SELF-02).
+        margin: results above ``(1 - margin)`` of it are limited by the tester.
     """
     rates = [rate for rate, _ in found]
     above = capacity is not None and median(rates) > capacity * (1 - margin)

@@ -28,7 +28,7 @@ def core_count(value: Any) -> int | None:
 
 
 def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
-    """Return the efficiency by number of cores by :data:`S_CPU` (SC-01); 1 is perfect.
+    """Return the efficiency by number of cores by :data:`S_CPU`; 1 is perfect.
 
     Raises:
         ValueError: no result for one core, or it is not positive.
@@ -38,7 +38,7 @@ def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
 
 
 def load_scaling(performance: Mapping[int, float], base: int | None = None) -> dict[int, float]:
-    """Return the scale-up over connections, CEs or rules by :data:`S_C` (SC-02, SC-03).
+    """Return the scale-up over connections, CEs or rules by :data:`S_C`.
 
     Raises:
         ValueError: no results, or none for ``base`` (by default the lowest number).
@@ -51,7 +51,7 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
 
 
 def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
-    """Compute the degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse (SC-04).
+    """Compute the degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse.
 
     Raises:
         ValueError: ``with_one`` is 0, or not positive where more is better. A smallest IPDV is negative, and
@@ -64,20 +64,20 @@ def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool 
 
 
 def overlay_min(translated: float, native: float, share: float) -> float:
-    """Predict a mixture with this translated share by :data:`T_MIN`: several cores (MIX-02)."""
+    """Predict a mixture with this translated share by :data:`T_MIN`: several cores."""
     _mixture(translated, native, share)
     limits = ([translated / share] if share else []) + ([native / (1 - share)] if share < 1 else [])
     return min(limits)
 
 
 def overlay_harmonic(translated: float, native: float, share: float) -> float:
-    """Predict a mixture by :data:`T_HARMONIC`: one core, or many flows (MIX-02)."""
+    """Predict a mixture by :data:`T_HARMONIC`: one core, or many flows."""
     _mixture(translated, native, share)
     return 1 / (share / translated + (1 - share) / native)
 
 
 def residual_percent(measured: float, predicted: float) -> float:
-    """Return how far a measurement lies above (positive) or below a model [%] (MIX-02)."""
+    """Return how far a measurement lies above (positive) or below a model [%]."""
     if predicted <= 0:
         raise ValueError("a residual needs a positive prediction")
     return (measured - predicted) / predicted * 100

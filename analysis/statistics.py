@@ -13,8 +13,8 @@ from v6t.trials.order_statistics import compute_median_interval, percentile
 def summary_json(values: Sequence[float]) -> dict[str, Any]:
     """Summarize repetitions; what is infinite or unknown is None.
 
-    ``dispersion`` is ``(p99 - p1) / median * 100`` [%] (GEN-19), ``median_interval`` the distribution-free
-    confidence interval, None where there are too few values (TP-09).
+    ``dispersion`` is ``(p99 - p1) / median * 100`` [%], ``median_interval`` the distribution-free
+    confidence interval, None where there are too few values.
     """
     if not values:
         empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
@@ -47,7 +47,7 @@ def finite(value: float | None) -> float | None:
 
 
 UNRELIABLE_PERCENT = 10.0
-"""Dispersion above which the Mapperf paper calls results unreliable (GEN-19)."""
+"""Dispersion above which the Mapperf paper calls results unreliable."""
 
 OUTLYING = 5.0
 """Distance from the median in scaled median absolute deviations."""

@@ -10,11 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from v6t.audit.clause import Clause, Frame, Judgement, Probe, ProbeUnable, Suite, subject_of
-from v6t.audit.packets import NOTHING, Wire, opposite
-from v6t.audit.record import AuditFrame, Finding
+from v6t.audit.clause import (
+    Clause,
+    Judgement,
+    Probe,
+    ProbeUnable,
+    Suite,
+    Turn,
+    opposite,
+    subject_of,
+)
+from v6t.audit.packets import NOTHING, Wire
+from v6t.audit.record import AuditFinding, AuditFrame
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import DutError, ExtensionError, UsageError, hides_interrupt
 from v6t.base.log_levels import NOTICE
@@ -27,17 +36,13 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 SUITES: Extensions[Suite] = Extensions("v6t.audits", "v6t.audit.clause:Suite", "suite")
+# longest time that a clause may wait for timers, by the user's choice
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
-"""Longest time that a clause may wait for timers, by the user's choice."""
-SAVE_INTERVAL_S = 10.0
-"""Findings are saved this often, in case the process is killed."""
+SAVE_INTERVAL_S = 10.0  # Findings are saved this often, in case the process is killed
 TRIES = 3
-RETRIED_UP_TO_S = 20.0
-"""Clauses that wait longer for timers are tried once."""
-STILLNESS_FACTOR = 3.0
-"""Each further try listens this much longer after a frame: a busy device may be late."""
-RATE_LIMIT_PAUSE_S = 1.3
-"""Pause between tries of messages that a device may send only once a second."""
+RETRIED_UP_TO_S = 20.0  # Clauses that wait longer for timers are tried once
+STILLNESS_FACTOR = 3.0  # each further try listens this much longer: a busy device may be late
+RATE_LIMIT_PAUSE_S = 1.3  # between tries of messages that a device may send only once a second
 _DESCRIBED_TURNS = 3
 _WITHOUT_AUDIT = "leave out --audit"
 
@@ -46,8 +51,7 @@ class AuditedDevice(Protocol):
     """A device that can be configured in several ways."""
 
     @property
-    def technology(self) -> Technology:
-        """The technology with its parameters."""
+    def technology(self) -> Technology: ...
 
     def open(self) -> AbstractContextManager[Probe]:
         """Configure the device, and restore it at the end; raise UsageError or DutError if that fails."""
@@ -57,43 +61,34 @@ class AuditedDevice(Protocol):
 
 
 Device = TypeVar("Device", bound=AuditedDevice)
+Plan: TypeAlias = dict[str, list[Clause]]
 
 
 @dataclass(frozen=True)
 class AuditRequest:
-    """What the user asks for.
+    """What the user asks for."""
 
-    Attributes:
-        clauses: parts of names of clauses; none: all.
-        variants: also test further configurations.
-        lasting_s: leave out clauses that wait longer for timers.
-        wait_s, quiet_s: how long to listen for the first frame, and after the last one.
-    """
-
-    clauses: Sequence[str] = ()
-    variants: bool = True
-    lasting_s: float = LASTING_S["short"]
-    wait_s: float = 0.4
-    quiet_s: float = 0.06
+    clauses: Sequence[str] = ()  # parts of names of clauses; none: all
+    variants: bool = True  # also test further configurations
+    lasting_s: float = LASTING_S["short"]  # leave out clauses that wait longer for timers
+    wait_s: float = 0.4  # listen this long for the first frame
+    quiet_s: float = 0.06  # and this long after the last one
 
 
 class Selection(NamedTuple):
-    """The suites that apply, with their clauses for the audit's own configuration.
-
-    ``unmet``: what the parameters lack for further suites, and what to set.
-    """
+    """The suites that apply, with their clauses for the audit's own configuration."""
 
     suites: list[Suite]
     clauses: list[Clause]
-    unmet: list[tuple[str, str]]
+    unmet: list[tuple[str, str]]  # what the parameters lack for further suites, and what to set
 
 
-class Outcome(NamedTuple):
+class ClauseOutcome(NamedTuple):
     """A clause's judgement, with the frames sent and heard in each exchange of its last try."""
 
     clause: Clause
     judgement: Judgement
-    turns: Sequence[tuple[Sequence[Frame], Sequence[Frame]]] = ()
+    turns: Sequence[Turn] = ()
     tries: int = 1
 
 
@@ -103,22 +98,16 @@ def load_suites(wanted: Sequence[str] = ()) -> list[Suite]:
 
 
 def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str = "") -> Selection:
-    """Return the clauses of the suites that apply; ``advice`` is the hint if none does.
-
-    Raises:
-        UsageError: none applies.
-        ExtensionError: two clauses have the same name.
-    """
+    """Return the clauses of the suites that apply, or raise UsageError with ``advice`` as its hint."""
     subject = subject_of(technology)
     by_suite = {suite: list(suite.clauses(subject)) for suite in suites}
     unmet = list(filter(None, (suite.requirement(subject) for suite in suites)))
     clauses = list(chain.from_iterable(by_suite.values()))
-    if not clauses and unmet:
-        problem = f"no clause applies to {technology.name} with these parameters: {unmet[0][0]}"
-        fix = "; or ".join(filter(None, (unmet[0][1], advice)))
-        raise UsageError(problem, fix, code="no-clauses")
     if not clauses:
         problem = f"no clauses exist for {technology.name} ({', '.join(s.name for s in suites)})"
+        for lack, fix in unmet[:1]:
+            problem = f"no clause applies to {technology.name} with these parameters: {lack}"
+            advice = "; or ".join(filter(None, (fix, advice)))
         raise UsageError(problem, advice, code="no-clauses")
     [(name, count)] = Counter(clause.name for clause in clauses).most_common(1)
     if count > 1:
@@ -135,23 +124,13 @@ def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Su
 def choose_clauses(
     device: Device, names: Sequence[str], user_params: Iterable[str]
 ) -> tuple[Device, Selection]:
-    """Choose suites, and apply the parameters that the technology prefers for audits.
-
-    Args:
-        device: as the user configured it.
-        names: of suites; none: all that apply.
-        user_params: names of parameters that the user set.
-
-    Raises:
-        UsageError: a suite is unknown, or none applies.
-    """
+    """Choose suites, by default all that apply, and parameters that the technology prefers for audits."""
     suites, params = load_suites(names), device.technology.audit_params()
     preferred = {name: value for name, value in params.items() if name not in user_params}
     try:
         better = device.with_params(preferred) if preferred else device
     except UsageError as exc:
-        # the user's parameters contradict the preferred ones; some suites may apply without them
-        try:
+        try:  # some suites may apply with the user's parameters alone
             return device, select_clauses(suites, device.technology)
         except UsageError as none:
             hint = f"{none.hint}; the audit's own choice is refused: {exc.message}"
@@ -176,9 +155,7 @@ def find_uncovered_rfcs(technology: Technology, selection: Selection) -> list[st
     return [rfc for rfc in cited if rfc not in {clause.rfc for clause in selection.clauses}]
 
 
-def plan_audit(
-    technology: Technology, selection: Selection, request: AuditRequest
-) -> dict[str, list[Clause]]:
+def plan_audit(technology: Technology, selection: Selection, request: AuditRequest) -> Plan:
     """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
     by_variant = {"": selection.clauses}
     user_params = json.loads(technology.params.model_dump_json(exclude_unset=True))
@@ -199,24 +176,19 @@ def plan_audit(
 
 @dataclass
 class AuditProgress:
-    """Findings so far, and the frames of the capture.
+    """Findings so far, and the frames of the capture."""
 
-    Attributes:
-        planned: clauses of the audit.
-        tested: called with the number of the clause, all clauses, and its name, before each clause.
-        save: called with the findings every few seconds.
-        stopped: why the audit ended early.
-    """
-
-    planned: int = 0
+    planned: int = 0  # clauses of the audit
+    # called before each clause with its number, the number of all and its name
     tested: Callable[[int, int, str], None] = lambda number, planned, name: None
+    # called every few seconds
     save: Callable[[AuditProgress], None] = lambda progress: None
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[AuditFinding] = field(default_factory=list)
     frames: list[bytes] = field(default_factory=list)
-    stopped: str = ""
+    stopped: str = ""  # why the audit ended early
     saved_at: float = field(default_factory=time.monotonic)
 
-    def add(self, outcome: Outcome, variant: str, wire: Wire) -> Finding:
+    def add(self, outcome: ClauseOutcome, variant: str, wire: Wire) -> AuditFinding:
         clause, judgement, turns, tries = outcome
         frames = []
         for sent, heard in turns:
@@ -230,7 +202,7 @@ class AuditProgress:
         values = {name: getattr(clause, name) for name in ("rfc", "section", "level", "title")}
         values |= {name: getattr(judgement, name) for name in ("verdict", "expected", "got")}
         values |= {"clause": clause.name, "variant": variant, "sent": "; ".join(words) or NOTHING}
-        finding = Finding(**values, tries=tries, frames=frames)
+        finding = AuditFinding(**values, tries=tries, frames=frames)
         self.findings.append(finding)
         if time.monotonic() > self.saved_at + SAVE_INTERVAL_S:
             self.save(self)
@@ -241,15 +213,7 @@ class AuditProgress:
 def run_audit(
     device: AuditedDevice, selection: Selection, request: AuditRequest, progress: AuditProgress
 ) -> DutError | KeyboardInterrupt | None:
-    """Test all clauses.
-
-    Returns:
-        why the audit ended early; findings made before are kept.
-
-    Raises:
-        UsageError: no clause has a requested name, or single frames cannot reach the device.
-        DutError: the device could not be configured at all.
-    """
+    """Test all clauses; return why the audit ended early, or raise if no clause could be tested."""
     plan = plan_audit(device.technology, selection, request)
     if not plan:
         hint = f"`v6t audit --plugin {device.technology.name} --list` prints the names"
@@ -266,12 +230,12 @@ def run_audit(
             except (UsageError, DutError) as exc:
                 if not variant or hides_interrupt(exc):
                     raise
-                is_refusal = isinstance(exc, UsageError)
-                problem = "not with this device" if is_refusal else "the device was not configured"
-                got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
-                judgement = Judgement("not testable", "the device is configured", got)
+                wire, problem = Wire(device.technology.links), "the device was not configured"
+                problem = "not with this device" if isinstance(exc, UsageError) else problem
+                got = "the device is configured", f"{problem}: {exc.message}"
                 for clause in clauses:
-                    progress.add(Outcome(clause, judgement, tries=0), variant, wire)
+                    judgement = Judgement("not testable", *got)
+                    progress.add(ClauseOutcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
     except (DutError, KeyboardInterrupt) as exc:
@@ -282,7 +246,7 @@ def run_audit(
     return None
 
 
-def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[Finding]:
+def check_core(device: AuditedDevice, clauses: Sequence[Clause]) -> list[AuditFinding]:
     """Test a few clauses and return those from which the device deviates."""
     progress = AuditProgress(planned=len(clauses))
     _test(device, clauses, "", AuditRequest(), progress)
@@ -314,7 +278,7 @@ def _test(
             passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
             blocked += clause.plain and not passes
             if not variant and number == plain == blocked:
-                first = progress.findings[0]
+                first, *_ = progress.findings
                 octets = next((frame.octets for frame in first.frames), "")
                 progress.stopped = (
                     f"no plain packet passes the device: sent {first.sent}, "
@@ -325,7 +289,7 @@ def _test(
                 probe.reset()
 
 
-def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
+def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> ClauseOutcome:
     """Try a clause until it conforms, a few times at most: frames may be lost, and errors rate limited."""
     outcome = _try_once(clause, probe, request.wait_s, request.quiet_s)
     tries = TRIES if clause.lasts_s <= RETRIED_UP_TO_S else 1
@@ -342,7 +306,7 @@ def carry_out(clause: Clause, probe: Probe, request: AuditRequest) -> Outcome:
     return outcome
 
 
-def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Outcome:
+def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> ClauseOutcome:
     steps, turns = clause.steps(), []
     try:
         send = next(steps)
@@ -356,6 +320,6 @@ def _try_once(clause: Clause, probe: Probe, wait_s: float, quiet_s: float) -> Ou
             turns.append((tuple(send.frames), tuple(heard)))
             send = steps.send(heard)
     except ProbeUnable as exc:
-        return Outcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
+        return ClauseOutcome(clause, Judgement("not testable", "to be done", str(exc)), turns)
     except StopIteration as stop:
-        return Outcome(clause, stop.value, turns)
+        return ClauseOutcome(clause, stop.value, turns)

@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     from v6t.plugins.audit_views import Address, AuditView, SideName
     from v6t.plugins.base import Technology
 
-Level = Literal["MUST", "SHOULD", "MAY"]
-"""A statement of an RFC without a key word counts as MUST."""
+Level = Literal["MUST", "SHOULD", "MAY"]  # A statement of an RFC without a key word counts as MUST
+# information: the device does not follow a MAY
 Verdict = Literal["conforms", "deviates", "not testable", "information"]
-"""``information``: the device does not follow a MAY."""
+SIDES: tuple[SideName, SideName] = ("left", "right")
 View = TypeVar("View", bound="AuditView")
+T = TypeVar("T")
+
+
+def opposite(side: SideName) -> SideName:
+    """Return the other link."""
+    return "right" if side == "left" else "left"
 
 
 class Frame(NamedTuple):
@@ -30,59 +36,45 @@ class Frame(NamedTuple):
     octets: bytes
 
 
-class Send(NamedTuple):
-    """Frames to send in this order, and how long to listen for the device's frames.
+Requirement: TypeAlias = tuple[str, str] | None  # what the parameters lack, and what to set
+Turn: TypeAlias = tuple[Sequence[Frame], Sequence[Frame]]  # sent and heard
 
-    Attributes:
-        before: empty the device's connections, or configure it again, before sending.
-        pause_s: wait before sending.
-        listen_s: listen for exactly this time; 0: the usual time.
-    """
+
+class Send(NamedTuple):
+    """Frames to send in this order, and how long to listen for the device's frames."""
 
     frames: Sequence[Frame]
-    before: Literal["", "flush", "reset"] = ""
-    pause_s: float = 0.0
-    listen_s: float = 0.0
+    before: Literal["", "flush", "reset"] = ""  # empty its connections, or configure it again
+    pause_s: float = 0.0  # before sending
+    listen_s: float = 0.0  # exactly this time; 0: the usual time
 
 
 class Judgement(NamedTuple):
-    """The verdict on a clause, what the device had to send, and what it sent.
-
-    ``dead``: no plain packet passes any more, though one did before: configure the device again.
-    """
+    """The verdict on a clause, what the device had to send, and what it sent."""
 
     verdict: Verdict
     expected: str
     got: str
-    dead: bool = False
+    dead: bool = False  # no plain packet passes any more: configure the device again
 
 
-Steps: TypeAlias = Generator[Send, Sequence[Frame], Judgement]
+Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
+Steps: TypeAlias = Talk[Judgement]
 
 
 @dataclass(frozen=True)
 class Clause:
-    """One requirement of an RFC.
+    """One requirement of an RFC; if no plain packet passes, no other clause is tried."""
 
-    Attributes:
-        rfc: for example ``RFC 7915``.
-        label: short and unique within the section.
-        title: what the device does, in one sentence.
-        steps: starts a new exchange.
-        rate_limited: devices may limit what they send (ICMP errors); silence is tried again after a pause.
-        lasts_s: time that the clause waits for timers.
-        plain: sends the simplest packet; if no plain packet passes, no other clause is tried.
-    """
-
-    rfc: str
+    rfc: str  # for example ``RFC 7915``
     section: str
-    label: str
+    label: str  # short and unique within the section
     level: Level
-    title: str
-    steps: Callable[[], Steps] = field(compare=False, repr=False)
-    rate_limited: bool = False
-    lasts_s: float = 0.0
-    plain: bool = False
+    title: str  # what the device does, in one sentence
+    steps: Callable[[], Steps] = field(compare=False, repr=False)  # starts a new exchange
+    rate_limited: bool = False  # as ICMP errors are: silence is tried again after a pause
+    lasts_s: float = 0.0  # time that the clause waits for timers
+    plain: bool = False  # sends the simplest packet
 
     @property
     def name(self) -> str:
@@ -104,7 +96,7 @@ class Subject:
 
 def subject_of(technology: Technology) -> Subject:
     """Return what suites know of a technology."""
-    from v6t.audit.packets import SIDES, Wire
+    from v6t.audit.packets import Wire
 
     intent = technology.dut_intent()
     neighbors = {side: tuple(getattr(intent, side).neighbors) for side in SIDES}
@@ -112,27 +104,17 @@ def subject_of(technology: Technology) -> Subject:
 
 
 class Suite(ABC):
-    """Clauses of one subject (entry point group ``v6t.audits``).
-
-    Attributes:
-        name: on the command line.
-        core: ends of the names of clauses that a run checks first (``run --audit``).
-    """
+    """Clauses of one subject (entry point group ``v6t.audits``)."""
 
     name: ClassVar[str]
-    title: ClassVar[str]
-    core: ClassVar[tuple[str, ...]] = ()
+    core: ClassVar[tuple[str, ...]] = ()  # ends of names of clauses that a run checks first
 
     @abstractmethod
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
-        """Return the clauses for a device; empty if the suite does not apply.
+        """Return the clauses for a device in the audit's own configuration or a variant's; perhaps none."""
 
-        ``variant`` is a name that :meth:`v6t.plugins.base.Technology.audit_variants` returned, in whose
-        configuration the device is; empty: the audit's own.
-        """
-
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
-        """Return what the parameters lack for the suite and what to set; None if nothing."""
+    def requirement(self, subject: Subject) -> Requirement:
+        """Return what the parameters lack for the suite."""
         return None
 
 
@@ -146,8 +128,7 @@ class Probe(Protocol):
     def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> Sequence[Frame]:
         """Send frames; return those of the device, until none came for ``quiet_s``."""
 
-    def pause(self, seconds: float) -> None:
-        """Wait before the next exchange."""
+    def pause(self, seconds: float) -> None: ...
 
     def flush(self) -> None:
         """Empty the device's connection table, or raise :class:`ProbeUnable`."""

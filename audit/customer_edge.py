@@ -1,27 +1,28 @@
-"""The suite ``customer-edge``: what a MAP-E CE or lwB4 without its NAPT accepts from the relay and its hosts.
-
-The suite ``translation`` has the clauses of a MAP-T CE; those about its ports are here.
-"""
+"""The suite ``customer-edge`` of MAP-E CEs and lwB4s without NAPT; clauses about the ports of MAP-T CEs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
+from typing import Any
 
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw
-from v6t.audit import ip_packet
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.packets import DATA, PORT, PROTOCOLS, SERVER_PORT, header, inner_packet, transport
+from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet
+from v6t.audit.ip_packet import port as port_of
+from v6t.audit.packets import DATA, PORT, SERVER_PORT, header, transport
 from v6t.audit.rfc7915 import TranslatorHosts
-from v6t.audit.row import Hosts, Row, row_clauses
-from v6t.plugins.audit_views import CustomerEdge
+from v6t.audit.row import LinkHosts, Row, row_clauses
+from v6t.plugins.audit_views import CustomerEdge, SideName
 from v6t.plugins.ports import PortSet
 
 STRANGERS4 = IPv4Address("198.51.100.77"), IPv4Address("192.0.2.77")
 STRANGER6 = IPv6Address("2001:db8:dead::77")
+NUMBERS = {"udp": "port", "tcp": "port", "icmp": "identifier"}
 # RFC, section of what the CE receives, and of what it sends
 SECTIONS = {"MAP-E": ("RFC 7597", "8.1", "8"), "lw4o6": ("RFC 7596", "5.2", "5.2")}
 
@@ -30,7 +31,6 @@ class CustomerEdgeSuite(Suite):
     """For the customer's side of MAP-E and lightweight 4over6."""
 
     name = "customer-edge"
-    title = "CEs of MAP-E and lwB4s: relay, addresses and ports of the customer"
     core = ("down-udp", "up-udp", "other-relay", "foreign-address")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
@@ -39,64 +39,61 @@ class CustomerEdgeSuite(Suite):
             return ()
         low, high = view.ports.ranges[-1]
         port = ((low + high) // 2 or high) if view.ports.psid_len else PORT
-        hosts = Hosts(left=send_down(view, port), right=send_up(view, port))
-        return row_clauses(hosts, subject.wire, partial(rows, view, port))
+        return row_clauses(EdgeHosts(view, port), subject.wire, _edge_rows)
 
 
-def send_down(
-    v: CustomerEdge,
-    port: int,
-    protocol: str = "udp",
-    relay: IPv6Address | None = None,
-    ipv4: IPv4Address | None = None,
-) -> Packet:
-    """Return a packet of the server in the relay's tunnel."""
-    inner = header(v.server, ipv4 or v.ipv4[0]) / transport(protocol, SERVER_PORT, port)
-    return header(relay or v.relay, v.ipv6) / inner
+@dataclass(frozen=True)
+class EdgeHosts(LinkHosts):
+    """The server, which sends ``down`` the relay's tunnel, and the customer's host, which sends ``up``."""
 
+    view: CustomerEdge
+    port: int
 
-def send_up(v: CustomerEdge, port: int, protocol: str = "udp") -> Packet:
-    """Return a packet of the customer's host."""
-    return header(v.ipv4[0], v.server) / transport(protocol, port, SERVER_PORT)
+    def plain(self, side: SideName) -> Packet:
+        return self.down(self.port) if side == "left" else self.up(self.port)
+
+    def down(self, port: int, protocol: str = "udp", relay: Any = None, ipv4: Any = None) -> Packet:
+        tunnel = header(relay or self.view.relay, self.view.ipv6)
+        inner = header(self.view.server, ipv4 or self.view.ipv4[0])
+        return tunnel / inner / transport(protocol, SERVER_PORT, port)
+
+    def up(self, port: int, protocol: str = "udp") -> Packet:
+        return header(self.view.ipv4[0], self.view.server) / transport(protocol, port, SERVER_PORT)
+
+    def to_host(self, port: int, protocol: str = "udp") -> Packet:
+        return IP(dst=str(self.view.ipv4[0])) / transport(protocol, SERVER_PORT, port)
+
+    def to_relay(self, port: int, protocol: str = "udp") -> Packet:
+        tunnel = IPv6(src=str(self.view.ipv6), dst=str(self.view.relay))
+        return tunnel / IP() / transport(protocol, port, SERVER_PORT)
 
 
 # fmt: off
-def rows(v: CustomerEdge, port: int, _: Hosts) -> Iterator[Row]:
-    """Return all clauses of a CE or lwB4."""
-    rfc, receiving, sending = SECTIONS[v.kind]
+def _edge_rows(h: EdgeHosts) -> Iterator[Row]:
+    v, port, (rfc, receiving, sending) = h.view, h.port, SECTIONS[h.view.kind]
     down, up = partial(Row, rfc, receiving), partial(Row, rfc, sending, side="right")
-    received, sent = partial(send_down, v), partial(send_up, v)
-
-    def at_host(port: int, protocol: str = "udp") -> Packet:
-        return IP(dst=str(v.ipv4[0])) / transport(protocol, SERVER_PORT, port)
-
-    def at_relay(port: int, protocol: str = "udp") -> Packet:
-        return IPv6(src=str(v.ipv6), dst=str(v.relay)) / IP() / transport(protocol, port, SERVER_PORT)
-
+    edges, foreign = edge_ports(v.ports), neighbor_ports(v.ports)
     for name in PROTOCOLS:
         yield down(f"down-{name}", f"{name.upper()} from the relay for the customer is decapsulated",
-                   received(port, name), at_host(port, name), plain=name == "udp")
+                   h.down(port, name), h.to_host(port, name), plain=name == "udp")
         yield up(f"up-{name}", f"{name.upper()} of the customer is sent to the relay in a tunnel",
-                 sent(port, name), at_relay(port, name), plain=name == "udp")
-    edges, foreign = edge_ports(v.ports), neighbor_ports(v.ports)
+                 h.up(port, name), h.to_relay(port, name), plain=name == "udp")
     yield down("edges-down", f"packets for the ports {list_ports(edges)} of the customer are forwarded",
-               list(map(received, edges)), list(map(at_host, edges)))
+               list(map(h.down, edges)), list(map(h.to_host, edges)))
     yield up("edges-up", f"packets from the ports {list_ports(edges)} of the customer are forwarded",
-             list(map(sent, edges)), list(map(at_relay, edges)))
+             list(map(h.up, edges)), list(map(h.to_relay, edges)))
     yield down("other-relay", "a tunnel packet that does not come from the relay is dropped",
-               received(port, relay=STRANGER6))
-    stranger = next(address for address in STRANGERS4 if address not in v.ipv4)
+               h.down(port, relay=STRANGER6))
     yield down("foreign-address",
                "a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
-               received(port, ipv4=stranger))
+               h.down(port, ipv4=next(address for address in STRANGERS4 if address not in v.ipv4)))
     for name in PROTOCOLS if foreign and v.kind == "lw4o6" else ():
-        yield down(f"foreign-port-{name}",
-                   f"{name.upper()} from the tunnel for {_number(name)} {foreign[0]}, "
-                   "which the customer does not have, is dropped", received(foreign[0], name))
+        yield down(f"foreign-port-{name}", f"{name.upper()} from the tunnel for {NUMBERS[name]} {foreign[0]}"
+                   ", which the customer does not have, is dropped", h.down(foreign[0], name))
     for name in PROTOCOLS if foreign else ():
-        yield up(f"own-{name}",
-                 f"{name.upper()} that a host sends from {_number(name)} {foreign[0]} leaves with "
-                 "one of the customer's, if at all", sent(foreign[0], name), partial(_have_own_port, v.ports))
+        yield up(f"own-{name}", f"{name.upper()} that a host sends from {NUMBERS[name]} {foreign[0]} leaves "
+                 "with one of the customer's, if at all",
+                 h.up(foreign[0], name), partial(_have_own_port, v.ports))
 
 
 def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
@@ -109,7 +106,7 @@ def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
              [h.ip6() / transport("udp", v.port, port) for port in edges],
              [h.at4() / UDP(dport=port) for port in edges])
     for name, some in {"udp": foreign, "tcp": foreign[:1], "icmp": foreign[:1]}.items():
-        yield up(f"foreign-{name}", f"{name.upper()} for {_number(name)} {list_ports(some)}, "
+        yield up(f"foreign-{name}", f"{name.upper()} for {NUMBERS[name]} {list_ports(some)}, "
                  "which the CE does not have, is silently dropped",
                  [h.ip6() / transport(name, port if name == "icmp" else v.port, port, 6) for port in some],
                  silent=True)
@@ -137,10 +134,6 @@ def list_ports(ports: list[int]) -> str:
     return ", ".join(map(str, ports))
 
 
-def _number(protocol: str) -> str:
-    return "identifier" if protocol == "icmp" else "port"
-
-
-def _have_own_port(ports: PortSet, far: list[ip_packet.IPPacket]) -> str:
-    sources = [ip_packet.port(inner_packet(packet) or packet, is_source=True) for packet in far]
+def _have_own_port(ports: PortSet, far: list[IPPacket]) -> str:
+    sources = [port_of(inner_packet(packet) or packet, is_source=True) for packet in far]
     return next((f"from port {port}" for port in sources if port not in ports), "")

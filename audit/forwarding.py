@@ -1,8 +1,4 @@
-"""The suites ``router`` and ``prefix``: packets that devices forward without another IP version or a tunnel.
-
-What every IPv4 router (RFC 1812) and IPv6 router (RFC 8200, 4443) must do, and NPTv6 (RFC 6296), which
-rewrites prefixes and leaves checksums and ports alone.
-"""
+"""The suites ``router`` (RFC 1812 for IPv4, RFC 8200 and 4443 for IPv6) and ``prefix`` (NPTv6, RFC 6296)."""
 
 from __future__ import annotations
 
@@ -11,27 +7,13 @@ from functools import partial
 from ipaddress import IPv6Address
 from typing import Any
 
-from scapy.layers.inet import ICMP, IP, TCP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, PadN
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.clause import SIDES, Clause, Subject, Suite, opposite
 from v6t.audit.packet_device.maps import translate_prefix
-from v6t.audit.packets import (
-    DATA,
-    INNER_TTL,
-    PORT,
-    SERVER_PORT,
-    SIDES,
-    TTL,
-    data,
-    datagram,
-    header,
-    icmp6,
-    ip,
-    opposite,
-    transport,
-)
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.packets import DATA, PORT, SERVER_PORT, TTL, data, datagram, header, icmp, ip
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.plugins.audit_views import PrefixTranslator, Router, SideName
 
 
@@ -39,7 +21,6 @@ class RouterSuite(Suite):
     """For routers that neither translate nor encapsulate."""
 
     name = "router"
-    title = "IPv4 and IPv6 routers: forwarding, hop limits, ICMP errors, malformed packets"
     core = ("udp-left", "udp-right", "ttl-left", "hop-limit-left")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
@@ -48,16 +29,14 @@ class RouterSuite(Suite):
             source, target = getattr(view, side), getattr(view, opposite(side))
             mtus = wire.mtu(side), wire.mtu(opposite(side))
             udp = partial(datagram, (source, PORT), (target, SERVER_PORT))
-            yield from row_clauses(
-                Hosts(**{side: udp()}), wire, partial(router_rows, side, udp, mtus)
-            )
+            rows = partial(_router_rows, side, udp, mtus)
+            yield from row_clauses(LinkHosts(**{side: udp()}), wire, rows)
 
 
 class PrefixSuite(Suite):
     """For NPTv6 translators."""
 
     name = "prefix"
-    title = "NPTv6: prefixes, checksum neutrality, ICMPv6 errors"
     core = ("outbound", "inbound", "checksum-neutral")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
@@ -66,13 +45,12 @@ class PrefixSuite(Suite):
             return ()
         inside, server = (view.host, PORT), (view.server, SERVER_PORT)
         outside = translate_prefix(view.host, view.internal, view.external), PORT
-        hosts = Hosts(left=datagram(inside, server), right=datagram(server, outside))
-        return row_clauses(hosts, subject.wire, partial(prefix_rows, view))
+        hosts = LinkHosts(left=datagram(inside, server), right=datagram(server, outside))
+        return row_clauses(hosts, subject.wire, partial(_prefix_rows, view))
 
 
 # fmt: off
-def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: Hosts) -> Iterator[Row]:
-    """Return the clauses for packets that arrive on one link; those of RFC 1812 for IPv4."""
+def _router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: LinkHosts) -> Iterator[Row]:
     (source, _port), (target, _server_port) = udp.args
     (near, far), four = mtus, source.version == 4
     to, template = partial(header, source, target), partial(ip, source.version)
@@ -80,15 +58,13 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
     answer, ports = template(**ends), {"sport": PORT, "dport": SERVER_PORT}
     ttl, tos, octets = ("TTL", "TOS octet", 28) if four else ("hop limit", "traffic class", 48)
     hop, tos_label = ttl.lower().replace(" ", "-"), tos.removesuffix(" octet").lower().replace(" ", "-")
-
     def row(rfc4: str, rfc6: str, label: str, *rest: Any, **fields: Any) -> Row:
         rfc, section = (f"1812 {rfc4}" if four else rfc6).split()
         return Row(f"RFC {rfc}", section, f"{label}-{side}", *rest, side=side, **fields)
-
     yield row("5.2.1", "8200 3", "udp", "a packet is forwarded, its data unchanged",
               udp(), answer / UDP() / Raw(DATA), plain=True)
     yield row("5.2.1", "8200 3", "tcp", "a TCP segment is forwarded", to() / TCP(**ports), answer / TCP())
-    echo = ICMP(type=8, id=7, seq=9) / Raw(DATA) if four else icmp6(128, id=7, seq=9, data=DATA)
+    echo = icmp(4, 8, id=7, seq=9) / Raw(DATA) if four else icmp(6, 128, id=7, seq=9, data=DATA)
     yield row("5.2.1", "8200 3", "echo",
               f"an {'ICMP' if four else 'ICMPv6'} echo request for a host is forwarded", to() / echo,
               answer / echo)
@@ -96,9 +72,8 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
     yield row("5.3.1", "8200 3", f"{hop}-2", f"a packet with {ttl} 2 is forwarded", udp(ttl=2),
               template(ttl=1))
     yield row("5.3.1", "8200 3", f"{hop}-1", f"a packet with {ttl} 1 is not forwarded", udp(ttl=1))
-    exceeded = ICMP(type=11, code=0) if four else icmp6(3, code=0)
     yield row("4.3.3.4", "4443 3.3", "time-exceeded", "its sender is told: time exceeded",
-              udp(ttl=1), sender / exceeded, error=True)
+              udp(ttl=1), sender / icmp(source.version, 11 if four else 3, code=0), error=True)
     yield row("5.3.2", "8200 7", tos_label, f"the {tos} is not changed", udp(tos=0xB8), template(tos=0xB8),
               "MAY")
     if four:
@@ -122,8 +97,7 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
     yield row("4.2.2.7", "8200 4.5", "fragment", "a fragment is forwarded as it is", fragment, piece)
     for section, name, address in (
         ("5.3.7", "loopback", "127.0.0.1"), ("2.5.2", "unspecified", "::"), ("2.5.3", "loopback", "::1"),
-        ("2.5.6", "link-local", "fe80::77"),
-    ):
+        ("2.5.6", "link-local", "fe80::77")):
         if four == ("." in address):
             yield row(section, f"4291 {section}", name, f"a packet from {address} is not forwarded",
                       udp(src=address), level="SHOULD" if four else "MUST")
@@ -131,21 +105,19 @@ def router_rows(side: SideName, udp: partial[Packet], mtus: tuple[int, int], _: 
         yield row("4.3.3.1", "4443 3.2", "fragmentation-needed" if four else "too-big",
                   f"the sender of a packet {'with DF ' if four else ''}that does not fit is told the MTU",
                   udp(data(near - octets), **({"flags": "DF"} if four else {})),
-                  sender / (ICMP(type=3, code=4, nexthopmtu=far) if four else icmp6(2, mtu=far)), error=True)
+                  sender / (icmp(4, 3, code=4, nexthopmtu=far) if four else icmp(6, 2, mtu=far)), error=True)
 
 
-def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
-    """Return the clauses of NPTv6."""
+def _prefix_rows(v: PrefixTranslator, h: LinkHosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 6296", side=side) for side in ("left", "right"))
     map_host = partial(translate_prefix, old=v.internal, new=v.external)
     host, external, server = str(v.host), str(map_host(v.host)), str(v.server)
     ip, to_inside, outside = header(host, server), IPv6(src=server, dst=host), IPv6(src=external, dst=server)
     outbound, inbound = h.plain("left"), h.plain("right")
-
     yield out("3.2", "outbound", f"the source {host} becomes {external} on the way out",
-              outbound, outside / transport("udp", PORT, SERVER_PORT), plain=True)
+              outbound, outside / outbound[UDP], plain=True)
     yield into("3.3", "inbound", f"the destination {external} becomes {host} on the way in",
-               inbound, to_inside / transport("udp", SERVER_PORT, PORT), plain=True)
+               inbound, to_inside / inbound[UDP], plain=True)
     yield out("3.1", "checksum-neutral", "the UDP checksum is not changed, and is right all the same",
               outbound, outside / UDP(chksum=UDP(bytes(outbound)[40:]).chksum))
     for subnet in (1, 0xFFFE):
@@ -160,7 +132,7 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
               IPv6(src=str(map_host(identifier)), dst=server) / UDP())
     yield out("3.1", "tcp", "a TCP segment leaves with its checksum unchanged and right",
               ip / TCP(sport=PORT, dport=SERVER_PORT), outside / TCP())
-    echo = icmp6(128, id=7, seq=9, data=DATA)
+    echo = icmp(6, 128, id=7, seq=9, data=DATA)
     yield out("3.1", "icmp-echo", "an ICMPv6 echo request leaves with a right checksum", ip / echo,
               outside / echo)
     yield out("3.1", "unknown-protocol", "a packet of an unknown protocol (253) is translated, too",
@@ -168,10 +140,9 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
               IPv6(src=external, dst=server, nh=253) / Raw(data(40)))
     part = IPv6ExtHdrFragment(nh=17, offset=25, id=0x89ABCDEF) / Raw(data(100))
     yield out("3.1", "fragment", "a later fragment is translated, too", ip / part, outside / part)
-    about = header(external, server, ttl=INNER_TTL) / transport("udp", PORT, SERVER_PORT)
     yield into("3.3", "icmp-error", "an ICMPv6 error from outside arrives about the host's own packet",
-               header(server, external) / icmp6(1, code=4) / about,
-               to_inside / icmp6(1, code=4) / IPv6(src=host, dst=server), "MAY")
+               header(server, external) / icmp(6, 1, code=4) / header(external, server) / outbound[UDP],
+               to_inside / icmp(6, 1, code=4) / IPv6(src=host, dst=server), "MAY")
     for name, side, packet, sender in (("out", "left", outbound, host), ("in", "right", inbound, server)):
         row, expiring = partial(Row, side=side), packet.copy()
         expiring.hlim = 1
@@ -179,5 +150,5 @@ def prefix_rows(v: PrefixTranslator, h: Hosts) -> Iterator[Row]:
                   IPv6(hlim=TTL - 1))
         yield row("RFC 8200", "3", f"hop-limit-1-{name}", "a packet with hop limit 1 is discarded", expiring)
         yield row("RFC 4443", "3.3", f"time-exceeded-{name}", "its sender is told: time exceeded",
-                  expiring, IPv6(dst=sender) / icmp6(3, code=0), error=True)
+                  expiring, IPv6(dst=sender) / icmp(6, 3, code=0), error=True)
 # fmt: on

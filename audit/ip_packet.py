@@ -16,10 +16,10 @@ from v6t.plugins.audit_views import Address
 
 ICMP4, IPIP, TCP6, UDP17, IPV6_IN_IP, FRAGMENT, ICMP6 = 1, 4, 6, 17, 41, 44, 58
 HOP_BY_HOP, ROUTING, OPTIONS = EXTENSIONS = 0, 43, 60
-SOURCE_ROUTES = (3, 9)
-"""IPv4 options: loose and strict source route."""
+SOURCE_ROUTES = (3, 9)  # IPv4 options: loose and strict source route
 CHECKSUM_OFFSET = {TCP6: 16, UDP17: 6, ICMP4: 2, ICMP6: 2}
 PORT_PROTOCOLS = (TCP6, UDP17)
+PROTOCOLS = "udp", "tcp", "icmp"
 NAMES = {TCP6: "tcp", UDP17: "udp", ICMP4: "icmp", ICMP6: "icmp"}
 ICMP = {4: ICMP4, 6: ICMP6}
 ECHO_TYPES = {4: (8, 0), 6: (128, 129)}
@@ -27,8 +27,7 @@ ERROR_TYPES = {4: (3, 4, 5, 11, 12), 6: tuple(range(128))}
 NEVER_FORWARDED = (
     *map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")),
     *map(IPv6Network, ("::/127", "fe80::/10", "ff00::/8")),
-)
-"""RFC 1812, section 5.3.7; RFC 4291, sections 2.4 and 2.5.6."""
+)  # RFC 1812, section 5.3.7; RFC 4291, sections 2.4 and 2.5.6
 
 
 class IcmpError(NamedTuple):
@@ -67,33 +66,23 @@ class Drop(Exception):
 
 @dataclass
 class IPPacket:
-    """An IP packet; for IPv6, `tos` and `ttl` are traffic class and hop limit.
-
-    Attributes:
-        proto, octets: of the transport, behind IPv6 extension headers.
-        id: identification; None for IPv6 without a fragment header.
-        offset: of a fragment, in units of eight octets.
-        options: of IPv4, as scapy reads them.
-        extensions: type and octets of each IPv6 header before the fragment header.
-        missing: octets that were cut off the end, where an ICMP error quotes the packet.
-        damaged: the IPv4 header checksum was wrong.
-    """
+    """An IP packet; for IPv6, `tos` and `ttl` are traffic class and hop limit."""
 
     src: Address
     dst: Address
-    proto: int
+    proto: int  # of the transport, behind IPv6 extension headers
     octets: bytes = b""
     tos: int = 0
     ttl: int = 64
-    id: int | None = None
-    offset: int = 0
+    id: int | None = None  # identification; None for IPv6 without a fragment header
+    offset: int = 0  # of a fragment, in units of eight octets
     more: bool = False
     df: bool = False
     flow: int = 0
-    options: Sequence[Any] = ()
-    extensions: Sequence[tuple[int, bytes]] = ()
-    missing: int = 0
-    damaged: bool = False
+    options: Sequence[Any] = ()  # of IPv4, as scapy reads them
+    extensions: Sequence[tuple[int, bytes]] = ()  # of IPv6, before the fragment header
+    missing: int = 0  # octets that were cut off the end, where an ICMP error quotes the packet
+    damaged: bool = False  # the IPv4 header checksum was wrong
 
     @property
     def version(self) -> int:
@@ -101,7 +90,6 @@ class IPPacket:
 
     @property
     def protocol(self) -> str:
-        """udp, tcp or icmp, else nothing."""
         return NAMES.get(self.proto, "")
 
     def __bytes__(self) -> bytes:
@@ -184,10 +172,7 @@ class IPPacket:
 
 
 def read_header(octets: bytes) -> IPPacket:
-    """Read a packet that may be cut short, or raise Drop.
-
-    An incomplete IPv6 extension header is its transport.
-    """
+    """Read a packet that may be cut short, or raise Drop; an incomplete extension header is its transport."""
     version = octets[0] >> 4 if octets else 0
     size = 40 if version == 6 else 4 * (octets[0] & 15) if version == 4 else 0
     if size < 20 or len(octets) < size:
@@ -215,11 +200,16 @@ def read_header(octets: bytes) -> IPPacket:
 
 
 def find_packet(octets: bytes) -> IPPacket | None:
-    """Return the packet in a tunnel packet or an ICMP error; None if there is none."""
+    """Return the packet at the start of octets, perhaps cut short, or None."""
     try:
         return read_header(octets)
     except Drop:
         return None
+
+
+def inner_packet(packet: IPPacket) -> IPPacket | None:
+    """Return the packet in a tunnel packet, or None."""
+    return find_packet(packet.octets) if packet.proto in (IPIP, IPV6_IN_IP) else None
 
 
 def read_packet(octets: bytes) -> IPPacket:
@@ -258,6 +248,28 @@ def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
         return int.from_bytes(octets[4:6], "big")
     quoted = find_packet(octets[8:]) if packet.is_error else None
     return port(quoted, is_source=not is_source) if quoted and not quoted.is_error else None
+
+
+def source_of(packet: IPPacket) -> Endpoint:
+    """Return source address and port, or 0 for a packet without ports."""
+    return Endpoint(packet.src, port(packet, is_source=True) or 0)
+
+
+def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
+    """Describe the first wrong checksum; ``quoted``: also in the packet that an ICMP error quotes."""
+    if packet.damaged:
+        return "the IPv4 header checksum is wrong"
+    at = CHECKSUM_OFFSET.get(packet.proto)
+    if at is not None and not (packet.offset or packet.more) and packet.missing <= 0:
+        if len(packet.octets) < at + 2:
+            return "the transport header is incomplete"
+        if packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
+            return "" if packet.version == 4 else "the UDP checksum is zero"
+        if packet.transport_checksum:
+            return "the transport checksum is wrong"
+    inner = find_packet(packet.octets[8:]) if quoted else None
+    wrong = checksum_error(inner) if inner else "none" if quoted else ""
+    return wrong and f"quoted packet: {wrong}"
 
 
 def update_transport(packet: IPPacket, old: bytes, new: bytes) -> IPPacket:

@@ -8,23 +8,17 @@ from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
-from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet import ICMP, IP
 from scapy.layers.inet6 import IPv6
-from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Level, Subject, Suite
+from scapy.packet import Packet
+from v6t.audit.clause import Clause, Level, Requirement, Subject, Suite
 from v6t.audit.customer_edge import STRANGER6, STRANGERS4, edge_ports, list_ports, neighbor_ports
-from v6t.audit.ip_packet import IPPacket, join_fragments
-from v6t.audit.packets import PROTOCOLS, SERVER_PORT, data, header, icmp6, inner_packet, transport
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.ip_packet import PROTOCOLS, IPPacket, inner_packet, join_fragments
+from v6t.audit.packets import SERVER_PORT, data, datagram, header, icmp6, split, transport
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.audit.translation import prefix_requirement
-from v6t.plugins.audit_views import (
-    NESTED_RULE,
-    PREFIX_CUSTOMERS,
-    PSID_OFFSETS,
-    Customer,
-    SharedAddressRelay,
-    SideName,
-)
+from v6t.plugins import audit_views as views
+from v6t.plugins.audit_views import Customer, SharedAddressRelay, SideName
 from v6t.plugins.translation import embed
 
 KINDS = ("MAP-E", "MAP-T", "lw4o6")
@@ -39,97 +33,90 @@ SECTIONS = {
     "last CE": ("7597 5.2", "7599 8.4", ""),
     "overlap": ("7597 5", "7599 8.4", ""),
     "prefixes": ("7597 5.2", "7599 8.3", ""),
-}
-"""RFC and section of each subject, for each kind of relay."""
+}  # RFC and section of each subject, for each kind of relay
+# RFC 7596 is silent on fragments of IPv4: a packet without ports matches no entry of the binding table
 FRAGMENT_LEVELS: dict[str, Level] = {"MAP-E": "MUST", "MAP-T": "SHOULD", "lw4o6": "MAY"}
-"""RFC 7596 is silent on fragments of IPv4: a packet without ports matches no entry of the binding table."""
 
 
 class RelaySuite(Suite):
     """For the relays of technologies in which customers share addresses."""
 
     name = "relay"
-    title = "MAP-E, MAP-T and lw4o6 relays: sources, port sets, identifiers, fragments, hairpin"
     core = ("up-udp", "down-udp", "edges-up", "edges-down", "port-udp", "ipv6-stranger")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view = subject.find(SharedAddressRelay)
         if view is None or self.requirement(subject):
             return ()
+        offsets = enumerate(views.PSID_OFFSETS)
         sources = {
-            "": (plain_rows, source_rows, edge_rows, delivery_rows, last_rows),
-            NESTED_RULE: (nested_rows,) if len(view.rules) > 1 else (),
-            PREFIX_CUSTOMERS: (prefix_rows,),
-            **{v: (partial(edge_rows, suffix=f"-a{n}"),) for n, v in enumerate(PSID_OFFSETS)},
+            "": (_plain_rows, _source_rows, _edge_rows, _delivery_rows, _last_rows),
+            views.NESTED_RULE: (_nested_rows,) if len(view.rules) > 1 else (),
+            views.PREFIX_CUSTOMERS: (_prefix_rows,),
+            **{variant: (partial(_edge_rows, suffix=f"-a{n}"),) for n, variant in offsets},
         }
         return row_clauses(RelayHosts(view), subject.wire, *sources.get(variant, ()))
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+    def requirement(self, subject: Subject) -> Requirement:
         view = subject.find(SharedAddressRelay)
         return prefix_requirement(view.dmr, [view.server]) if view else None
 
 
 @dataclass(frozen=True)
-class RelayHosts(Hosts):
+class RelayHosts(LinkHosts):
     """Customers of a relay, who send ``up``, and a server, which sends ``down``."""
 
     view: SharedAddressRelay
 
     def row(self, subject: str, *rest: Any, **fields: Any) -> Row:
-        """Return the row of a subject; see :class:`Row` for the label and what follows."""
         rfc, section = SECTIONS[subject][KINDS.index(self.view.kind)].split()
         return Row(f"RFC {rfc}", section, *rest, **fields)
 
-    def up(
-        self, customer: Customer, port: int, protocol: str = "udp", to: Customer | None = None
-    ) -> Packet:
+    def up(self, me: Customer, port: int, name: str = "udp", to: Customer | None = None) -> Packet:
         v = self.view
         target, to_port = (to.ipv4, to.port) if to else (v.server, SERVER_PORT)
         if v.tunnels:
-            inner = header(customer.ipv4, target) / transport(protocol, port, to_port)
-            return header(customer.ipv6, v.relay) / inner
+            inner = header(me.ipv4, target) / transport(name, port, to_port)
+            return header(me.ipv6, v.relay) / inner
         destination = embed(v.dmr, target) if to else v.relay  # type: ignore[arg-type]
-        return header(customer.ipv6, destination) / transport(protocol, port, to_port, 6)
+        return header(me.ipv6, destination) / transport(name, port, to_port, 6)
 
-    def down(self, ipv4: IPv4Address, port: int, protocol: str = "udp") -> Packet:
-        return header(self.view.server, ipv4) / transport(protocol, SERVER_PORT, port)
+    def down(self, ipv4: IPv4Address, port: int, name: str = "udp") -> Packet:
+        return header(self.view.server, ipv4) / transport(name, SERVER_PORT, port)
 
     def plain(self, side: SideName) -> Packet:
         me = self.view.customer
         return self.up(me, me.port) if side == "left" else self.down(me.ipv4, me.port)
 
-    def at_server(self, source: IPv4Address) -> Packet:
+    def to_server(self, source: IPv4Address) -> Packet:
         return IP(src=str(source), dst=str(self.view.server))
 
-    def at_customer(self, ipv6: IPv6Address, **fields: Any) -> Packet:
+    def to_customer(self, ipv6: IPv6Address, **fields: Any) -> Packet:
         template = IPv6(dst=str(ipv6), **fields)
         return template / IP() if self.view.tunnels else template
 
 
 # fmt: off
-def plain_rows(h: RelayHosts) -> Iterator[Row]:
-    """Return the clauses about packets of a customer and for it, in each protocol."""
+def _plain_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
     for name in PROTOCOLS:
         yield h.row("sources", f"up-{name}",
                     f"{name.upper()} of a customer's own address and port is forwarded",
-                    h.up(me, me.port, name), h.at_server(me.ipv4), plain=name == "udp")
+                    h.up(me, me.port, name), h.to_server(me.ipv4), plain=name == "udp")
     for name in PROTOCOLS:
         subject, words = ("pings", "identifier") if name == "icmp" else ("delivery", "port")
         yield h.row(subject, f"down-{name}",
                     f"{name.upper()} for a customer's address and {words} reaches that customer",
-                    h.down(me.ipv4, me.port, name), h.at_customer(me.ipv6),
+                    h.down(me.ipv4, me.port, name), h.to_customer(me.ipv6),
                     "SHOULD" if name == "icmp" and v.kind != "MAP-E" else "MUST", side="right",
                     plain=name == "udp")
 
 
-def source_rows(h: RelayHosts) -> Iterator[Row]:
-    """Return the clauses about every way in which a source can be wrong."""
+def _source_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, sibling, other = h.view, h.view.customer, h.view.sibling, h.view.other
 
     def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = "MUST",
              customer: Customer = me) -> Iterator[Row]:
-        """Return the row of a wrong source, unless it is right with these parameters."""
         if 0 < port < 65536 and v.owner(customer.ipv4, port) != customer.ipv6:
             yield h.row("sources", f"source-{label}", f"a packet from {words} is dropped",
                         h.up(customer, port, protocol), level=level,
@@ -168,57 +155,52 @@ def source_rows(h: RelayHosts) -> Iterator[Row]:
                     "SHOULD" if v.kind == "MAP-T" else "MAY", error=True)
 
 
-def edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
-    """Return the clauses about the first and last ports of the first and last range, and their neighbors."""
+def _edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
     v, me, ports = h.view, h.view.customer, edge_ports(h.view.customer.ports)
     yield h.row("ports", f"edges-up{suffix}",
                 f"packets from the ports {list_ports(ports)} of a customer are forwarded",
-                [h.up(me, port) for port in ports], [h.at_server(me.ipv4)] * len(ports))
+                [h.up(me, port) for port in ports], [h.to_server(me.ipv4)] * len(ports))
     yield h.row("ports", f"edges-down{suffix}",
                 f"packets for the ports {list_ports(ports)} reach their customer",
-                [h.down(me.ipv4, port) for port in ports], [h.at_customer(me.ipv6)] * len(ports),
+                [h.down(me.ipv4, port) for port in ports], [h.to_customer(me.ipv6)] * len(ports),
                 side="right")
     beside = neighbor_ports(me.ports) if v.rules and v.rules[0].shared else []
     owners = list(filter(None, (v.owner(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",
                     f"packets for the ports {list_ports(beside)} reach those who own them, or nobody",
-                    [h.down(me.ipv4, port) for port in beside], list(map(h.at_customer, owners)),
+                    [h.down(me.ipv4, port) for port in beside], list(map(h.to_customer, owners)),
                     side="right")
 
 
-def delivery_rows(h: RelayHosts) -> Iterator[Row]:
-    """Return the clauses about fragments, ICMP errors and hairpinning."""
+def _delivery_rows(h: RelayHosts) -> Iterator[Row]:
     v, me = h.view, h.view.customer
-    ip = partial(header, v.server, me.ipv4)
-    octets = bytes(ip() / UDP(sport=SERVER_PORT, dport=me.port) / data(600))[20:]
+    whole = datagram((v.server, SERVER_PORT), (me.ipv4, me.port), data(600))
     for label, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
-        part = partial(ip, proto=17, id=0x2200 + order)
-        parts = [part(flags="MF") / Raw(octets[:304]), part(frag=38) / Raw(octets[304:])]
         yield h.row("fragments", f"fragments-{label}",
                     f"a fragmented datagram for a customer arrives whole ({words})",
-                    parts[::order], partial(_check_fragments, h), FRAGMENT_LEVELS[v.kind], side="right")
+                    split(whole, 304, 0x2200 + order)[::order], partial(_check_fragments, h),
+                    FRAGMENT_LEVELS[v.kind], side="right")
     if v.kind != "MAP-T":  # RFC 7599, section 9: errors are mapped without a port
-        about = header(me.ipv4, v.server) / UDP(sport=me.port, dport=SERVER_PORT) / b"v6t"
+        about = datagram((me.ipv4, me.port), (v.server, SERVER_PORT), b"v6t")
         for kind, code, words in ((3, 3, "port unreachable"), (3, 4, "fragmentation needed"),
                                   (11, 0, "time exceeded")):
             mtu = {"nexthopmtu": 1400} if code == 4 else {}
             yield h.row("errors", f"icmp-error-{kind}-{code}",
                         f"ICMP {words} about a customer's packet reaches it",
-                        ip() / ICMP(type=kind, code=code, **mtu) / about, h.at_customer(me.ipv6), "SHOULD",
-                        side="right")
+                        header(v.server, me.ipv4) / ICMP(type=kind, code=code, **mtu) / about,
+                        h.to_customer(me.ipv6), "SHOULD", side="right")
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
     partner = (v.sibling if v.tunnels else None) or v.other
     if partner is not None:
         words = "through a tunnel" if v.tunnels else "to it, from the address behind the DMR"
         source = v.relay if v.tunnels else embed(v.dmr, me.ipv4)  # type: ignore[arg-type]
         yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
-                    h.up(me, me.port, to=partner), h.at_customer(partner.ipv6, src=str(source)),
+                    h.up(me, me.port, to=partner), h.to_customer(partner.ipv6, src=str(source)),
                     "MUST" if v.kind == "lw4o6" else "MAY", near=True)
 
 
-def last_rows(h: RelayHosts) -> Iterator[Row]:
-    """Return the clauses about the rule's last CE: all its EA bits are one."""
+def _last_rows(h: RelayHosts) -> Iterator[Row]:
     v = h.view
     if not v.rules or not v.rules[0].ea_len:
         return
@@ -228,23 +210,22 @@ def last_rows(h: RelayHosts) -> Iterator[Row]:
     if v.owner(ipv4, ce.port) != ce.ipv6:
         return  # another domain serves it
     yield h.row("last CE", "last-up", "a packet of the rule's last CE is forwarded",
-                h.up(ce, ce.port), h.at_server(ipv4))
+                h.up(ce, ce.port), h.to_server(ipv4))
     yield h.row("last CE", "last-down", "a packet for the rule's last CE reaches it",
-                h.down(ipv4, ce.port), h.at_customer(ce.ipv6), side="right")
+                h.down(ipv4, ce.port), h.to_customer(ce.ipv6), side="right")
 
 
-def nested_rows(h: RelayHosts) -> Iterator[Row]:
-    """Return the clauses about a rule within another: the longest IPv4 prefix decides whose an address is."""
+def _nested_rows(h: RelayHosts) -> Iterator[Row]:
     v, (outer, inner) = h.view, h.view.rules[:2]
     ipv4, title = inner.ipv4_prefix.network_address + 3, "of overlapping rules the longest prefix tells: "
     mine, wrong = (Customer(r.map_address(ipv4, 1), ipv4, r.port_set(1)) for r in (inner, outer))
     ports = mine.ports.ranges[0][0], mine.port
     yield h.row("overlap", "overlap-down", title + "packets for an address of the inner rule reach its CE",
-                [h.down(ipv4, port) for port in ports], [h.at_customer(mine.ipv6)] * 2, side="right")
+                [h.down(ipv4, port) for port in ports], [h.to_customer(mine.ipv6)] * 2, side="right")
     yield h.row("overlap", "overlap-up", title + "packets of the inner rule's CE are forwarded",
-                [h.up(mine, port) for port in ports], [h.at_server(ipv4)] * 2)
+                [h.up(mine, port) for port in ports], [h.to_server(ipv4)] * 2)
     yield h.row("overlap", "overlap-outer", title + "packets for other addresses reach the outer rule's CEs",
-                h.plain("right"), h.at_customer(v.customer.ipv6), side="right")
+                h.plain("right"), h.to_customer(v.customer.ipv6), side="right")
     if v.tunnels:
         yield h.row("sources", "overlap-source",
                     "a packet of an outer rule's CE with an address of the inner rule is dropped",
@@ -255,8 +236,7 @@ def nested_rows(h: RelayHosts) -> Iterator[Row]:
                 h.up(mine, foreign))
 
 
-def prefix_rows(h: RelayHosts) -> Iterator[Row]:
-    """Return the clauses about a CE with four addresses and all their ports."""
+def _prefix_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, rule, port = h.view, h.view.customer, h.view.rules[0], 40000
     hosts = me.ipv4, me.ipv4 + 3
     # MAP-T writes the host's whole address into the identifier (RFC 7599, erratum 5225)
@@ -265,7 +245,7 @@ def prefix_rows(h: RelayHosts) -> Iterator[Row]:
                 "packets from the first and the last address of a CE's IPv4 prefix are forwarded",
                 [h.up(replace(me, ipv4=host, ipv6=six), port) for host,
                  six in zip(hosts, sources, strict=True)],
-                list(map(h.at_server, hosts)))
+                list(map(h.to_server, hosts)))
     yield h.row("prefixes", "prefix-down",
                 "packets for the first and the last address of a CE's IPv4 prefix reach it",
                 [h.down(host, port) for host in hosts], partial(_check_prefix, h), side="right")
@@ -273,7 +253,7 @@ def prefix_rows(h: RelayHosts) -> Iterator[Row]:
         return
     yield h.row("prefixes", "prefix-other-down",
                 "packets for the address after a CE's IPv4 prefix reach the next CE",
-                h.down(hosts[1] + 1, port), h.at_customer(v.other.ipv6), side="right")
+                h.down(hosts[1] + 1, port), h.to_customer(v.other.ipv6), side="right")
     if v.tunnels:
         yield h.row("sources", "prefix-other-up",
                     "a packet from the address after a CE's IPv4 prefix is dropped",

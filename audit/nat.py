@@ -1,70 +1,49 @@
-"""The suite ``nat``: mapping, filtering, hairpinning, ICMP errors and fragments through NATs.
+"""The suite ``nat``: TCP connections, limits, an emptied table and lifetimes; the rest is in ``nat_mapping``.
 
-RFC 4787, 5382, 5508, 6888 and 7857 by the numbers of their requirements. DS-Lite (RFC 6333, section 8.2) and
-NAT64 (RFC 6146) require the same. No RFC covers NAT66: what these RFCs require is information there.
-TCP connections, limits, an emptied table and lifetimes are here, the rest is in ``nat_mapping``.
+DS-Lite (RFC 6333, section 8.2) and NAT64 (RFC 6146) require the same as RFC 4787, 5382, 5508, 6888 and 7857.
+No RFC covers NAT66: what these RFCs require is information there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from v6t.audit import nat_mapping
-from v6t.audit.clause import Clause, Send, Subject, Suite
-from v6t.audit.nat_mapping import check_error_in, check_error_keeps, check_filtering
-from v6t.audit.nat_session import (
-    FIRST_PORT,
-    SERVER_PORT,
-    UNMAPPED,
-    DeviceDead,
-    NatHosts,
-    NatSession,
-    Result,
-    Scenario,
-    Talk,
-    require,
-    row,
-)
+from v6t.audit.clause import Clause, Judgement, Requirement, Send, Subject, Suite, Talk
+from v6t.audit.nat_mapping import check_error, check_filtering
+from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, require, row
 from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
-from v6t.plugins.audit_views import (
-    FEW_PORTS,
-    FEW_PUBLIC_PORTS,
-    PORT_BLOCKS,
-    SHORT_TIMEOUT,
-    SHORT_TIMEOUT_S,
-    SMALL_TABLE,
-    SMALL_TABLE_SESSIONS,
-    TWO_PUBLIC_ADDRESSES,
-    Nat,
-    SideName,
-)
+from v6t.plugins import audit_views as views
+from v6t.plugins.audit_views import FEW_PORTS, SHORT_TIMEOUT_S, Nat
 
-RATE_LIMIT_PAUSE_S = 1.5
-"""After this pause a device may send another error, so that silence means something."""
-UNSOLICITED_S = 6.0
-"""How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)."""
-EXCESS_MAPPINGS = 3
-"""Mappings that a host requests beyond those that fit."""
+RATE_LIMIT_PAUSE_S = 1.5  # a device may send another error afterwards: silence means something
+UNSOLICITED_S = 6.0  # How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)
+EXCESS_MAPPINGS = 3  # Mappings that a host requests beyond those that fit
+# ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)
 UNREACHABLE = ((3, 1), (3, 13), (1, 0), (1, 1), (1, 3))
-"""ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)."""
+# RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
-"""RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5."""
-UNREGISTERED_PORT = 40007
-"""For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)."""
-MARGIN_S = 5.0
-"""The audit waits this much less than a minimum: frames and busy machines take time."""
-SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)
-"""Shares of a minimum after which sessions are tried."""
-STREAM_S = 2.5
-"""Linux treats UDP as a stream with a longer timer from two seconds after the first answer on."""
+UNREGISTERED_PORT = 40007  # For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)
+MARGIN_S = 5.0  # The audit waits this much less than a minimum: frames and busy machines take time
+SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)  # Shares of a minimum after which sessions are tried
+# states of sessions: protocol, script after the first packet, packet that is sent again and again: by default
+# the last one, which of a closing connection is the FIN (RFC 5382, section 5)
+STATES: dict[str, tuple[str, str, str | None]] = {
+    "udp": ("udp", "", ""),
+    "udp-answered": ("udp", "<? ~>? <", None),
+    "query": ("icmp", "", ""),
+    "tcp-transitory": ("tcp", "", "SA"),
+    "tcp-closing": ("tcp", "<SA A> FA> <FA", None),
+    "tcp-established": ("tcp", "<SA A>", "PA"),
+}
+NOTHING_INSIDE = "nothing inside"
 EARLY_S, LATE_S = 0.75 * SHORT_TIMEOUT_S, 1.75 * SHORT_TIMEOUT_S
 
 
 def _check_segments(h: NatHosts, opening: str, script: str) -> Talk[Result]:
     s = NatSession(h, "tcp")
-    missing = yield from s.play(opening)
-    require(not missing, f"no connection can be opened: {missing} does not arrive")
+    yield from s.play_opening(opening)
     missing = yield from s.play(script)
     return missing and f"{missing} does not arrive"
 
@@ -77,19 +56,15 @@ def _check_unsolicited(h: NatHosts, opens_later: bool) -> Talk[Result]:
     yield from stranger.answer("S", pause_s=RATE_LIMIT_PAUSE_S, listen_s=listen_s)
     if h.departures() or not opens_later:
         return not h.departures()
-    stranger.public = UNMAPPED
-    is_open = yield from stranger.send("S")
+    known = NatSession(h, "tcp", 0, s.port, server)
+    is_open = yield from known.send()
     if not is_open or any(p.is_error for p in h.departures()):
         return False
-    return (yield from stranger.play("<SA A>")) and "the connection is not opened"
+    return (yield from known.play("<SA A>")) and "the connection is not opened"
 
 
 def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSession], int, bool]]:
-    """Request more mappings than fit the empty table, from even and odd ports in turn.
-
-    Returns:
-        sessions with a mapping, the number of those without, whether an ICMP error reported one.
-    """
+    """Request too many mappings; return those made, the number of others, whether an error told one."""
     mapped, refused, is_notified = [], 0, False
     while refused < EXCESS_MAPPINGS and len(mapped) + refused < room + EXCESS_MAPPINGS:
         s = NatSession(h, "udp", host)
@@ -102,25 +77,19 @@ def _fill_table(h: NatHosts, room: int, host: int = 0) -> Talk[tuple[list[NatSes
     return mapped, refused, is_notified
 
 
-def _check_limit(h: NatHosts, room: int) -> Talk[Result]:
-    mapped, refused, _ = yield from _fill_table(h, room)
-    count = len({s.public for s in mapped})
-    words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
-    return count <= room and refused > 0, words
-
-
-def _check_notification(h: NatHosts, room: int) -> Talk[Result]:
+def _check_exhaustion(h: NatHosts, aspect: str, room: int) -> Talk[Result]:
     mapped, refused, is_notified = yield from _fill_table(h, room)
-    require(refused, f"{len(mapped)} mappings and room for more")
-    return "" if is_notified else "nothing"
-
-
-def _check_mappings_stay(h: NatHosts, room: int) -> Talk[Result]:
-    mapped, _, _ = yield from _fill_table(h, room)
+    count = len({s.public for s in mapped})
+    if aspect == "limit":
+        words = f"{len(mapped)} mappings, {count} public endpoints, {refused} refused"
+        return count <= room and refused > 0, words
+    if aspect == "notification":
+        require(refused, f"{len(mapped)} mappings and room for more")
+        return "" if is_notified else "nothing"
     for s in mapped:
         if not (yield from s.answer()):
             return f"{s.public}: {h.describe()}"
-    require(len({s.public for s in mapped}) <= room, "there is room for more")
+    require(count <= room, "there is room for more")
     return ""
 
 
@@ -170,18 +139,17 @@ def _check_flush(h: NatHosts, protocol: str) -> Talk[Result]:
     yield from s.repeat()
     if h.arrivals():
         return False
-    if not (yield from NatSession(h, "udp").send()):
-        raise DeviceDead("nothing, and nothing else passes any more")
-    return ""
+    if (yield from NatSession(h, "udp").send()):
+        return ""
+    seen = "nothing, and nothing else passes any more"
+    return Judgement("deviates", NOTHING_INSIDE, seen, dead=True)
 
 
-def _check_short(
-    h: NatHosts, pauses: tuple[tuple[SideName, float], ...], is_alive: bool
-) -> Talk[Result]:
+def _check_short(h: NatHosts, script: str, pause_s: float, is_alive: bool) -> Talk[Result]:
     s, has_arrived = NatSession(h, "udp"), False
     yield from s.open()
-    for side, pause_s in pauses:
-        has_arrived = yield from (s.send if side == "left" else s.answer)(pause_s=pause_s)
+    for step in script:
+        has_arrived = yield from (s.send if step == ">" else s.answer)(pause_s=pause_s)
     return has_arrived == is_alive
 
 
@@ -201,26 +169,12 @@ def _check_minimum(h: NatHosts, state: str, minimum_s: float) -> Talk[Result]:
 
 
 def _open_session(h: NatHosts, state: str) -> Talk[NatSession]:
-    protocol = {"tcp": "tcp", "udp": "udp", "query": "icmp"}[state.partition("-")[0]]
-    port = SERVER_PORT if protocol == "tcp" else UNREGISTERED_PORT
-    s = NatSession(h, protocol, server=h.server(0, port))
-    if state == "tcp-transitory":
-        yield from s.open()
-        return s.prepare("SA")
-    yield from s.establish()
-    if state == "tcp-established":
-        return s.prepare("PA", DATA)
-    if state == "tcp-closing":  # The last FIN is repeated (RFC 5382, section 5).
-        has_left = yield from s.send("FA")
-        require(has_left, "the FIN does not arrive")
-    s.prepare("FA" if protocol == "tcp" else "")
-    if state == "udp-answered":
-        yield from s.repeat()
-        yield from s.send(pause_s=STREAM_S)
-    if state in ("tcp-closing", "udp-answered"):
-        has_arrived = yield from s.repeat()
-        require(has_arrived, "the answer does not arrive at once")
-    return s
+    protocol, script, repeated = STATES[state]
+    server = h.server(0) if protocol == "tcp" else h.server(0, UNREGISTERED_PORT)
+    s = NatSession(h, protocol, server=server)
+    yield from s.open()
+    yield from s.play_opening(script)
+    return s if repeated is None else s.prepare(repeated, DATA if repeated == "PA" else b"")
 
 
 # fmt: off
@@ -253,21 +207,22 @@ ROWS = (
     row("5382 REQ-4 tcp-unsolicited-then-asked MUST",
         "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
         "no answer to the first SYN; the host's own opens the connection", _check_unsolicited, True),
-    *(row(f"{place}-{kind}-{code} {level}", title.format(words), expected, check, "tcp", kind, code, mtu)
+    *(row(f"{place}-{kind}-{code} {level}", title.format(words), expected,
+          check_error, is_late, "tcp", kind, code, mtu)
       for kind, code, mtu, words in (
           (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
           (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
-      for place, level, title, expected, check in (
+      for place, level, title, expected, is_late in (
           ("5382 REQ-9 tcp-error", "SHOULD",
            "ICMP {} about a connection reaches the host, the quoted packet translated",
-           "the error inside, about the host's own endpoint", check_error_in),
+           "the error inside, about the host's own endpoint", False),
           ("5382 REQ-10 tcp-error-keeps", "MUST", "ICMP {} ends no connection",
-           "data both ways after the error", check_error_keeps))
-      if (kind, check) != (11, check_error_in)),
+           "data both ways after the error", True))
+      if kind != 11 or is_late),
     row("4787 REQ-3 configured-again MUST",
         "a device that is configured again serves hosts, and reassigns no used endpoint",
         "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),
-    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", "nothing inside",
+    *(row(f"9693 4.8 flush-{name} MUST", f"no {words} is left of a table that was emptied", NOTHING_INSIDE,
           _check_flush, protocol)
       for name, protocol, words in (("udp", "udp", "UDP mapping"), ("tcp", "tcp", "TCP connection"),
                                 ("icmp", "icmp", "ICMP query"))),
@@ -294,36 +249,35 @@ BLOCKS = (
     row("6888 REQ-4 block-others MUST", "a host that has used up its ports takes none from others",
         "a mapping of the second host", _check_second_host),
 )
-IN_EARLY: tuple[SideName, float] = ("right", EARLY_S)
 LIFE = f"a mapping of {SHORT_TIMEOUT_S} s"
 SHORT = tuple(
-    row(f"4787 {place}", title, "the last answer, inside" if is_alive else "nothing inside",
-        _check_short, pauses, is_alive, lasts_s=sum(pause_s for _, pause_s in pauses))
-    for place, title, pauses, is_alive in (
-        ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", (IN_EARLY,), True),
-        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", (("right", LATE_S),), False),
-        ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping",
-         (("left", EARLY_S), IN_EARLY), True),
-        ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping",
-         (IN_EARLY, IN_EARLY), True))
+    row(f"4787 {place}", title, "the last answer, inside" if is_alive else NOTHING_INSIDE,
+        _check_short, script, pause_s, is_alive, lasts_s=len(script) * pause_s)
+    for place, title, script, pause_s, is_alive in (
+        ("REQ-5 timer-lasts MUST", f"{LIFE} exists after {EARLY_S:g} s", "<", EARLY_S, True),
+        ("REQ-5b timer-ends MAY", f"{LIFE} is gone after {LATE_S:g} s", "<", LATE_S, False),
+        ("REQ-6 timer-refresh-out MUST", "a datagram from inside refreshes its mapping", "><", EARLY_S, True),
+        ("REQ-6a timer-refresh-in MAY", "a datagram from outside refreshes a mapping", "<<", EARLY_S, True))
 )
-BY_VARIANT: dict[str, Iterable[Scenario]] = {
+BY_VARIANT: dict[str, tuple[Row, ...]] = {
     "": (*nat_mapping.ROWS, *ROWS),
-    TWO_PUBLIC_ADDRESSES: nat_mapping.POOLING,
-    SHORT_TIMEOUT: SHORT,
+    views.TWO_PUBLIC_ADDRESSES: (nat_mapping.POOLING,),
+    views.SHORT_TIMEOUT: SHORT,
     **{variant: (
         row(f"6888 {section} {label}-limit MUST", title, f"no more than {room} public ports for one server",
-            _check_limit, room),
+            _check_exhaustion, "limit", room),
         row(f"6888 REQ-11 {label}-told SHOULD", "a host that gets no mapping receives an ICMP unreachable",
-            "ICMP host unreachable or prohibited, inside", _check_notification, room, rate_limited=True),
+            "ICMP host unreachable or prohibited, inside", _check_exhaustion, "notification", room,
+            rate_limited=True),
         row(f"6888 REQ-11 {label}-keeps MUST", "no mapping is ended to make room for another one",
-            "answers over all mappings, at their hosts' ports", _check_mappings_stay, room),
-        *(BLOCKS if variant == PORT_BLOCKS else ()))
+            "answers over all mappings, at their hosts' ports", _check_exhaustion, "mappings", room),
+        *(BLOCKS if variant == views.PORT_BLOCKS else ()))
       for variant, label, room, section, title in (
-          (PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
+          (views.PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
            "a host gets as many public ports as it may have, and no more"),
-          (FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11", "without a free public port a packet is dropped"),
-          (SMALL_TABLE, "table", SMALL_TABLE_SESSIONS, "REQ-11",
+          (views.FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11",
+           "without a free public port a packet is dropped"),
+          (views.SMALL_TABLE, "table", views.SMALL_TABLE_SESSIONS, "REQ-11",
            "without room for a session a packet is dropped"))},
 }
 # fmt: on
@@ -333,19 +287,14 @@ class NatSuite(Suite):
     """For NATs with two hosts and two servers."""
 
     name = "nat"
-    title = "NATs: mapping, filtering, hairpinning, ICMP, TCP, fragments, limits and timers"
     core = ("REQ-1-mapped", "endpoint-independent", "REQ-3-overloading")
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+    def requirement(self, subject: Subject) -> Requirement:
         view = subject.find(Nat)
-        if view is None:
-            return None
-        if min(len(view.hosts), len(view.servers)) < 2:
-            return (
-                "the suite needs two Initiators and two Responders",
-                "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3",
-            )
-        return prefix_requirement(view.prefix, view.servers)
+        if view and min(len(view.hosts), len(view.servers)) < 2:
+            fix = "set initiator_count and responder_count to 2 or more, and enumerate_ips to 3"
+            return "the suite needs two Initiators and two Responders", fix
+        return prefix_requirement(view.prefix, view.servers) if view else None
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         view = subject.find(Nat)
@@ -356,6 +305,6 @@ class NatSuite(Suite):
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}
         h = NatHosts(view, subject.wire)
-        for scenario in BY_VARIANT.get(variant, ()):
-            if not any(part in scenario.place for part in impossible if impossible[part]):
-                yield scenario.clause(h)
+        for clause in (scenario(h) for scenario in BY_VARIANT.get(variant, ())):
+            if not any(part in clause.label for part in impossible if impossible[part]):
+                yield clause

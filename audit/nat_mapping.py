@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from scapy.layers.inet import fragment
-from scapy.layers.inet6 import IPv6ExtHdrFragment, fragment6
-from scapy.packet import Packet
-from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, join_fragments, port
-from v6t.audit.nat_session import (
-    PREFIXES,
-    NatHosts,
-    NatSession,
-    Result,
-    Talk,
-    build_error,
-    require,
-    row,
-    source_of,
-)
-from v6t.audit.packets import checksum_error, data
+from v6t.audit import ip_packet as ip
+from v6t.audit.clause import Talk
+from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, source_of
+from v6t.audit.nat_session import NatHosts, NatSession, Result, build_error, require, row
+from v6t.audit.packets import data, split
 
+PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}  # of labels
 MAPPINGS_PER_CLAUSE = 16
 WELL_KNOWN_PORTS = 1024
 STRANGER_PORT = 4321
+# parities of consecutive mappings, which no simple generator of random numbers follows
 PARITIES = 0b0110100110010110
-"""Parities of consecutive mappings, which no simple generator of random numbers follows."""
-FRAGMENT_AT = 400
-"""Octets of transport in a first fragment."""
+FRAGMENT_AT = 400  # octets of transport in a first fragment
 
 
 def _check_round_trip(h: NatHosts, protocol: str) -> Talk[Result]:
@@ -97,25 +86,22 @@ def _send_hairpin(h: NatHosts, protocol: str) -> Talk[tuple[NatSession, NatSessi
     return one, two
 
 
-def _check_hairpinning(h: NatHosts, protocol: str) -> Talk[Result]:
-    _, two = yield from _send_hairpin(h, protocol)
-    return bool(two.arrivals("S"))
-
-
-def _check_hairpinning_source(h: NatHosts, protocol: str) -> Talk[Result]:
+def _check_hairpinning(h: NatHosts, protocol: str, is_about_source: bool) -> Talk[Result]:
     one, two = yield from _send_hairpin(h, protocol)
     arrived = two.arrivals("S")
+    if not is_about_source:
+        return bool(arrived)
     require(arrived, "no hairpinning")
     source = source_of(arrived[0])
     expected = h.known_address(one.public.address), one.public.port
     return source == expected, f"the source is {source}"
 
 
-def check_error_in(h: NatHosts, protocol: str, *error: int) -> Talk[Result]:
-    """Send a server's ICMP error about a host's packet."""
+def check_error(h: NatHosts, ends_session: bool, protocol: str, *error: int) -> Talk[Result]:
+    """Send a server's ICMP error about a host's packet; judge the error, or use the session afterwards."""
     s = yield from NatSession(h, protocol).establish()
-    yield from h.send_down(s.error(*error))
-    return _judge_error(s)
+    yield from h.send("right", s.error(*error))
+    return (yield from s.use()) if ends_session else _judge_error(s)
 
 
 def _judge_error(s: NatSession) -> Result:
@@ -129,16 +115,9 @@ def _judge_error(s: NatSession) -> Result:
     return checksum_error(errors[0])
 
 
-def check_error_keeps(h: NatHosts, protocol: str, *error: int) -> Talk[Result]:
-    """Use a session after an ICMP error about it."""
-    s = yield from NatSession(h, protocol).establish()
-    yield from h.send_down(s.error(*error))
-    return (yield from s.use())
-
-
 def _check_unmapped_error(h: NatHosts) -> Talk[Result]:
     s = NatSession(h, "udp", public=Endpoint(h.view.pool[0], 61112))
-    yield from h.send_down(s.error(3, 3))
+    yield from h.send("right", s.error(3, 3))
     has_passed, words = bool(h.arrivals()), h.describe()
     if not has_passed:
         yield from NatSession(h, "udp").open()
@@ -151,11 +130,11 @@ def _check_error_checksum(h: NatHosts) -> Talk[Result]:
     error = s.error(3, 1)
     octets = bytearray(bytes(error))
     octets[len(error) - len(error.payload) + 2] ^= 0x5A
-    yield from h.send_down(bytes(octets))
+    yield from h.send("right", bytes(octets))
     if h.arrivals():
         return False
     words = h.describe()
-    yield from h.send_down(error)
+    yield from h.send("right", error)
     require(h.arrivals(), "an error with a correct checksum does not pass either")
     return True, words
 
@@ -177,7 +156,7 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
     if errors[0].src not in h.view.pool:
         return f"the source is {errors[0].src}"
     about = find_packet(errors[0].octets[8:])
-    if about is None or (about.dst, port(about)) != s.public:
+    if about is None or (about.dst, ip.port(about)) != s.public:
         return "the quoted packet is not to the public endpoint"
     return checksum_error(errors[0])
 
@@ -196,28 +175,17 @@ def _check_ttl_expiry(h: NatHosts) -> Talk[Result]:
 
 
 def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
-    s, is_public = NatSession(h, "udp"), True
-    if is_outbound:
-        yield from h.send_up(0, *_split(s.build(), s.port)[::step])
-        arrived = h.departures("udp")
-        sources = {packet.src for packet in arrived}
-        is_public = len(sources) == 1 and sources <= set(h.view.pool)
-    else:
+    s = NatSession(h, "udp")
+    if not is_outbound:
         yield from s.open()
-        yield from h.send_down(*_split(s.build(is_answer=True), s.port)[::step])
-        arrived = [packet for _, packet in h.arrivals()]
-    return is_public and join_fragments(arrived)[8:] == data(700)
-
-
-def _split(packet: Packet, identification: int) -> list[Packet]:
+    packet = s.build(is_answer=not is_outbound)
     packet.payload.payload.load = data(700)
-    if packet.version == 4:
-        packet.id = identification
-        return fragment(packet, FRAGMENT_AT)
-    transport = packet.payload
-    packet.remove_payload()
-    whole = packet / IPv6ExtHdrFragment(id=identification) / transport
-    return fragment6(whole, 48 + FRAGMENT_AT)
+    pieces = split(packet, FRAGMENT_AT, s.port)[::step]
+    yield from h.send_up(0, *pieces) if is_outbound else h.send("right", *pieces)
+    arrived = h.departures("udp") if is_outbound else [packet for _, packet in h.arrivals()]
+    sources = {packet.src for packet in arrived}
+    is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
+    return is_public and ip.join_fragments(arrived)[8:] == data(700)
 
 
 # fmt: off
@@ -264,19 +232,19 @@ ROWS = (
     row("4787 REQ-3a port-range SHOULD", "an inside port of 1024 or more gets a public port of 1024 or more",
         "a public port of 1024 or more", _check_port, False),
     *(row(f"{place}{section} {PREFIXES[protocol]}{label} MUST", title.format(word), expected.format(word),
-          check, protocol)
+          _check_hairpinning, protocol, section == "a")
       for place, protocol, word in (("4787 REQ-9", "udp", "datagram"), ("5382 REQ-8", "tcp", "SYN"))
-      for section, label, check, title, expected in (
-          ("", "hairpinning", _check_hairpinning,
+      for section, label, title, expected in (
+          ("", "hairpinning",
            "a host's {} reaches another host by its public endpoint", "the {}, at the other host"),
-          ("a", "hairpinning-source", _check_hairpinning_source,
+          ("a", "hairpinning-source",
            "the other host sees the public endpoint as the source of the {}",
            "the public endpoint as source"))),
     row("5508 REQ-7 hairpinned-error MUST", "an ICMP error between two hosts inside is translated both ways",
         "the error, at the first host, about its own datagram", _check_hairpinned_error),
     *(row(f"5508 REQ-4 {PREFIXES[protocol]}error-{kind}-{code} MUST",
           f"ICMP {words} reaches the host, with the quoted packet translated",
-          "the error inside, about the host's own packet", check_error_in, protocol, kind, code, mtu)
+          "the error inside, about the host's own packet", check_error, False, protocol, kind, code, mtu)
       for protocol, kind, code, mtu, words in (
           ("udp", 3, 3, 0, "port unreachable about a mapped datagram"),
           ("udp", 3, 4, 1400, "fragmentation needed about a mapped datagram"),
@@ -286,9 +254,9 @@ ROWS = (
     row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error about no mapping is silently dropped",
         "nothing inside", _check_unmapped_error),
     row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error ends no mapping",
-        "the answer after the error, inside", check_error_keeps, "udp", 3, 3),
+        "the answer after the error, inside", check_error, True, "udp", 3, 3),
     row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query ends no session",
-        "the reply after the error, inside", check_error_keeps, "icmp", 3, 1),
+        "the reply after the error, inside", check_error, True, "icmp", 3, 1),
     row("5508 REQ-3 error-checksum SHOULD", "an ICMP error with a wrong ICMP checksum is silently dropped",
         "nothing inside", _check_error_checksum),
     row("5508 REQ-5 error-from-inside MUST",
@@ -305,8 +273,6 @@ ROWS = (
           ("out", "inside", "708 octets of UDP from one public endpoint"),
           ("in", "outside", "708 octets of UDP inside"))),
 )
-POOLING = (
-    row("6888 REQ-2 pooling MUST", "all mappings of a host have the same public address",
-        "one public address", _check_pooling),
-)
+POOLING = row("6888 REQ-2 pooling MUST", "all mappings of a host have the same public address",
+              "one public address", _check_pooling)
 # fmt: on

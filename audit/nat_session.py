@@ -1,33 +1,33 @@
-"""Hosts and servers of a NAT, sessions between them, and scenarios that judge what passes."""
+"""Hosts and servers of a NAT, sessions between them, and clauses that judge what passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
-from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps
-from v6t.audit.ip_packet import Endpoint, IPPacket, find_packet, port
-from v6t.audit.packets import DATA, TTL, Wire, checksum_error, header, icmp6, transport
+from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps, Talk
+from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, port, source_of
+from v6t.audit.packets import DATA, TTL, Wire, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
 from v6t.plugins.translation import embed
 
 FIRST_PORT, SERVER_PORT = 20000, 7
 MAPPINGS_PER_AUDIT = 1024
+# what a NAT66 must do, although no RFC requires it
 BASIC_LABELS = ("mapped", "query", "tcp-exchange")
-"""What a NAT66 must do, although no RFC requires it."""
-PREFIXES = {"udp": "", "tcp": "tcp-", "icmp": "query-"}
-"""Prefixes of labels."""
+# initial sequence numbers of host and server, and a distance far beyond every window
 ISNS, FAR = (0x01020304, 0x0A0B0C0D), 0x40000000
-"""Initial sequence numbers of host and server, and a distance far beyond every window."""
-T = TypeVar("T")
-Talk: TypeAlias = Generator[Send, Sequence[Frame], T]
-Result: TypeAlias = bool | str | tuple[bool, str]
+STREAM_S = 2.5  # Linux has a longer timer for UDP from two seconds after the first answer on
+UNMAPPED = Endpoint(IPv4Address(0), 0)
+Row: TypeAlias = Callable[["NatHosts"], Clause]
+Exchange: TypeAlias = Callable[..., Talk["Result"]]
+Result: TypeAlias = bool | str | tuple[bool, str] | Judgement
 """Whether the device does what the clause requires, and what it did: by default what it sent. Text alone
 describes a deviation; empty text is none."""
 
@@ -36,32 +36,21 @@ class NotTestable(Exception):
     """A scenario cannot be carried out with a device."""
 
 
-class DeviceDead(Exception):
-    """No plain packet passes any more, though one did before."""
-
-
 def require(condition: object, problem: str) -> None:
     """Raise NotTestable unless a condition holds."""
     if not condition:
         raise NotTestable(problem)
 
 
-UNMAPPED = Endpoint(IPv4Address(0), 0)
-
-
 @dataclass
 class NatHosts:
-    """Hosts on the left link of a NAT, servers on the right link.
-
-    Attributes:
-        ports: inside ports that no clause has used yet: the state of one must not help another.
-        heard: frames that the device sent last.
-    """
+    """Hosts on the left link of a NAT, servers on the right link."""
 
     view: Nat
     wire: Wire
+    # inside ports that no clause has used yet: the state of one must not help another
     ports: Iterator[int] = field(default_factory=lambda: count(FIRST_PORT))
-    heard: Sequence[Frame] = ()
+    heard: Sequence[Frame] = ()  # frames that the device sent last
 
     def server(self, number: int, port: int = SERVER_PORT) -> Endpoint:
         return Endpoint(self.view.servers[number], port)
@@ -78,12 +67,9 @@ class NatHosts:
         """Send packets of a host, through its tunnel if it is a B4."""
         if aftr := self.view.aftr:
             packets = tuple(header(self.view.hosts[host], aftr) / packet for packet in packets)
-        yield from self._send("left", packets, **options)
+        yield from self.send("left", *packets, **options)
 
-    def send_down(self, *packets: Packet | bytes, **options: Any) -> Talk[None]:
-        yield from self._send("right", packets, **options)
-
-    def _send(self, side: SideName, packets: Sequence[Any], **options: Any) -> Talk[None]:
+    def send(self, side: SideName, *packets: Any, **options: Any) -> Talk[None]:
         self.heard = yield Send([self.wire.frame(side, packet) for packet in packets], **options)
 
     def arrivals(self) -> list[tuple[int, IPPacket]]:
@@ -99,7 +85,6 @@ class NatHosts:
         return [packet for at, packet in self.arrivals() if at == host and packet.is_error]
 
     def departures(self, protocol: str = "") -> list[IPPacket]:
-        """Return the packets that reached servers, perhaps those of a protocol only."""
         packets = self.wire.packets("right", self.heard)
         return [packet for packet in packets if protocol in ("", packet.protocol)]
 
@@ -111,21 +96,16 @@ class NatHosts:
 class NatSession:
     """A session of a host, by default on a new port, with a server, by default the first one.
 
-    `flags` and `data` of its packets are those of TCP.
-
-    Attributes:
-        protocol: udp, tcp or icmp.
-        public: the host as the server sees it.
-        numbers: next TCP sequence numbers of host and server.
-        pending: the server's next packet, its flags and data.
+    `flags` and `data` of its packets are those of TCP, `numbers` the next ones of host and server. `pending`
+    is the server's next packet.
     """
 
     h: NatHosts
-    protocol: str
+    protocol: str  # udp, tcp or icmp
     host: int = 0
     port: int = 0
     server: Endpoint = UNMAPPED
-    public: Endpoint = UNMAPPED
+    public: Endpoint = UNMAPPED  # the host as the server sees it
     numbers: list[int] = field(default_factory=lambda: list(ISNS))
     pending: tuple[Packet, str, bytes] = field(init=False)
 
@@ -134,13 +114,13 @@ class NatSession:
         self.server = self.h.server(0) if self.server is UNMAPPED else self.server
 
     def build(
-        self, flags: str = "S", data: bytes = b"", ttl: int = TTL, *, is_answer: bool = False
+        self, flags: str = "S", data: bytes = b"", *, is_answer: bool = False, ttl: int = TTL
     ) -> Packet:
         source, target = self.server, self.public
         if not is_answer:
             source = Endpoint(self.h.own_address(self.host), self.port)
             target = Endpoint(self.h.known_address(self.server.address), self.server.port)
-        packet = _build_packet(self.protocol, source, target, ttl, is_reply=is_answer)
+        packet = _build_packet(self.protocol, source, target, is_reply=is_answer, ttl=ttl)
         if self.protocol == "tcp":
             tcp, numbers = packet[TCP], self.numbers
             tcp.flags, tcp.seq = flags, (ISNS if "S" in flags else numbers)[is_answer]
@@ -167,7 +147,7 @@ class NatSession:
     def repeat(self, **options: Any) -> Talk[bool]:
         """Send the server's prepared packet, once more perhaps; return whether it arrived."""
         packet, flags, data = self.pending
-        yield from self.h.send_down(packet, **options)
+        yield from self.h.send("right", packet, **options)
         return bool(self.arrivals(flags, data))
 
     def answer(self, flags: str = "", data: bytes = b"", **options: Any) -> Talk[bool]:
@@ -185,28 +165,31 @@ class NatSession:
         return tcp.flags == flags and packet.octets[4 * tcp.dataofs :] == data
 
     def open(self) -> Talk[Endpoint]:
-        """Send the host's first packet; return its public endpoint."""
         has_left = yield from self.send()
         require(has_left, "no valid packet comes out, so no mapping can be observed")
         return self.public
 
     def establish(self) -> Talk[NatSession]:
         yield from self.open()
-        missing = (yield from self.play("<SA A>")) if self.protocol == "tcp" else ""
-        require(not missing, f"no connection can be opened: {missing} does not arrive")
+        yield from self.play_opening("<SA A>" if self.protocol == "tcp" else "")
         return self
 
+    def play_opening(self, script: str) -> Talk[None]:
+        missing = yield from self.play(script)
+        require(not missing, f"no session can be opened: {missing} does not arrive")
+
     def play(self, script: str) -> Talk[str]:
-        """Send TCP segments until one does not arrive; return its step, or nothing.
+        """Send packets until one does not arrive; return its step, or nothing.
 
         ``FA>`` is the host's FIN, ``<PA+`` the server's data, ``<RA?`` a segment that need not arrive,
-        ``<R*`` one whose number is far outside the host's window.
+        ``<R*`` one whose number is far outside the host's window, ``~>`` a packet after a pause.
         """
         for step in script.split():
-            flags, far = step.strip("<>+?*"), FAR * ("*" in step)
+            flags, far = step.strip("<>+?*~"), FAR * ("*" in step)
             self.numbers[1] += far
-            act = self.answer if step.startswith("<") else self.send
-            has_arrived = yield from act(flags, DATA if "+" in step else b"")
+            act = self.answer if "<" in step else self.send
+            options = {"pause_s": STREAM_S} if "~" in step else {}
+            has_arrived = yield from act(flags, DATA if "+" in step else b"", **options)
             self.numbers[1] -= far
             if not has_arrived and not {"?", "*"} & set(step):
                 return step
@@ -214,90 +197,62 @@ class NatSession:
 
     def use(self) -> Talk[bool]:
         """Send an answer, for TCP data both ways: the host's data alone could open a new session."""
-        if self.protocol != "tcp":
-            return (yield from self.answer())
-        return not (yield from self.play("<PA+ PA+>"))
+        return not (yield from self.play("<PA+ PA+>" if self.protocol == "tcp" else "<"))
 
-    def error(self, kind: int, code: int, mtu: int = 0) -> Packet:
+    def error(self, *values: int) -> Packet:
         """Return a server's ICMP error about the host's packet; 8 octets of a segment are quoted."""
         about = _build_packet(self.protocol, self.public, self.server)
         if self.protocol == "tcp":
             about[TCP].seq = self.numbers[0]
         quoted = bytes(about)[: -12 if self.protocol == "tcp" else None]
-        return build_error(self.server.address, self.public.address, quoted, kind, code, mtu)
+        return build_error(self.server.address, self.public.address, quoted, *values)
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """An exchange of several packets, and the clause that it tests.
+def row(*values: Any, **options: Any) -> Row:
+    """Return a scenario, which makes its clause for a NAT.
 
-    Attributes:
-        place: number of the RFC, section, label, level.
-        expected: describes the packets of a correct device.
-        exchange: sends packets and returns what they show; takes the NAT and `args`.
-        nat64: number of the RFC, section and level for NAT64, if they differ.
+    Values are number of the RFC, section, label and level; title; what correct devices send; a function that
+    exchanges packets, and its arguments after the hosts. ``nat64`` is number, section and level of NAT64.
     """
-
-    place: str
-    title: str
-    expected: str
-    exchange: Callable[..., Talk[Result]]
-    args: tuple[Any, ...] = ()
-    nat64: str = ""
-    rate_limited: bool = False
-    lasts_s: float = 0.0
-    plain: bool = False
-
-    def clause(self, h: NatHosts) -> Clause:
-        """Return the clause for a NAT; what no RFC requires of a NAT66 is information."""
-        rfc, section, label, level = self.place.split()
-        if self.nat64 and h.view.prefix is not None:
-            rfc, section, level = self.nat64.split()
-        if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
-            level = "MAY"
-        texts = f"RFC {rfc}", section, label, level, self.title
-        options = self.rate_limited, self.lasts_s, self.plain
-        return Clause(*texts, partial(self.steps, h), *options)  # type: ignore[arg-type]
-
-    def steps(self, h: NatHosts) -> Steps:
-        """Carry out the exchange, with an empty table if it has no room for all mappings."""
-        if h.view.room < MAPPINGS_PER_AUDIT:
-            yield Send((), before="flush")
-        try:
-            result = yield from self.exchange(h, *self.args)
-        except NotTestable as exc:
-            return Judgement("not testable", self.expected, str(exc))
-        except DeviceDead as exc:
-            return Judgement("deviates", self.expected, str(exc), dead=True)
-        if isinstance(result, str):
-            result = not result, result or "as expected"
-        is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
-        return Judgement("conforms" if is_right else "deviates", self.expected, seen)
+    return partial(_make_clause, values, **options)
 
 
-def row(
-    place: str,
-    title: str,
-    expected: str,
-    exchange: Callable[..., Talk[Result]],
-    *args: Any,
-    **options: Any,
-) -> Scenario:
-    """Return a scenario; ``options`` are further fields."""
-    return Scenario(place, title, expected, exchange, args, **options)
+def _make_clause(values: Any, h: NatHosts, nat64: str = "", **options: Any) -> Clause:
+    place, title, *scenario = values
+    rfc, section, label, level = place.split()
+    if nat64 and h.view.prefix is not None:
+        rfc, section, level = nat64.split()
+    if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
+        level = "MAY"  # no RFC requires it of a NAT66
+    steps = partial(_carry_out, h, *scenario)
+    return Clause(f"RFC {rfc}", section, label, level, title, steps, **options)
 
 
-def _build_packet(
-    protocol: str, source: Endpoint, target: Endpoint, ttl: int = TTL, *, is_reply: bool = False
-) -> Packet:
-    ip = header(source.address, target.address, ttl=ttl)
-    return ip / transport(protocol, source.port, target.port, ip.version, is_reply=is_reply)
+def _carry_out(h: NatHosts, expected: str, exchange: Exchange, *args: Any) -> Steps:
+    """Carry out an exchange, with an empty table if it has no room for all mappings."""
+    if h.view.room < MAPPINGS_PER_AUDIT:
+        yield Send((), before="flush")
+    try:
+        result = yield from exchange(h, *args)
+    except NotTestable as exc:
+        return Judgement("not testable", expected, str(exc))
+    if isinstance(result, Judgement):
+        return result
+    if isinstance(result, str):
+        result = not result, result or "as expected"
+    is_right, seen = result if isinstance(result, tuple) else (result, h.describe())
+    return Judgement("conforms" if is_right else "deviates", expected, seen)
 
 
-def build_error(
-    source: Address, target: Address, quoted: bytes, kind: int, code: int, mtu: int = 0
-) -> Packet:
-    """Return an ICMP error, or the ICMPv6 error with its meaning."""
+def _build_packet(protocol: str, *ends: Endpoint, is_reply: bool = False, **fields: Any) -> Packet:
+    (source, source_port), (target, target_port) = ends
+    ip = header(source, target, **fields)
+    return ip / transport(protocol, source_port, target_port, ip.version, is_reply=is_reply)
+
+
+def build_error(source: Address, target: Address, quoted: bytes, *error_values: int) -> Packet:
+    """Return an ICMP error with type, code and perhaps MTU, or the ICMPv6 error with its meaning."""
+    kind, code, mtu = (*error_values, 0)[:3]
     if source.version == 4:
         error = ICMP(type=kind, code=code, **({"nexthopmtu": mtu} if mtu else {}))
     elif kind == 11:
@@ -305,8 +260,3 @@ def build_error(
     else:
         error = icmp6(2, mtu=mtu) if mtu else icmp6(1, code={1: 3, 3: 4}[code])
     return header(source, target) / error / Raw(quoted)
-
-
-def source_of(packet: IPPacket) -> Endpoint:
-    """Return the source of a packet."""
-    return Endpoint(packet.src, port(packet, is_source=True) or 0)

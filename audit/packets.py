@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeAlias
 
 from scapy.config import conf
-from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import IPv6, icmp6typescls
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, fragment6, icmp6typescls
 from scapy.packet import NoPayload, Packet, Raw
-from v6t.audit.clause import Frame
-from v6t.audit.ip_packet import CHECKSUM_OFFSET, UDP17, IPPacket, find_packet, read_header
+from v6t.audit.clause import SIDES, Frame
+from v6t.audit.ip_packet import IPPacket, find_packet, read_header
 from v6t.intent.device import Links
 from v6t.plugins.audit_views import Address, SideName
 from v6t.plugins.reference_device import ETHERTYPE, link_headers
 
 conf.debug_dissector = False
-SIDES: tuple[SideName, SideName] = ("left", "right")
 NOTHING = "nothing"
-TTL = 61
-"""TTL of sent packets: neither a usual default nor a value that a device could write itself."""
-INNER_TTL = 7
-"""TTL of a packet that an ICMP error quotes; translators do not decrement it."""
+TTL = 61  # of sent packets: neither a usual default nor a value that a device could write itself
+INNER_TTL = 7  # TTL of a packet that an ICMP error quotes; translators do not decrement it
 DATA = b"v6t audit payload "
 PORT, SERVER_PORT = 40123, 443
-PROTOCOLS = {"udp": 17, "tcp": 6, "icmp": 1}
 _PROTOCOL_NAMES = {1: "ICMP", 4: "IPv4", 6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6"}
-_NEIGHBOR_MESSAGES = (*range(130, 138), 143)
-"""ICMPv6 types that devices send to their neighbors at any time: MLD and neighbor discovery."""
+End: TypeAlias = tuple[Address, int]
+_NEIGHBOR_MESSAGES = (*range(130, 138), 143)  # ICMPv6 types of MLD and neighbor discovery
 
 
 @dataclass(frozen=True)
@@ -71,17 +67,11 @@ class Wire:
         return f"{frames[0].side}: {words}{more}"
 
     def _bodies(self, frames: Iterable[Frame]) -> Iterator[bytes]:
-        """Return what the IP frames of the device carry."""
         for frame in frames:
             head = link_headers(getattr(self.links, frame.side)).egress
             at = len(head)
             if frame.octets[:at] == head and frame.octets[at : at + 2] in ETHERTYPE.values():
                 yield frame.octets[at + 2 :]
-
-
-def opposite(side: SideName) -> SideName:
-    """Return the other link."""
-    return "right" if side == "left" else "left"
 
 
 def data(length: int) -> bytes:
@@ -105,31 +95,44 @@ def header(source: object, destination: object, **fields: Any) -> Packet:
 
 
 def transport(
-    protocol: str, source: int, destination: int, version: int = 4, *, is_reply: bool | None = None
+    protocol: str, source: int, target: int, version: int = 4, *, is_reply: bool | None = None
 ) -> Packet:
     """Return a datagram, a SYN or an echo, a reply by default if it comes from the server's port."""
     if protocol == "tcp":
-        return TCP(sport=source, dport=destination, seq=0x01020304)
+        return TCP(sport=source, dport=target, seq=0x01020304)
     if protocol == "udp":
-        return UDP(sport=source, dport=destination) / Raw(DATA)
+        return UDP(sport=source, dport=target) / Raw(DATA)
     is_reply = source == SERVER_PORT if is_reply is None else is_reply
-    identifier = destination if is_reply else source
+    fields = {"id": target if is_reply else source, "seq": 1}
     if version == 4:
-        return ICMP(type=0 if is_reply else 8, id=identifier, seq=1) / Raw(DATA)
-    return icmp6(129 if is_reply else 128, id=identifier, seq=1, data=DATA)
+        return ICMP(type=0 if is_reply else 8, **fields) / Raw(DATA)
+    return icmp6(129 if is_reply else 128, **fields, data=DATA)
 
 
-def datagram(
-    source: tuple[Address, int], target: tuple[Address, int], payload: bytes = DATA, **fields: Any
-) -> Packet:
+def datagram(source: End, target: End, payload: bytes = DATA, **fields: Any) -> Packet:
     """Return a UDP packet to send between two addresses and ports."""
     udp = UDP(sport=source[1], dport=target[1])
     return header(source[0], target[0], **fields) / udp / Raw(payload)
 
 
+def split(packet: Packet, size: int, identification: int) -> list[Packet]:
+    """Return fragments of a packet, each but the last with ``size`` octets of data."""
+    if packet.version == 4:
+        packet.id = identification
+        return fragment(packet, size)
+    rest = packet.payload
+    packet.remove_payload()
+    return fragment6(packet / IPv6ExtHdrFragment(id=identification) / rest, 48 + size)
+
+
 def icmp6(kind: int, **fields: Any) -> Packet:
     """Return the ICMPv6 message of a type; it is a template, too."""
     return icmp6typescls[kind](**fields)
+
+
+def icmp(version: int, kind: int, **fields: Any) -> Packet:
+    """Return the ICMP message of a type, for either IP version."""
+    return ICMP(type=kind, **fields) if version == 4 else icmp6(kind, **fields)
 
 
 def trim(octets: bytes) -> bytes:
@@ -152,11 +155,6 @@ def dissect(octets: bytes) -> Packet:
     return packet
 
 
-def inner_packet(packet: IPPacket) -> IPPacket | None:
-    """Return the packet in a tunnel packet; None if there is none."""
-    return find_packet(packet.octets) if packet.proto in (4, 41) else None
-
-
 def summary(packet: IPPacket) -> str:
     """Describe a packet in one line."""
     name = _PROTOCOL_NAMES.get(packet.proto, f"protocol {packet.proto}")
@@ -174,7 +172,7 @@ def _is_neighborly(packet: IPPacket) -> bool:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Predicate:
     """A condition that a field of a template must fulfil."""
 
     words: str
@@ -184,7 +182,7 @@ class Condition:
         return self.words
 
 
-def allow(template: Packet, **fields: Condition | tuple[Any, ...]) -> Packet:
+def allow(template: Packet, **fields: Predicate | tuple[Any, ...]) -> Packet:
     """Return a template with fields that fulfil a condition, or have one of several values."""
     changed = template.copy()
     changed.fields.update(fields)
@@ -192,10 +190,7 @@ def allow(template: Packet, **fields: Condition | tuple[Any, ...]) -> Packet:
 
 
 def difference(template: Packet, packet: Packet) -> str:
-    """Describe the first field that a template sets and that differs; empty if the packet matches.
-
-    Extension headers before a packet in a tunnel do not count.
-    """
+    """Describe the first field of a template that differs; tunnels may have extension headers."""
     expected, layer = template, packet
     while not isinstance(expected, NoPayload):
         is_inner = isinstance(expected, (IP, IPv6)) and expected is not template
@@ -224,25 +219,7 @@ def describe_template(template: Packet) -> str:
     return " / ".join(layers)
 
 
-def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:
-    """Describe the first wrong checksum; ``quoted``: also in the packet that an ICMP error quotes."""
-    if packet.damaged:
-        return "the IPv4 header checksum is wrong"
-    at = CHECKSUM_OFFSET.get(packet.proto)
-    if at is not None and not (packet.offset or packet.more) and packet.missing <= 0:
-        if len(packet.octets) < at + 2:
-            return "the transport header is incomplete"
-        if packet.proto == UDP17 and packet.octets[6:8] == b"\0\0":
-            return "" if packet.version == 4 else "the UDP checksum is zero"
-        if packet.transport_checksum:
-            return "the transport checksum is wrong"
-    inner = find_packet(packet.octets[8:]) if quoted else None
-    wrong = checksum_error(inner) if inner else "none" if quoted else ""
-    return wrong and f"quoted packet: {wrong}"
-
-
 def _format(value: Any) -> str:
-    """Return the value of a field, octets in hexadecimal."""
     if isinstance(value, bytes):
         return value[:24].hex() + ("..." if len(value) > 24 else "")
     return " or ".join(map(str, value)) if isinstance(value, tuple) else str(value)
@@ -254,7 +231,7 @@ def _set_fields(layer: Packet) -> dict[str, Any]:
 
 
 def _equals(name: str, seen: Any, value: Any) -> bool:
-    if isinstance(value, Condition):
+    if isinstance(value, Predicate):
         return value.holds(seen)
     if name in ("src", "dst"):
         seen = ip_address(seen)

@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from itertools import chain, product
+from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
@@ -21,53 +22,37 @@ VERDICTS = get_args(Verdict)
 LEVELS = get_args(Level)
 ABSENT = "not tested"
 _HEADS = text_columns("clause", "section", "level", "sent", "expected", "got", "verdict")
-_SECTIONS = (
-    ("Deviations", "deviates", "Clauses from which the device deviates"),
-    ("Not testable", "not testable", "Clauses that could not be tested"),
-    ("Information", "information", "Clauses of level MAY that the device does not follow"),
-)
+_SECTIONS = {
+    "deviates": ("Deviations", "Clauses from which the device deviates"),
+    "not testable": ("Not testable", "Clauses that could not be tested"),
+    "information": ("Information", "Clauses of level MAY that the device does not follow"),
+}
 
 
 class AuditFrame(Model):
-    """One frame."""
+    """A frame that the tester sent, or the device; ``number`` is that in the capture, from 1."""
 
     side: str
-    """link of the frame: left or right"""
-    sent: bool
-    """sent by the tester rather than by the device"""
-    octets: str
-    """hexadecimal, without FCS"""
+    sent: bool  # by the tester rather than by the device
+    octets: str  # hexadecimal, without FCS
     number: int
-    """number in the capture, from 1"""
 
 
-class Finding(Model):
-    """One clause."""
+class AuditFinding(Model):
+    """A clause with its verdict, and descriptions of what was sent, expected and received."""
 
-    clause: str
-    """name, for example rfc7915-4.1-ttl-1"""
-    rfc: str
-    """for example RFC 7915"""
+    clause: str  # name, for example rfc7915-4.1-ttl-1
+    rfc: str  # for example RFC 7915
     section: str
-    """of the RFC"""
     level: Level
-    """of the requirement; a statement without a key word is MUST"""
     title: str
-    """what the device does, in one sentence"""
-    variant: str
-    """further configuration of the device; empty: the audit's own"""
+    variant: str  # further configuration of the device; empty: the audit's own
     verdict: Verdict
-    """information: the device does not do what a MAY allows"""
     sent: str
-    """description of what was sent"""
     expected: str
-    """description of what the device had to send"""
     got: str
-    """description of what the device sent"""
     tries: int
-    """number of tries"""
-    frames: Sequence[AuditFrame]
-    """frames of the last try, in order"""
+    frames: Sequence[AuditFrame]  # of the last try, in order
 
     @property
     def fails(self) -> bool:
@@ -82,39 +67,25 @@ class Finding(Model):
 class AuditRecord(Model):
     """The audit of one device."""
 
-    schema_: str = Field(alias="schema")
-    """v6t-audit/2"""
-    version: str
-    """version of v6t"""
+    schema_: Literal["v6t-audit/2"] = Field(alias="schema")
+    version: str  # version of v6t
     source_commit: str | None
-    """commit of the checkout, if any"""
-    made: str
-    """UTC, ISO 8601"""
+    made: str  # UTC, ISO 8601
     plugin: str
-    """technology"""
-    params: Mapping[str, Any]
-    """all its parameters"""
+    params: Mapping[str, Any]  # all parameters of the technology
     driver: str
-    """driver of the device"""
-    device: str
-    """name and version of the device"""
+    device: str  # name and version
     suites: Sequence[str]
-    """suites of clauses"""
     seconds: float
-    """duration"""
-    planned: int
-    """clauses of the audit; more than the findings if the audit was stopped"""
-    stopped: str
-    """why the audit was stopped; empty: it was not"""
-    findings: Sequence[Finding]
-    """tested clauses, in order"""
+    planned: int  # clauses of the audit; more than the findings if the audit was stopped
+    stopped: str  # why the audit was stopped; empty: it was not
+    findings: Sequence[AuditFinding]
 
-    def counts(self, rfc: str | None = None, level: str | None = None) -> Counter[str]:
-        return Counter(
-            f.verdict for f in self.findings if rfc in (None, f.rfc) and level in (None, f.level)
-        )
+    def counts(self, rfc: str = "", level: str = "") -> Counter[str]:
+        findings = (f for f in self.findings if rfc in ("", f.rfc) and level in ("", f.level))
+        return Counter(f.verdict for f in findings)
 
-    def select(self, verdict: str) -> list[Finding]:
+    def select(self, verdict: str) -> list[AuditFinding]:
         return [f for f in self.findings if f.verdict == verdict]
 
     @property
@@ -127,44 +98,39 @@ class AuditRecord(Model):
 
 def audit_from(values: Any, place: str) -> AuditRecord:
     """Return the record that a file holds; raise UsageError if it holds no audit of this version."""
-    if not isinstance(values, dict) or values.get("schema") != SCHEMA:
-        problem = f"{place} is not an audit of this version of v6t"
-        raise UsageError(problem, "repeat the audit with `v6t audit`", code="invalid-audit")
     try:
         return AuditRecord.model_validate(values)
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
-        problem = f"{place} is damaged: {where}: {exc.errors()[0]['msg']}"
-        raise UsageError(problem, code="invalid-audit") from exc
+        problem = f"{place} is not an audit of this version: {where}: {exc.errors()[0]['msg']}"
+        raise UsageError(problem, "repeat it with `v6t audit`", code="invalid-audit") from exc
 
 
 def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
-    places = [
-        (rfc, level) for rfc in dict.fromkeys(f.rfc for f in audit.findings) for level in LEVELS
-    ]
-    counts = {place: audit.counts(*place) for place in places}
+    rfcs = dict.fromkeys(f.rfc for f in audit.findings)
+    counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
     rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
-    facts = [
-        ("Technology", audit.plugin),
-        ("Device", f"{audit.device} (driver {audit.driver})"),
-        ("Suites", ", ".join(audit.suites)),
-        ("Made", f"{audit.made}, {audit.seconds:.0f} s"),
-        ("v6t", f"{audit.version}, commit {audit.source_commit or 'unknown'}"),
-    ]
+    facts = {
+        "Technology": audit.plugin,
+        "Device": f"{audit.device} (driver {audit.driver})",
+        "Suites": ", ".join(audit.suites),
+        "Made": f"{audit.made}, {audit.seconds:.0f} s",
+        "v6t": f"{audit.version}, commit {audit.source_commit or 'unknown'}",
+    }
     summary: list[Block] = [
         Text(summary_sentence(audit), "bad" if audit.fails else "good"),
-        Facts(facts),
+        Facts(list(facts.items())),
         sheet("Clauses by RFC and level", (*text_columns("RFC", "level"), *VERDICTS), rows),
     ]
     sections = [Section("Summary", "summary", summary)]
-    for title, verdict, words in _SECTIONS:
+    for verdict, (title, words) in _SECTIONS.items():
         if findings := audit.select(verdict):
             blocks = [_table(words, findings), *map(_frames, findings)]
             sections.append(Section(title, title.lower().replace(" ", "-"), blocks))
     if every:
-        table = _table("All clauses tested", audit.findings)
-        sections.append(Section("All clauses", "clauses", [table]))
+        blocks = [_table("All clauses tested", audit.findings)]
+        sections.append(Section("All clauses", "clauses", blocks))
     title = f"Audit: {audit.plugin} by {audit.device}"
     return Document(title, f"v6t {audit.version}, {audit.made}", sections)
 
@@ -183,7 +149,7 @@ def summary_sentence(audit: AuditRecord) -> str:
     return f"The device {deviations if failed else 'deviates from no MUST or SHOULD'}. {tested}."
 
 
-def _table(title: str, findings: Sequence[Finding]) -> Block:
+def _table(title: str, findings: Sequence[AuditFinding]) -> Block:
     rows = [
         [f.full_title, f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
@@ -191,7 +157,7 @@ def _table(title: str, findings: Sequence[Finding]) -> Block:
     return replace(sheet(title, _HEADS, rows), cards=True)
 
 
-def _frames(finding: Finding) -> Block:
+def _frames(finding: AuditFinding) -> Block:
     numbers = [frame.number for frame in finding.frames]
     where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
     tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"
@@ -215,73 +181,61 @@ def to_junit(audit: AuditRecord) -> str:
     """Return a test case for each clause: deviations fail, clauses that are not testable are skipped."""
     cases = []
     for f in audit.findings:
-        case, message = (
-            (f"{audit.plugin}.{f.rfc}", f.full_title),
-            f"expected {f.expected}; got {f.got}",
-        )
-        frames = "\n\n".join(map(_dump, f.frames))
+        message = f"expected {f.expected}; got {f.got}"
         results = {
             "conforms": ("", "", ""),
-            "deviates": ("failure", message, frames),
+            "deviates": ("failure", message, "\n\n".join(map(_dump, f.frames))),
             "not testable": ("skipped", message, ""),
             "information": ("system-out", "", f.got),
         }
-        cases.append((*case, *results[f.verdict]))
+        cases.append((f"{audit.plugin}.{f.rfc}", f.full_title, *results[f.verdict]))
     return write_suite(f"audit of {audit.plugin} by {audit.device}", audit.made, cases)
 
 
 @dataclass
 class AuditComparison:
-    """Several audits, clause by clause.
-
-    Attributes:
-        differences: each clause that at least two audits tested with different verdicts, with its
-            finding in each audit, or None.
-        tested_once: for each audit, the number of clauses that no other audit tested.
-        params: the parameters that differ, with the value of each audit; None if it has none.
-    """
+    """Differences of several audits: clauses with the finding of each audit or None, and parameters."""
 
     audits: Sequence[AuditRecord]
 
     def __post_init__(self) -> None:
         by_audit = [{(f.clause, f.variant): f for f in audit.findings} for audit in self.audits]
-        keys = dict.fromkeys(key for findings in by_audit for key in findings)
+        keys = dict.fromkeys(chain(*by_audit))
         clauses = [[findings.get(key) for findings in by_audit] for key in keys]
-        self.differences = [
-            each for each in clauses if len({finding.verdict for finding in each if finding}) > 1
-        ]
+        self.differences = [each for each in clauses if len({f.verdict for f in each if f}) > 1]
         alone = [each for each in clauses if each.count(None) == len(self.audits) - 1]
-        self.tested_once = [sum(map(bool, column)) for column in zip(*alone, strict=True)]
-        self.tested_once = self.tested_once or [0] * len(self.audits)
-        names = dict.fromkeys(name for audit in self.audits for name in audit.params)
+        self.tested_once = [sum(bool(each[n]) for each in alone) for n in range(len(self.audits))]
+        names = dict.fromkeys(chain(*(audit.params for audit in self.audits)))
         values = {name: [audit.params.get(name) for audit in self.audits] for name in names}
         self.params = {n: each for n, each in values.items() if any(v != each[0] for v in each)}
 
     def to_json(self) -> dict[str, Any]:
         columns, shown = {"plugin", "device", "made"}, {"clause", "level", "variant"}
-        differences = []
-        for each in self.differences:
-            values = next(filter(None, each)).model_dump(include=shown)
-            verdicts = [f.verdict if f else ABSENT for f in each]
-            differences.append(
-                {**values, "verdicts": verdicts, "got": [f.got if f else "" for f in each]}
-            )
         return {
             "schema": "v6t-audit-comparison/2",
             "audits": [{**a.model_dump(include=columns), **a.counts()} for a in self.audits],
-            "differences": differences,
+            "differences": [
+                {
+                    **next(filter(None, each)).model_dump(include=shown),
+                    "verdicts": [f.verdict if f else ABSENT for f in each],
+                    "got": [f.got if f else "" for f in each],
+                }
+                for each in self.differences
+            ],
             "tested_once": self.tested_once,
             "parameters": self.params,
         }
 
     def document(self) -> Document:
-        audits = self.audits
-        heads = [f"{number}: {a.device}, {a.plugin}" for number, a in enumerate(audits, 1)]
-        counts = [[str(audit.counts()[v]) for v in VERDICTS] for audit in audits]
-        rows = [[h, a.made, *some] for h, a, some in zip(heads, audits, counts, strict=True)]
+        audits = {f"{n}: {a.device}, {a.plugin}": a for n, a in enumerate(self.audits, 1)}
+        heads = "; ".join(audits)
+        rows = [
+            [head, audit.made, *(str(audit.counts()[v]) for v in VERDICTS)]
+            for head, audit in audits.items()
+        ]
         blocks: list[Block] = [
             *self._summarize(),
-            Facts([("Audits", "; ".join(heads))]),
+            Facts([("Audits", heads)]),
             sheet("Verdicts", (*text_columns("audit", "made"), *VERDICTS), rows),
         ]
         rows = []
@@ -293,8 +247,7 @@ class AuditComparison:
             names = text_columns("clause", "level", *map(str, range(1, len(audits) + 1)))
             table = sheet("Clauses with different verdicts", names, rows)
             blocks.append(replace(table, cards=True))
-        sections = [Section("Audits", "audits", blocks)]
-        return Document("Comparison of audits", "; ".join(heads), sections)
+        return Document("Comparison of audits", heads, [Section("Audits", "audits", blocks)])
 
     def _summarize(self) -> Iterator[Block]:
         if self.params:
@@ -311,8 +264,7 @@ class AuditComparison:
         elif sum(alone) == sum(len(audit.findings) for audit in self.audits):
             yield Text("No clause was tested in two of the audits.", "warning")
         else:
-            words = "All verdicts of clauses that more than one audit tested are equal."
-            yield Text(words, "good")
+            yield Text("All verdicts of clauses that several audits tested are equal.", "good")
         if any(alone):
             parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
             yield Text(f"Tested in one audit only: {', '.join(parts)}.")

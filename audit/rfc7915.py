@@ -8,62 +8,38 @@ from functools import partial
 from ipaddress import IPv4Address
 from typing import Any
 
+from scapy.layers import inet6
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, IPOption_Router_Alert, IPOption_RR
-from scapy.layers.inet6 import (
-    IPv6,
-    IPv6ExtHdrDestOpt,
-    IPv6ExtHdrFragment,
-    IPv6ExtHdrHopByHop,
-    IPv6ExtHdrRouting,
-    PadN,
-)
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.ip_packet import IPPacket
-from v6t.audit.packets import (
-    DATA,
-    INNER_TTL,
-    TTL,
-    Condition,
-    Wire,
-    allow,
-    checksum_error,
-    data,
-    icmp6,
-    transport,
-)
-from v6t.audit.row import Hosts, Opening, Row, find_public_end
+from v6t.audit.ip_packet import IPPacket, checksum_error
+from v6t.audit.packets import DATA, INNER_TTL, TTL, Predicate, Wire, allow, data, icmp6, transport
+from v6t.audit.row import LinkHosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
 
 IDENTIFICATION, IDENTIFICATION6 = 0xBEEF, 0x89ABCDEF
-LARGE = 1400
-"""Octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU."""
-SMALLEST_WITH_DF = 1261
-"""IPv4 packets of at least this size have DF set."""
+LARGE = 1400  # Octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU
+SMALLEST_WITH_DF = 1261  # IPv4 packets of at least this size have DF set
 FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
-WITHOUT_MF = Condition("without MF", lambda flags: not flags.MF)
+WITHOUT_MF = Predicate("without MF", lambda flags: not flags.MF)
+# protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared
 NUMBERS = {"dccp": (33, "DCCP"), "esp": (50, "ESP"), "unknown": (253, "an unknown protocol")}
-"""Protocols that RFC 7915 does not mention. scapy dissects DCCP, so its data is not compared."""
 
 
 @dataclass(frozen=True)
-class TranslatorHosts(Hosts):
+class TranslatorHosts(LinkHosts):
     """One host beyond each link of a translator.
 
     ``ip4`` and ``udp4`` are headers of the IPv4 host, ``at4`` is a template of what reaches it, ``quoted4``
     a header of the other host as IPv4 errors quote it. The names with 6 are those of IPv6.
-
-    Attributes:
-        mtu6, mtu4: MTUs of both links.
-        six4, port4: address and port of the IPv6 host as the IPv4 host sees it.
-        udp_end: address and port for UDP, if those are of another session.
     """
 
     view: Translator
     mtu6: int
     mtu4: int
-    six4: IPv4Address
+    six4: IPv4Address  # the IPv6 host as the IPv4 host sees it
     port4: int
-    udp_end: tuple[IPv4Address, int] | None = None
+    udp_end: tuple[IPv4Address, int] | None = None  # for UDP, if it has another session
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
         v = self.view
@@ -119,7 +95,6 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of section 4 but those about ICMP."""
     v, ip, at, udp, plain = h.view, h.ip4, h.at6, h.udp4, h.ip4() / h.udp4 / Raw(DATA)
     down = partial(Row, "RFC 7915", side=v.four_side)
-
     yield down("4.1", "udp", "an IPv4 packet becomes an IPv6 packet between the mapped addresses, "
                "its checksum updated, its data unchanged", plain, at() / UDP(dport=v.port) / Raw(DATA),
                plain=True)
@@ -135,24 +110,20 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     for name, source in (("loopback", "127.0.0.1"), ("this-network", "0.0.0.0")):
         yield down("4.1", f"illegal-source-{name}", f"a packet from {source} is silently discarded",
                    ip(src=source) / udp / DATA, level="SHOULD")
-
     yield down("4.1", "hop-limit", "the hop limit is the TTL less one", plain, IPv6(hlim=TTL - 1))
     yield down("4.1", "ttl-2", "a packet with TTL 2 is forwarded", ip(ttl=2) / udp / DATA, IPv6(hlim=1))
     yield down("4.1", "ttl-1", "a packet with TTL 1 is discarded and its sender told",
                ip(ttl=1) / udp / DATA, IP() / ICMP(type=11, code=0), error=True)
-
     for name, words, option in (
         ("router-alert", "Router Alert", IPOption_Router_Alert()),
         ("record-route", "Record Route", IPOption_RR(length=7, pointer=4, routers=["0.0.0.0"])),
-        ("used-source-route", "a source route that is used up", _source_route(8)),
-    ):
+        ("used-source-route", "a source route that is used up", _source_route(8))):
         yield down("4.1", f"option-{name}", f"an IPv4 option ({words}) is ignored, the packet translated",
                    ip(options=[option]) / udp / DATA, at() / UDP() / Raw(DATA))
     routed = ip(options=[_source_route(4)]) / udp / DATA
     yield down("4.1", "source-route", "a packet with an unexpired source route is discarded", routed)
     yield down("4.1", "source-route-error", "its sender is told that the source route failed",
                routed, IP() / ICMP(type=3, code=5), "SHOULD", error=True)
-
     yield down("4.5", "tcp", "a TCP segment's checksum is updated",
                ip() / TCP(sport=v.server_port, dport=h.port4, flags="A") / DATA, at() / TCP() / Raw(DATA),
                flow="tcp")
@@ -171,7 +142,6 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                        ip(proto=number) / payload, at(nh=number) / payload if number != 33 else at(nh=number))
         yield down("4.2", "igmp", "IGMP is silently dropped",
                    ip(proto=2) / Raw(bytes.fromhex("160008f9e0000105")), level="SHOULD", silent=True)
-
     yield from rows_without_df(h)
     fits = v.lowest_ipv6_mtu < LARGE + 20 <= h.mtu6
     if h.mtu4 + 20 > h.mtu6:
@@ -200,7 +170,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
         yield down("4.1", "fragment-too-big",
                    f"a fragment without DF that would exceed {v.lowest_ipv6_mtu} octets is fragmented "
                    "further",
-                   part(flags="MF") / Raw(long), partial(_check_fragments, h, long[8:], has_end=False),
+                   part(flags="MF") / Raw(long), partial(_check_fragments, h, long[8:], False),
                    "SHOULD")
 
 
@@ -214,14 +184,13 @@ def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
     if lowest < LARGE + 20 <= h.mtu6:
         yield down("4.1", f"no-df-too-big{suffix}",
                    f"a packet without DF that would exceed {lowest} octets is fragmented to that",
-                   h.ip4() / h.udp4 / payload, partial(_check_fragments, h, payload, has_end=True), "SHOULD")
+                   h.ip4() / h.udp4 / payload, partial(_check_fragments, h, payload, True), "SHOULD")
 
 
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of section 5 but those about ICMPv6."""
     v, ip, at, udp, plain = h.view, h.ip6, h.at4, h.udp6, h.plain6()
     up, sender = partial(Row, "RFC 7915", side=v.six_side), IPv6(dst=str(v.six))
-
     yield up("5.1", "udp", "an IPv6 packet becomes an IPv4 packet between the mapped addresses, "
              "its checksum updated, its data unchanged", plain, at(ihl=5) / UDP() / Raw(DATA), plain=True)
     yield up("5.1", "tos", "the TOS octet is the traffic class", ip(tc=0xB9) / udp / DATA, IP(tos=0xB9),
@@ -246,30 +215,27 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
                  ip(nh=number) / payload, at(proto=number) / payload if number != 33 else at(proto=number))
     yield up("5.1", "illegal-source", "a packet from ::1 is silently dropped",
              ip(src="::1") / udp / DATA, level="SHOULD", silent=True)
-
     yield up("5.1", "ttl", "the TTL is the hop limit less one", plain, IP(ttl=TTL - 1))
     yield up("5.1", "hop-limit-2", "a packet with hop limit 2 is forwarded", ip(hlim=2) / udp / DATA,
              IP(ttl=1))
     yield up("5.1", "hop-limit-1", "a packet with hop limit 1 is discarded and its sender told",
              ip(hlim=1) / udp / DATA, sender / icmp6(3, code=0), error=True)
-
-    pad = PadN(optdata=bytes(4))
-    options, hop_by_hop = IPv6ExtHdrDestOpt(options=[pad]), IPv6ExtHdrHopByHop(options=[pad])
-    used = IPv6ExtHdrRouting(segleft=0, addresses=[])
+    pad = inet6.PadN(optdata=bytes(4))
+    options = inet6.IPv6ExtHdrDestOpt(options=[pad])
+    hop_by_hop = inet6.IPv6ExtHdrHopByHop(options=[pad])
+    used = inet6.IPv6ExtHdrRouting(segleft=0, addresses=[])
     for name, headers, words in (
         ("hop-by-hop", hop_by_hop, "hop-by-hop options"),
         ("destination-options", options, "destination options"),
         ("routing-used", used, "a routing header with no segments left"),
-        ("chain", hop_by_hop / used / options, "three extension headers"),
-    ):
+        ("chain", hop_by_hop / used / options, "three extension headers")):
         yield up("5.1", f"extension-{name}", f"{words}: ignored, the packet translated without",
                  ip() / headers / udp / DATA, at(ihl=5, len=28 + len(DATA)) / UDP() / Raw(DATA))
-    left = ip() / IPv6ExtHdrRouting(segleft=1, addresses=["2001:db8::5"]) / udp / DATA
+    left = ip() / inet6.IPv6ExtHdrRouting(segleft=1, addresses=["2001:db8::5"]) / udp / DATA
     yield up("5.1", "segments-left", "a packet with segments left in a routing header is not translated",
              left)
     yield up("5.1", "segments-left-error", "its sender is told where (pointer at Segments Left)",
              left, sender / icmp6(4, code=0, ptr=43), "SHOULD", error=True)
-
     # of what a device reassembles for its ports (RFC 6146, section 3.4) it keeps nothing
     kept, low, whole = not v.uses_ports, IDENTIFICATION6 & 0xFFFF, bytes(ip() / udp / data(600))[40:]
     part = partial(IPv6ExtHdrFragment, nh=17, id=IDENTIFICATION6)
@@ -309,9 +275,7 @@ def _fragment_data(octets: bytes, start: int) -> Packet:
     return Raw(octets) if start else UDP() / Raw(octets[8:])
 
 
-def _check_fragments(
-    h: TranslatorHosts, payload: bytes, far: list[IPPacket], *, has_end: bool
-) -> str:
+def _check_fragments(h: TranslatorHosts, payload: bytes, has_end: bool, far: list[IPPacket]) -> str:
     """Check fragments of UDP that make up a payload, up to its end or all with the M flag set."""
     ordered, joined, ends = sorted(far, key=lambda p: p.offset), b"", (h.view.four6, h.view.six)
     for p in ordered:
@@ -323,8 +287,8 @@ def _check_fragments(
             f"a fragment at {8 * p.offset} instead of {len(joined)}": 8 * p.offset != len(joined),
             f"a fragment with M flag {int(p.more)}": p.more == (has_end and p is ordered[-1]),
         }
-        if any(wrong.values()):
-            return next(words for words, is_wrong in wrong.items() if is_wrong)
+        if problems := [words for words, is_wrong in wrong.items() if is_wrong]:
+            return problems[0]
         joined += p.octets
     if joined[8:] != payload:
         return f"fragments that do not make up the data, {len(joined)} octets" if far else "nothing"

@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6Unknown, IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.packets import DATA, allow, data, icmp6
+from v6t.audit.packets import DATA, allow, data, icmp, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row
 
 # fmt: off
-# RFC 7915, section 4.2 and figure 3
-UNREACHABLE = {**dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), 0), **dict.fromkeys((9, 10, 13, 15), 1), 3: 4}
-POINTERS = {0: 0, 1: 1, 2: 4, 8: 7, 9: 6, 12: 8, 16: 24}
-NO_POINTER = (4, 6, 10, 20)
+# RFC 7915, sections 4.2 and 5.2, figures 3 and 6, by the IP version of the error
+KINDS = {4: ("ICMP", 3, 11, 12), 6: ("ICMPv6", 1, 3, 4)}  # unreachable, exceeded, parameter problem
+UNREACHABLE = {6: {0: 1, 1: 10, 2: 1, 3: 1, 4: 3}, 4: {
+    **dict.fromkeys((0, 1, 5, 6, 7, 8, 11, 12), 0), **dict.fromkeys((9, 10, 13, 15), 1), 3: 4}}
+POINTERS = {4: {0: 0, 1: 1, 2: 4, 8: 7, 9: 6, 12: 8, 16: 24},
+            6: {0: 0, 1: 1, 4: 2, 6: 9, 7: 8, 8: 12, 24: 16}}
+NO_POINTERS = {4: (4, 6, 10, 20), 6: (2, 40)}
 QUERIES = {13: "timestamp request", 15: "information request", 17: "address mask request",
            9: "router advertisement", 10: "router solicitation", 42: "an unknown type"}
 DROPPED = {(5, 1): "a redirect", (6, 0): "alternative host address", (4, 0): "source quench",
            (3, 14): "host precedence violation", (3, 16): "an unknown code of destination unreachable",
            (12, 1): "parameter problem, missing option"}
-PLATEAU = 1492
-"""Of RFC 1191, below 2,000 octets."""
-# RFC 7915, section 5.2 and figure 6
-UNREACHABLE6 = {0: 1, 1: 10, 2: 1, 3: 1, 4: 3}
-POINTERS6 = {0: 0, 1: 1, 4: 2, 6: 9, 7: 8, 8: 12, 24: 16}
-NO_POINTER6 = (2, 40)
+PLATEAU = 1492  # of RFC 1191, below 2,000 octets
 SINGLE_HOP = {130: "MLD query", 133: "router solicitation", 135: "neighbour solicitation",
               200: "an unknown informational type"}
 DROPPED6 = {(1, 7): "an unknown code of destination unreachable", (4, 2): "an unknown option",
             (50, 0): "an unknown error type"}
+
+
+def error_rows(row: partial[Row], error: Callable[[Packet], Packet], ip: Packet) -> Iterator[Row]:
+    """Return the clauses of errors that both versions have; translated ones match the header ``ip``."""
+    version, version2 = 10 - ip.version, ip.version
+    name, unreachable, exceeded, problem = KINDS[version]
+    name2, unreachable2, exceeded2, problem2 = KINDS[version2]
+    old, new = partial(icmp, version), partial(icmp, version2)
+    for code, code2 in UNREACHABLE[version].items():
+        yield row(f"unreachable-{code}",
+                  f"{name} destination unreachable, code {code}, becomes {name2} {unreachable2}/{code2}",
+                  error(old(unreachable, code=code)), ip / new(unreachable2, code=code2))
+    for code in (0, 1):
+        yield row(f"time-exceeded-{code}",
+                  f"{name} time exceeded, code {code}, becomes {name2} {exceeded2}/{code}",
+                  error(old(exceeded, code=code)), ip / new(exceeded2, code=code))
+    for at, at2 in POINTERS[version].items():
+        yield row(f"pointer-{at}",
+                  f"{name} parameter problem at octet {at} points at octet {at2} of IPv{version2}",
+                  error(old(problem, code=0, ptr=at)), ip / new(problem2, code=0, ptr=at2))
+    for at in NO_POINTERS[version]:
+        yield row(f"no-pointer-{at}",
+                  f"{name} parameter problem at octet {at}, which IPv{version2} has not, is silently dropped",
+                  error(old(problem, code=0, ptr=at)), silent=True)
 
 
 def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
@@ -41,10 +63,8 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     down, into = (partial(Row, "RFC 7915", section, side=v.four_side) for section in ("4.2", "4.3"))
     ports, ports6 = {"sport": h.port4, "dport": v.server_port}, {"sport": v.port, "dport": v.server_port}
     about = h.quoted4() / UDP(**ports) / Raw(data(64))
-
     def error(kind: int, code: int, inner: Packet = about, **fields: Any) -> Packet:
         return ip() / ICMP(type=kind, code=code, **fields) / inner
-
     for kind, reply, name in ((8, 128, "echo-request"), (0, 129, "echo-reply")):
         if not v.stateful or kind == 0:  # no session inside is open to requests from outside
             yield down(name, f"ICMP {name.replace('-', ' ')} becomes ICMPv6 type {reply}",
@@ -56,10 +76,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
                    ip() / query / Raw(bytes(20 - len(query))), silent=True)
     if v.uses_ports and not v.stateful:
         return  # RFC 7599, section 9: errors are mapped without a port, so they belong to no CE
-    for code, code6 in UNREACHABLE.items():
-        yield down(f"unreachable-{code}",
-                   f"ICMP destination unreachable, code {code}, becomes ICMPv6 1/{code6}",
-                   error(3, code), six / icmp6(1, code=code6))
+    yield from error_rows(down, lambda message: ip() / message / about, six)
     yield down("protocol-unreachable",
                "ICMP protocol unreachable becomes ICMPv6 parameter problem at the next header",
                error(3, 2), six / icmp6(4, code=1, ptr=6))
@@ -72,24 +89,13 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     yield down("fragmentation-needed-0",
                "ICMP fragmentation needed without MTU, about 2,000 octets, tells a plateau of RFC 1191",
                error(3, 4, large, nexthopmtu=0), six / allow(icmp6(2, code=0), mtu=plateaus))
-    for code in (0, 1):
-        yield down(f"time-exceeded-{code}", f"ICMP time exceeded, code {code}, becomes ICMPv6 3/{code}",
-                   error(11, code), six / icmp6(3, code=code))
-    for at, at6 in POINTERS.items():
-        yield down(f"pointer-{at}", f"ICMP parameter problem at octet {at} points at octet {at6} of IPv6",
-                   error(12, 0, ptr=at), six / icmp6(4, code=0, ptr=at6))
     yield down("bad-length", "ICMP parameter problem, bad length, becomes ICMPv6 4/0",
                error(12, 2, ptr=2), six / icmp6(4, code=0, ptr=4))
-    for at in NO_POINTER:
-        yield down(f"no-pointer-{at}",
-                   f"ICMP parameter problem at octet {at}, which IPv6 has not, is silently dropped",
-                   error(12, 0, ptr=at), silent=True)
     for (kind, code), words in DROPPED.items():
         yield down(f"dropped-{kind}-{code}", f"{words} (ICMP {kind}/{code}) is silently dropped",
                    error(kind, code), silent=True)
     yield Row("RFC 7915", "4.4", "no-error-about-error", "no ICMP error is sent about an ICMP error",
               ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.four_side, silent=True, only_reply=True)
-
     unreachable = six / icmp6(1, code=4)
     about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
     yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
@@ -112,10 +118,8 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     up, into = (partial(Row, "RFC 7915", section, side=v.six_side) for section in ("5.2", "5.3"))
     ports = {"sport": v.server_port, "dport": v.port}
     about = h.quoted6() / UDP(**ports) / Raw(data(64))
-
     def error(message: Packet, inner: Packet = about) -> Packet:
         return ip() / message / inner
-
     for request, kind, name in ((128, 8, "echo-request"), (129, 0, "echo-reply")):
         if not v.stateful or kind == 8:
             fields = {"seq": 9} if v.stateful else {"seq": 9, "id": v.port}
@@ -128,10 +132,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
                  ip() / ICMPv6Unknown(type=kind, code=0, msgbody=body))
     if v.stateful:
         return  # errors need a session opened from outside, or are about one: see RFC 6146
-    for code, code4 in UNREACHABLE6.items():
-        yield up(f"unreachable-{code}",
-                 f"ICMPv6 destination unreachable, code {code}, becomes ICMP 3/{code4}",
-                 error(icmp6(1, code=code)), four / ICMP(type=3, code=code4))
+    yield from error_rows(up, error, four)
     for mtu in (1400, 1280, 9000):
         mtu4 = min(mtu - 20, h.mtu4, h.mtu6 - 20)
         title = f"ICMPv6 packet too big with MTU {mtu} becomes fragmentation needed with MTU {mtu4}"
@@ -139,16 +140,6 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
             title = f"the MTU of a translated packet too big is at most {mtu4}, what both links carry"
         yield up(f"too-big-{mtu}", title, error(icmp6(2, mtu=mtu)),
                  four / ICMP(type=3, code=4, nexthopmtu=mtu4))
-    for code in (0, 1):
-        yield up(f"time-exceeded-{code}", f"ICMPv6 time exceeded, code {code}, becomes ICMP 11/{code}",
-                 error(icmp6(3, code=code)), four / ICMP(type=11, code=code))
-    for at6, at in POINTERS6.items():
-        yield up(f"pointer-{at6}", f"ICMPv6 parameter problem at octet {at6} points at octet {at} of IPv4",
-                 error(icmp6(4, code=0, ptr=at6)), four / ICMP(type=12, code=0, ptr=at))
-    for at6 in NO_POINTER6:
-        yield up(f"no-pointer-{at6}",
-                 f"ICMPv6 parameter problem at octet {at6}, which IPv4 has not, is silently dropped",
-                 error(icmp6(4, code=0, ptr=at6)), silent=True)
     yield up("next-header", "ICMPv6 unrecognized next header becomes ICMP protocol unreachable",
              error(icmp6(4, code=1, ptr=6)), four / ICMP(type=3, code=2))
     for (kind, code), words in DROPPED6.items():
@@ -157,7 +148,6 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
                  ip() / message, silent=True)
     yield Row("RFC 7915", "5.4", "no-error-about-error", "no ICMPv6 error is sent about an ICMPv6 error",
               ip(hlim=1) / icmp6(1, code=0) / about, side=v.six_side, silent=True, only_reply=True)
-
     message, unreachable = icmp6(1, code=4), four / ICMP(type=3, code=3)
     about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
     yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",

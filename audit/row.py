@@ -2,60 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address
 from typing import Any, TypeAlias
 
 from scapy.packet import Packet
 from v6t.audit import packets
-from v6t.audit.clause import Clause, Frame, Judgement, Level, Send, Steps, Verdict
-from v6t.audit.ip_packet import IPPacket, port, read_header
-from v6t.audit.packets import NOTHING, Wire, opposite, summary
+from v6t.audit.clause import Clause, Judgement, Level, Send, Steps, Talk, Verdict, opposite
+from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, read_header, source_of
+from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
-Check: TypeAlias = Callable[[list[IPPacket]], str]
-"""Describes the first fault of the packets that arrived; empty if there is none."""
-Opening: TypeAlias = Generator[Send, Sequence[Frame], "Hosts | None"]
+Check: TypeAlias = Callable[[list[IPPacket]], str]  # describes the first fault, if any
+Opening: TypeAlias = Talk["LinkHosts | None"]  # None: no session opens
+Source: TypeAlias = Callable[[Any], Iterable["Row"]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """Send packets, expect an answer.
-
-    Attributes:
-        rfc, section, label, title, level: see :class:`v6t.audit.clause.Clause`.
-        packet: one packet, or several.
-        answer: template of the packet expected, templates of several in any order, a check of all packets
-            that arrive, or None if nothing may pass.
-        side: link on which the packets are sent.
-        near: the answer leaves on the link of the packet (hairpinning).
-        error: the answer is an ICMP error to the sender, and nothing passes.
-        silent: nothing may pass, and no ICMP error may come back.
-        only_reply: judge only what comes back; whether the packet may pass is another clause.
-        quoted: checksums of a quoted packet must be correct, too.
-        plain: the packet is as simple as possible; no other packet proves that the device works.
-        flow: protocol of the session that a stateful device needs.
-        rate_limited: devices may limit the answer, as they limit ICMP errors.
-    """
+    """A clause (see there) that sends packets and expects an answer."""
 
     rfc: str
     section: str
     label: str
     title: str
     packet: Packet | Sequence[Packet]
-    answer: Packet | Sequence[Packet] | Check | None = None
+    answer: Packet | Sequence[Packet] | Check | None = None  # in any order; None: nothing passes
     level: Level = "MUST"
-    side: SideName = "left"
-    near: bool = False
-    error: bool = False
-    silent: bool = False
-    only_reply: bool = False
-    quoted: bool = False
-    plain: bool = False
-    flow: str = "udp"
-    rate_limited: bool = False
+    side: SideName = "left"  # link on which the packets are sent
+    near: bool = False  # the answer leaves on the link of the packet (hairpinning)
+    error: bool = False  # the answer is an ICMP error to the sender, and nothing passes
+    silent: bool = False  # nothing may pass, and no ICMP error may come back
+    only_reply: bool = False  # whether the packet may pass is another clause
+    quoted: bool = False  # checksums of a quoted packet must be correct, too
+    plain: bool = False  # no other packet proves that the device works
+    flow: str = "udp"  # protocol of the session that a stateful device needs
+    rate_limited: bool = False  # devices may limit the answer, as they limit ICMP errors
 
     @property
     def templates(self) -> list[Packet]:
@@ -70,46 +53,29 @@ class Row:
         return "; ".join(dict.fromkeys(words)) or self.title
 
 
-class Hosts:
-    """The hosts at both links of a device, with the simplest packet of each."""
+class LinkHosts:
+    """The hosts at both links of a device, each with its simplest packet."""
 
     def __init__(self, **plain_packets: Packet) -> None:
         self.plain_packets = plain_packets
 
     def plain(self, side: SideName) -> Packet:
-        """Return the simplest packet of the host on a link."""
         return self.plain_packets[side]
 
-    def open_session(self, row: Row, wire: Wire) -> Opening:
-        """Open the session that a row needs in a stateful device.
-
-        Returns:
-            the hosts as the device then shows them; None if no session could be opened.
-        """
-        del row, wire
-        return self
-        yield Send(())  # this makes the method a generator
+    def open_session(self, row: Row, wire: Wire) -> Opening | None:
+        """Return steps that open the session of a row, and return the hosts as the device then shows them."""
+        return None
 
 
-def find_public_end(
-    wire: Wire, side: SideName, packet: Packet, protocol: str
-) -> Generator[Send, Sequence[Frame], tuple[IPv4Address, int] | None]:
-    """Send a packet to a NAT; return the address and port with which it leaves, or None."""
+def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -> Talk[Any]:
+    """Send a packet to a NAT; return the IPv4 address and port with which it leaves, or None."""
     frames = yield Send([wire.frame(side, packet)])
-    for sent in wire.packets(opposite(side), frames):
-        number = port(sent, is_source=True)
-        if isinstance(sent.src, IPv4Address) and sent.protocol == protocol and number:
-            return sent.src, number
-    return None
+    sources = [source_of(p) for p in wire.packets(opposite(side), frames) if p.protocol == protocol]
+    return next((end for end in sources if end.address.version == 4 and end.port), None)
 
 
-def row_clauses(
-    hosts: Hosts, wire: Wire, *sources: Callable[[Any], Iterable[Row]]
-) -> Iterator[Clause]:
-    """Return the clauses of the rows that sources return for hosts.
-
-    A source is called again once a session shows the hosts otherwise.
-    """
+def row_clauses(hosts: LinkHosts, wire: Wire, *sources: Source) -> Iterator[Clause]:
+    """Return the clauses of the rows of sources, which are called again once a session changes the hosts."""
     for source in sources:
         for row in source(hosts):
             steps = partial(_exchange, source, hosts, wire, row)
@@ -117,9 +83,10 @@ def row_clauses(
             yield Clause(*texts, steps, row.error or row.rate_limited, plain=row.plain)
 
 
-def _exchange(source: Callable[[Any], Iterable[Row]], hosts: Hosts, wire: Wire, row: Row) -> Steps:
+def _exchange(source: Source, hosts: LinkHosts, wire: Wire, row: Row) -> Steps:
     """Send a row's packets and judge the answer; if silence decides, prove it with a plain packet."""
-    expected, opened = row.describe_answer(), (yield from hosts.open_session(row, wire))
+    expected, opening = row.describe_answer(), hosts.open_session(row, wire)
+    opened = hosts if opening is None else (yield from opening)
     if opened is None:
         problem = "no packet from inside passes, so no session is open"
         return Judgement("not testable", expected, problem)
@@ -171,8 +138,8 @@ def _find_problem(row: Row, far: list[bytes], back: list[bytes]) -> str:
         template = templates.pop(problems.index(""))
         if "dst" in template.fields and not row.error:
             packet = read_header(octets)
-            inner = packets.inner_packet(packet)
-            wrong = packets.checksum_error(packet, quoted=row.quoted)
-            if wrong := wrong or (packets.checksum_error(inner) if inner else ""):
+            inner = inner_packet(packet)
+            wrong = checksum_error(packet, quoted=row.quoted)
+            if wrong := wrong or (checksum_error(inner) if inner else ""):
                 return wrong
     return ""

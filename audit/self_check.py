@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from ipaddress import IPv4Address, IPv6Address
 from itertools import chain
 from typing import TYPE_CHECKING, Any, get_args
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from v6t.plugins.base import Technology
 
-EXAMPLES = 5
-"""Drawn sets of parameters, after the defaults."""
-NEIGHBORHOOD = 8
-"""Integers and addresses are drawn this close to their defaults: further away, most sets are invalid."""
+EXAMPLES = 5  # Drawn sets of parameters, after the defaults
+NEIGHBORHOOD = 8  # values are drawn this close to their defaults: others are mostly invalid
 
 
 class DeviceProbe:
@@ -44,8 +42,7 @@ class DeviceProbe:
     def reset(self) -> None:
         self.device.reset()
 
-    def check(self) -> None:
-        """Do nothing: the device cannot lose its configuration."""
+    def check(self) -> None: ...
 
 
 class InProcessDevice:
@@ -54,9 +51,8 @@ class InProcessDevice:
     def __init__(self, technology: Technology) -> None:
         self.technology = technology
 
-    @contextmanager
-    def open(self) -> Iterator[DeviceProbe]:
-        yield DeviceProbe(build_device(self.technology))
+    def open(self) -> AbstractContextManager[DeviceProbe]:
+        return nullcontext(DeviceProbe(build_device(self.technology)))
 
     def with_params(self, params: Mapping[str, Any]) -> InProcessDevice:
         user_params = self.technology.params.model_dump(exclude_unset=True)
@@ -74,20 +70,12 @@ def find_accusations(technology: Technology) -> list[str]:
 
 
 def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
-    """Audit the model of a technology with its defaults, then with drawn parameters.
-
-    Returns:
-        parameters and deviation of each finding; what was audited, or why nothing was.
-
-    Raises:
-        EnvironmentLacking: hypothesis is not installed.
-    """
+    """Audit the model with defaults, then with drawn parameters; return findings and what was audited."""
     try:
-        from hypothesis import HealthCheck, Phase, given, settings
+        from hypothesis import Phase, given, settings
     except ImportError as exc:
-        problem = "hypothesis, which draws parameters for the check, is not installed"
-        hint = "pip install 'v6t[check]'"
-        raise EnvironmentLacking(problem, hint, code="missing-package") from exc
+        fix, code = "pip install 'v6t[check]'", "missing-package"
+        raise EnvironmentLacking("hypothesis is not installed", fix, code=code) from exc
     try:
         findings = [("default parameters", text) for text in find_accusations(kind())]
     except UsageError as exc:
@@ -97,14 +85,7 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
 
     audited = 1
 
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, phases=[Phase.generate])
     @given(draw_params(kind))
     def audit(params: dict[str, Any]) -> None:
         nonlocal audited

@@ -11,28 +11,18 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 from v6t.audit import rfc7915, rfc7915_icmp
-from v6t.audit.clause import Clause, Subject, Suite
+from v6t.audit.clause import Clause, Requirement, Subject, Suite
 from v6t.audit.customer_edge import port_rows
 from v6t.audit.packets import DATA, PORT, SERVER_PORT, data, header, icmp6
 from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row, row_clauses
-from v6t.plugins.audit_views import (
-    MAPPED_HOST,
-    OVERLAPPING_MAPPINGS,
-    PREFIX_BESIDE_MAPPINGS,
-    PREFIX_VARIANTS,
-    RAISED_MTU,
-    UNLIKE_MAPPINGS,
-    WELL_KNOWN_PREFIX,
-    Address,
-    CustomerEdge,
-    Translator,
-)
+from v6t.plugins import audit_views as views
+from v6t.plugins.audit_views import MAPPED_HOST, Address, CustomerEdge, Translator
 from v6t.plugins.translation import WELL_KNOWN, embed, may_represent
 
 _MAPPED_TO = {
-    OVERLAPPING_MAPPINGS: IPv6Address("2001:2:0:64::1"),
-    UNLIKE_MAPPINGS: IPv6Address("2001:2:0:64:4100::"),
+    views.OVERLAPPING_MAPPINGS: IPv6Address("2001:2:0:64::1"),
+    views.UNLIKE_MAPPINGS: IPv6Address("2001:2:0:64:4100::"),
 }
 
 
@@ -40,47 +30,44 @@ class TranslationSuite(Suite):
     """For technologies that translate between IPv6 on one link and IPv4 on the other."""
 
     name = "translation"
-    title = "RFC 7915 both ways, prefixes of RFC 6052, address tables of RFC 7757"
     core = ("5.1-udp", "5.1-ttl", "5.1-df-46", "4.1-udp", "4.1-hop-limit", "4.5-udp-checksum-ffff")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
         view, wire = subject.find(Translator), subject.wire
-        if view is None or (variant != WELL_KNOWN_PREFIX and self.requirement(subject)):
+        if view is None or (variant != views.WELL_KNOWN_PREFIX and self.requirement(subject)):
             return ()
         mtus = wire.mtu(view.six_side), wire.mtu(view.four_side)
         h = TranslatorHosts(view, *mtus, view.six4[0], view.port)
-        table, edge, sources = view.table, subject.find(CustomerEdge), []
+        edge, sources = subject.find(CustomerEdge), []
         if not variant:
-            icmp = rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6
-            sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4, *icmp]
-            if edge is not None:
-                sources.append(partial(port_rows, ports=edge.ports))
-        elif variant == RAISED_MTU:
+            sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4]
+            sources += [rfc7915_icmp.rows_from_ipv4, rfc7915_icmp.rows_from_ipv6]
+            sources += [partial(port_rows, ports=edge.ports)] if edge else []
+        elif variant == views.RAISED_MTU:
             h = replace(h, view=replace(view, lowest_ipv6_mtu=1400))
             sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
-        elif variant == WELL_KNOWN_PREFIX:
+        elif variant == views.WELL_KNOWN_PREFIX:
             neighbors = subject.neighbors[view.four_side]
             local = next(a for a in neighbors if isinstance(a, IPv4Address))
-            sources = [partial(well_known_rows, local=local)]
-        elif variant == PREFIX_BESIDE_MAPPINGS and table and table.prefix:
-            sources = [partial(hairpin_rows, prefix=table.prefix)]
+            sources = [partial(_well_known_rows, local=local)]
+        elif variant == views.PREFIX_BESIDE_MAPPINGS and view.table and view.table.prefix:
+            sources = [partial(_hairpin_rows, prefix=view.table.prefix)]
         elif variant in _MAPPED_TO:
             mapped = replace(view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
             h = replace(h, view=mapped, six4=MAPPED_HOST)
-            sources = [partial(table_rows, longest=variant == OVERLAPPING_MAPPINGS)]
-        elif variant in PREFIX_VARIANTS:
-            sources = [partial(prefix_rows, length=int(variant.rpartition("/")[2]))]
+            sources = [partial(_table_rows, longest=variant == views.OVERLAPPING_MAPPINGS)]
+        elif variant in views.PREFIX_VARIANTS:
+            sources = [partial(_prefix_rows, length=views.PREFIX_VARIANTS[variant])]
         return row_clauses(h, wire, *sources)
 
-    def requirement(self, subject: Subject) -> tuple[str, str] | None:
+    def requirement(self, subject: Subject) -> Requirement:
         v = subject.find(Translator)
         hosts = ((v.six, v.six4[0]), (v.four6, v.four)) if v else ()
         return prefix_requirement(WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN))
 
 
 # fmt: off
-def prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
-    """Return the clauses of RFC 6052 about a prefix of some length."""
+def _prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "2.2", plain=True)
     yield row(f"up-{length}", f"an IPv4 address is found behind a prefix of /{length}",
               h.plain(v.six_side), h.at4() / UDP(), side=v.six_side)
@@ -89,13 +76,7 @@ def prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
               h.plain(v.four_side), h.at6() / UDP(), side=v.four_side)
 
 
-def well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
-    """Return the clauses about the well-known prefix.
-
-    Args:
-        h: hosts, of which the one behind the prefix has a global address.
-        local: an address on the IPv4 link, which is not global.
-    """
+def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "3.1")
     address = v.four if v.four.is_global else v.six4[0]
     yield row("global", f"{address}, which is global, may stand behind the prefix",
@@ -108,8 +89,7 @@ def well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
                   h.ip4(src=str(local)) / h.udp4 / Raw(DATA), side=v.four_side)
 
 
-def table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
-    """Return the clauses of RFC 7757 about a mapped address: overlapping or of unlike lengths."""
+def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
     v, row, name = h.view, partial(Row, "RFC 7757", plain=True), "longest" if longest else "padded"
     yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.six}: "
               + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
@@ -120,8 +100,7 @@ def table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
               h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.six_side)
 
 
-def hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
-    """Return the clauses of RFC 7757 about two neighbors with mappings, which the prefix names, too."""
+def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
     near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.six_side, near=True)
     one, two = h.view.six, h.view.six + 1
     name1, name2 = (str(embed(prefix, h.view.six4[0] + n)) for n in (0, 1))
@@ -138,15 +117,11 @@ def hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
 # fmt: on
 
 
-def prefix_requirement(
-    prefix: IPv6Network | None, addresses: Iterable[Address]
-) -> tuple[str, str] | None:
-    """Return why clauses cannot be tested behind the well-known prefix, and what to set, or None."""
+def prefix_requirement(prefix: IPv6Network | None, addresses: Iterable[Address]) -> Requirement:
+    """Return why clauses cannot be tested behind the well-known prefix."""
+    fix = f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses"
+    reason = "correct devices drop what the well-known prefix makes of it (RFC 6052, section 3.1)"
     for address in addresses:
         if prefix and isinstance(address, IPv4Address) and not may_represent(prefix, address):
-            return (
-                f"{address} is not a global address, and correct devices drop what the well-known prefix "
-                "makes of it (RFC 6052, section 3.1)",
-                f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses",
-            )
+            return f"{address} is not a global address, and {reason}", fix
     return None

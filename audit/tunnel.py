@@ -1,7 +1,4 @@
-"""The suite ``tunnel``: TTL, DSCP, ECN, sizes, fragments and malformed packets of tunnels.
-
-RFC 2473 for IPv4 in IPv6, RFC 4213 for IPv6 in IPv4, RFC 6040 for ECN and RFC 6333 for DSCP.
-"""
+"""The suite ``tunnel``: IPv4 in IPv6 (RFC 2473), IPv6 in IPv4 (RFC 4213), ECN (RFC 6040), DSCP (RFC 6333)."""
 
 from __future__ import annotations
 
@@ -11,36 +8,24 @@ from functools import partial
 from typing import Any
 
 from scapy.layers.inet import ICMP, IP, UDP
-from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
+from scapy.layers.inet6 import HBHOptUnknown, IPv6, IPv6ExtHdrDestOpt
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Subject, Suite
-from v6t.audit.ip_packet import IPPacket, find_packet, join_fragments
-from v6t.audit.packets import (
-    DATA,
-    TTL,
-    Condition,
-    Wire,
-    allow,
-    data,
-    datagram,
-    header,
-    inner_packet,
-    ip,
-)
-from v6t.audit.row import Hosts, Opening, Row, find_public_end, row_clauses
+from v6t.audit.ip_packet import IPPacket, find_packet, inner_packet, join_fragments
+from v6t.audit.packets import DATA, TTL, Predicate, Wire, allow, data, datagram, header, ip, split
+from v6t.audit.row import LinkHosts, Opening, Row, find_public_end, row_clauses
 from v6t.plugins.audit_views import Address, Nat, SideName, TunnelEnd
 
 CODEPOINTS = {0: "Not-ECT", 1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
+# RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped
 ECN_OUT = {0: (0, 0, 0, None), 2: (2, 1, 2, 3), 1: (1, 1, 1, 3), 3: (3, 3, 3, 3)}
-"""RFC 6040, figure 4: by inner codepoint, what leaves for the outer ones 0 to 3; None: dropped."""
-EF = Condition("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
+EF = Predicate("0xb8 but for ECN", lambda octet: octet & 0xFC == 0xB8)
 
 
 class TunnelSuite(Suite):
     """For devices in which tunnels end."""
 
     name = "tunnel"
-    title = "Tunnels: TTL, DSCP, ECN, sizes, fragments, malformed packets"
     core = ("decapsulated", "encapsulated", "ttl-into", "dscp-into")
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterable[Clause]:
@@ -50,25 +35,19 @@ class TunnelSuite(Suite):
         has_nat = subject.find(Nat) is not None
         h = TunnelHosts(view, subject.wire.mtu(view.side), view.outer or view.inner, has_nat)
         if view.inner[0].version == 6:
-            return row_clauses(h, subject.wire, six_in_four_rows, ecn_rows)
-        sources = out_rows, into_rows, ecn_rows, size_rows, malformed_rows
+            return row_clauses(h, subject.wire, _six_in_four_rows, _ecn_rows)
+        sources = _out_rows, _into_rows, _ecn_rows, _size_rows, _malformed_rows
         return row_clauses(h, subject.wire, *sources)
 
 
 @dataclass(frozen=True)
-class TunnelHosts(Hosts):
-    """Both hosts of a tunnel: ``up`` is ``outer / inner``, ``down`` a packet for the host in the tunnel.
-
-    Attributes:
-        mtu: of the tunnel's link.
-        outer_host: the host behind the tunnel as the other host sees it.
-        nat: a NAT is behind the tunnel's end (DS-Lite).
-    """
+class TunnelHosts(LinkHosts):
+    """Both hosts of a tunnel: ``up`` is ``outer / inner``, ``down`` a packet for the host in the tunnel."""
 
     view: TunnelEnd
-    mtu: int
-    outer_host: tuple[Address, int]
-    nat: bool = False
+    mtu: int  # of the tunnel's link
+    outer_host: tuple[Address, int]  # the host behind the tunnel as the other host sees it
+    nat: bool = False  # a NAT is behind the tunnel's end (DS-Lite)
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
         if row.side == self.view.side or self.view.outer is not None:
@@ -91,18 +70,17 @@ class TunnelHosts(Hosts):
     def down(self, payload: bytes = DATA, **fields: Any) -> Packet:
         return datagram(self.view.host, self.outer_host, payload, **fields)
 
-    def at_host(self) -> Packet:
+    def to_host(self) -> Packet:
         return ip(self.view.host[0].version, dst=str(self.view.host[0])) / UDP()
 
-    def at_remote(self, **fields: Any) -> Packet:
+    def to_remote(self, **fields: Any) -> Packet:
         ends = {"src": str(self.view.local), "dst": str(self.view.remote)}
         return ip(self.view.local.version, **ends, **fields)
 
 
 # fmt: off
-def out_rows(h: TunnelHosts) -> Iterator[Row]:
-    """Return the clauses about what leaves the tunnel."""
-    out, whole = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.at_host() / Raw(DATA)
+def _out_rows(h: TunnelHosts) -> Iterator[Row]:
+    out, whole = partial(Row, "RFC 2473", "3.3", side=h.view.side), h.to_host() / Raw(DATA)
     # RFC 8200, sections 4 and 4.2: a destination processes options, and skips those of type 4
     limit = IPv6ExtHdrDestOpt(options=[HBHOptUnknown(otype=4, optlen=1, optdata=b"\4")])
     yield out("decapsulated", "the packet in a tunnel leaves it unchanged in data, with right checksums",
@@ -112,19 +90,18 @@ def out_rows(h: TunnelHosts) -> Iterator[Row]:
     yield out("ttl-out", "the inner TTL is one less when a router has forwarded the packet from a tunnel",
               h.up(), IP(ttl=TTL - 1), "MAY")
     yield out("outer-hop-limit", "the hop limit of the tunnel has no part in the inner TTL",
-              h.up(ttl=3), allow(IP(), ttl=Condition("not 2 or 3", lambda ttl: ttl not in (2, 3))))
+              h.up(ttl=3), allow(IP(), ttl=Predicate("not 2 or 3", lambda ttl: ttl not in (2, 3))))
     yield out("df-out", "DF of the inner packet stays", h.up(h.inner(flags="DF")), IP(flags="DF"))
 
 
-def into_rows(h: TunnelHosts) -> Iterator[Row]:
-    """Return the clauses about what enters the tunnel."""
-    into, tunnel = partial(Row, "RFC 2473", side=h.view.far_side), h.at_remote()
+def _into_rows(h: TunnelHosts) -> Iterator[Row]:
+    into, tunnel = partial(Row, "RFC 2473", side=h.view.far_side), h.to_remote()
     yield into("3.1", "encapsulated", "a packet for a customer is put into the customer's tunnel",
                h.down(), tunnel / IP(dst=str(h.view.inner[0])) / UDP() / Raw(DATA), plain=True)
     yield into("3.1", "ttl-into", "the inner TTL is one less when a router has put it into a tunnel",
                h.down(), tunnel / IP(ttl=TTL - 1))
     yield into("6.3", "tunnel-hop-limit", "the hop limit of the tunnel is set independently of the inner TTL",
-               h.down(ttl=2), allow(tunnel, hlim=Condition("above 2", lambda hlim: hlim > 2)) / IP())
+               h.down(ttl=2), allow(tunnel, hlim=Predicate("above 2", lambda hlim: hlim > 2)) / IP())
     yield into("3.1", "ttl-1", "a packet with TTL 1 for a tunnel is discarded and its sender told",
                h.down(ttl=1), IP() / ICMP(type=11, code=0), error=True)
     yield into("3.1", "df-into", "DF of the inner packet stays", h.down(flags="DF"), tunnel / IP(flags="DF"))
@@ -136,10 +113,9 @@ def into_rows(h: TunnelHosts) -> Iterator[Row]:
                    h.up(h.inner(tos=0x28), tos=0xB8), allow(IP(), tos=EF), side=h.view.side)
 
 
-def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
-    """Return the clauses of RFC 6040."""
+def _ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     def ecn(template: Packet, codepoint: int) -> Packet:
-        condition = Condition(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)
+        condition = Predicate(CODEPOINTS[codepoint], lambda octet: octet & 3 == codepoint)
         return allow(template, **{"tos" if isinstance(template, IP) else "tc": condition})
 
     anything = ip(h.view.inner[0].version)
@@ -153,12 +129,11 @@ def ecn_rows(h: TunnelHosts) -> Iterator[Row]:
     for codepoint in (1, 2, 3):
         yield Row("RFC 6040", "4.1", f"ecn-into-{codepoint}",
                   f"{CODEPOINTS[codepoint]} is copied to the tunnel's header", h.down(tos=codepoint),
-                  ecn(h.at_remote(), codepoint) / ecn(anything, codepoint), side=h.view.far_side)
+                  ecn(h.to_remote(), codepoint) / ecn(anything, codepoint), side=h.view.far_side)
 
 
-def size_rows(h: TunnelHosts) -> Iterator[Row]:
-    """Return the clauses about packets that do not fit, and about fragments."""
-    largest, payload, octets = data(h.mtu - 28), data(600), bytes(h.inner(data(600)))
+def _size_rows(h: TunnelHosts) -> Iterator[Row]:
+    largest, payload = data(h.mtu - 28), data(600)
     yield Row("RFC 2473", "7.2", "df-too-big",
               "a packet with DF that does not fit the tunnel is discarded and its sender told",
               h.down(largest, flags="DF"), IP() / ICMP(type=3, code=4, nexthopmtu=h.mtu - 40), error=True,
@@ -167,15 +142,13 @@ def size_rows(h: TunnelHosts) -> Iterator[Row]:
               "a packet without DF that does not fit is encapsulated, then fragmented",
               h.down(largest), partial(_check_fragments, h, largest), side=h.view.far_side)
     for name, words, order in (("in-order", "in order", 1), ("out-of-order", "the last first", -1)):
-        part = partial(IPv6ExtHdrFragment, nh=4, id=0x51000000 + order)
-        parts = [h.outer() / part(m=1) / Raw(octets[:400]), h.outer() / part(offset=50) / Raw(octets[400:])]
+        parts = split(h.up(h.inner(payload)), 400, 0x51000000 + order)
         yield Row(*(("RFC 6333", "6.3") if h.nat else ("RFC 2473", "3.3")), f"reassembly-{name}",
                   f"a fragmented tunnel packet is reassembled ({words})",
                   parts[::order], IP() / UDP() / Raw(payload), side=h.view.side)
 
 
-def malformed_rows(h: TunnelHosts) -> Iterator[Row]:
-    """Return the clauses about tunnel packets that must be dropped."""
+def _malformed_rows(h: TunnelHosts) -> Iterator[Row]:
     drop = partial(Row, "RFC 2473", "3.3", side=h.view.side)
     native = IPv6(src=str(h.view.remote), dst="2001:db8:7::2") / UDP(sport=1, dport=2) / DATA
     yield drop("wrong-version", "IPv6 behind the next header of IPv4 is dropped", h.outer(nh=4) / native)
@@ -192,12 +165,11 @@ def malformed_rows(h: TunnelHosts) -> Iterator[Row]:
                    h.outer() / header(h.view.inner[0], h.view.host[0]) / h.inner(), level="MAY")
 
 
-def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
-    """Return the clauses of RFC 4213 about IPv6 in IPv4."""
+def _six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     out, into = (partial(Row, "RFC 4213", side=side) for side in (h.view.side, h.view.far_side))
-    tunnel = h.at_remote(proto=41)
+    tunnel = h.to_remote(proto=41)
     yield out("3.6", "decapsulated", "the packet in a tunnel leaves it unchanged in data",
-              h.up(), h.at_host() / Raw(DATA), plain=True)
+              h.up(), h.to_host() / Raw(DATA), plain=True)
     yield out("3.6", "outer-ttl", "the TTL of the tunnel has no part in the inner hop limit",
               h.up(ttl=3), IPv6(hlim=TTL - 1))
     yield out("3.3", "hop-limit-1", "a packet whose hop limit ends in the device does not leave the tunnel",
@@ -214,7 +186,7 @@ def six_in_four_rows(h: TunnelHosts) -> Iterator[Row]:
     yield into("3.5", "encapsulated", "a packet for a customer is put into the customer's tunnel", h.down(),
                tunnel / IPv6(dst=str(h.view.inner[0]), hlim=TTL - 1) / UDP() / Raw(DATA), plain=True)
     yield into("3.3", "tunnel-ttl", "the TTL of the tunnel is set independently of the inner hop limit",
-               h.down(ttl=2), allow(tunnel, ttl=Condition("above 2", lambda ttl: ttl > 2)))
+               h.down(ttl=2), allow(tunnel, ttl=Predicate("above 2", lambda ttl: ttl > 2)))
 # fmt: on
 
 

@@ -90,7 +90,7 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
 def burst_record(
     result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
 ) -> BurstRecord:
-    """Make the record of one back-to-back point (B2B-01, B2B-02, B2B-04)."""
+    """Make the record of one back-to-back point."""
     spec = result.spec
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
@@ -145,7 +145,7 @@ RFC_BURSTS = 50
 
 
 class BurstSettings(StrictModel):
-    """Back-to-back frames (B2B-01 to B2B-03)."""
+    """Back-to-back frames."""
 
     repetitions: int = Field(default=50, ge=1, le=100_000)
     """Searches for the longest burst."""
@@ -212,7 +212,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
 
     def run(self, point: Point) -> Measured:
-        """Search the longest burst, unless the tester cannot send frames back to back (B2B-03)."""
+        """Search the longest burst, unless the tester cannot send frames back to back."""
         spec = self._spec(point, point.throughput()[0])
         refused = None
         if point.limit_reason == "tester" and self.own(point.bound).at == "media":

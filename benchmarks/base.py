@@ -195,7 +195,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         yield from ()
 
     def measure(self, point: Point) -> Measured:
-        """Run at a point and complete the record with what concerns the tester (SELF-02)."""
+        """Run at a point and complete the record with what concerns the tester."""
         return self._complete(point, self.run(point))
 
     def refuse(self, point: Point, why: str) -> Measured:

@@ -103,7 +103,7 @@ def matched(value: float | None) -> str:
 
 
 def repeated(name: str, records: Sequence[Record]) -> Clause:
-    """Twenty repetitions of everything (GEN-17)."""
+    """Twenty repetitions of everything."""
     least = min((r.repetitions for r in records), default=None)
     return clause(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REPETITIONS} repetitions",
                   "none yet" if least is None else str(least),
@@ -111,7 +111,7 @@ def repeated(name: str, records: Sequence[Record]) -> Clause:
 
 
 def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause:
-    """Streams at the throughput of the same point, its median or the P1 of it (LAT-01)."""
+    """Streams at the throughput of the same point, its median or the P1 of it."""
     throughputs = {
         (r.sizes, r.direction): (r.median, r.p1)
         for r in data.records
@@ -125,7 +125,7 @@ def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause
 
 
 def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
-    """Trials of 60 s (GEN-16)."""
+    """Trials of 60 s."""
     return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
                   *at_least(TRIAL_S, (t.asked["duration_s"] for t in data.counted(records)))
                   )  # fmt: skip

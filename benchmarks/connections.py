@@ -342,7 +342,7 @@ def upper_bound(point: Point) -> dict[str, Any]:
 
 
 def rate(point: Point) -> tuple[float, str]:
-    """Return R of phase 2, and where it comes from (ST-09)."""
+    """Return R of phase 2, and where it comes from."""
     c = point.procedure.connections
     return share_of(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
@@ -401,7 +401,7 @@ def prepared(point: Point, flows: int | None = None) -> Point | None:
 
 
 def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
-    """Return ranges of the connections and which device is stateful, for the report (ST-14, DD-04)."""
+    """Return ranges of the connections and which device is stateful, for the report."""
     technology: Any = plugin
     names = {"initiator_ports", "responder_ports", "initiator_count", "responder_count"}
     return {
@@ -547,7 +547,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
 
 
 class CapacitySettings(StrictModel):
-    """Search for the connection table's capacity (ST-12); defaults of the RFC's example."""
+    """Search for the connection table's capacity; defaults of the RFC's example."""
 
     first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
     """C0, connections of the first search."""

@@ -111,7 +111,7 @@ class Ipdvs(Delays):
 class DelayRecord(StreamRecord):
     """Delays, or their variation, at one rate: medians of the repetitions with P1 and P99.
 
-    A figure that a lost frame decides is null, "undefined" (LAT-05, PDV-02).
+    A figure that a lost frame decides is null, "undefined".
     """
 
     names: ClassVar[tuple[str, ...]] = ()
@@ -233,8 +233,8 @@ def timing_record(
     """Make the record of one latency, PDV or IPDV point.
 
     Args:
-        loopback: delays of the tester without a device at the same rate (LAT-09).
-        stamps: when the tester stamps a frame, and how finely (LAT-03).
+        loopback: delays of the tester without a device at the same rate.
+        stamps: when the tester stamps a frame, and how finely.
     """
     spec, tags = result.spec, result.spec.request.tags
     kind = _KINDS[spec.benchmark]
@@ -312,7 +312,7 @@ class DelaySettings(StrictModel):
     """Delays at a rate."""
 
     rate_fps: Annotated[float | None, Flag("--rate")] = Field(default=None, gt=0)
-    """Rate of latency, PDV and IPDV [fps]; none: the measured throughput (LAT-01)."""
+    """Rate of latency, PDV and IPDV [fps]; none: the measured throughput."""
     rate_bps: float | None = Field(default=None, gt=0)
     """The same rate in bit/s, each frame with its preamble and gap, on the link with the larger frames."""
     duration_s: float = Field(default=60.0, ge=0.001, le=86_400)
@@ -326,7 +326,7 @@ class DelaySettings(StrictModel):
 
 
 class LatencySettings(DelaySettings):
-    """Latency (LAT-01, LAT-02)."""
+    """Latency."""
 
     duration_s: float = Field(default=120.0, ge=0.001, le=86_400)
     """Length of the stream [s]."""
@@ -337,7 +337,7 @@ class LatencySettings(DelaySettings):
 
 
 class DelayVariationSettings(DelaySettings):
-    """PDV and IPDV (PDV-01, IPDV-01)."""
+    """PDV and IPDV."""
 
 
 LOWER_SHARES = (0.75, 0.5, 0.25)
@@ -370,7 +370,7 @@ _STREAM_COLUMNS: Mapping[str, str] = {
 
 
 class Delay(Benchmark[DelayRecord, D]):
-    """What the three have in common: the rate, and that they are never adaptive (TP-09)."""
+    """What the three have in common: the rate, and that they are never adaptive."""
 
     record = DelayRecord
     source: ClassVar[str] = "RFC 8219 section 7.3"
@@ -424,7 +424,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 )
 
     def run(self, point: Point) -> Measured:
-        """Send a stream per repetition at the given rate, or at the throughput (LAT-01)."""
+        """Send a stream per repetition at the given rate, or at the throughput."""
         rate_fps, source = point.throughput()
         fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
         if fixed_fps is not None:
@@ -523,7 +523,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 )
 
     def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
-        """Return the first of them, of the trial in loopback at the same rate (LAT-09)."""
+        """Return the first of them, of the trial in loopback at the same rate."""
         first = next(s for s in self.shown_figures if s.headline)
         loopback = record.loopback or {}
         return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}

@@ -264,7 +264,7 @@ _LIMIT_COLUMNS: tuple[Column[Line], ...] = (
 
 
 class FlowSettings(StrictModel):
-    """Benchmarks by network flows (SC-04)."""
+    """Benchmarks by network flows."""
 
     counts: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = (1, 10, 100)
     """Flows through the device; one flow is always measured, as the base of Xpd."""

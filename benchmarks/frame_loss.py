@@ -40,7 +40,7 @@ from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
 FULL = 60.0
-"""Beyond this share of the medium's rate the axis shows all of it (FLR-07) [%]."""
+"""Beyond this share of the medium's rate the axis shows all of it [%]."""
 
 
 class FramesAtRate(Model):
@@ -79,7 +79,7 @@ class LossAtRate(Model):
     @computed_field
     @property
     def fairness(self) -> Number | None:
-        """Share of the background that came through over that of the foreground (MIX-06)."""
+        """Share of the background that came through over that of the foreground."""
         foreground, background = (
             self.by_role[role].median if self.by_role else None for role in FORWARDED_ROLES
         )
@@ -143,7 +143,7 @@ class FrameLossRecord(Record):
 def frame_loss_record(
     result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
 ) -> FrameLossRecord:
-    """Make the record of one frame loss point (FLR-01)."""
+    """Make the record of one frame loss point."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
@@ -161,7 +161,7 @@ def frame_loss_record(
 
 
 def frame_loss_rows(result: FrameLossResult) -> list[Row]:
-    """Return a row for each trial and direction: the raw values (FLR-07)."""
+    """Return a row for each trial and direction: the raw values."""
     spec = result.spec
     return [
         {
@@ -210,7 +210,7 @@ def _summarize_rate(
         valid=len(valid),
         loss_percent=lines,
         frames=frames,
-        # what the device forwards under overload: a stable one keeps it (FLR-05)
+        # what the device forwards under overload: a stable one keeps it
         forwarded=Summary.from_values(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
@@ -220,7 +220,7 @@ def _summarize_rate(
 
 
 class FrameLossSettings(StrictModel):
-    """Frame loss rate (FLR-02, FLR-03)."""
+    """Frame loss rate."""
 
     step: float = Field(default=LARGEST_STEP, gt=0, le=LARGEST_STEP)
     """Step as a share of the maximum rate."""
@@ -296,7 +296,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     )
 
     def rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
-        """Return a row for each rate and direction (FLR-07)."""
+        """Return a row for each rate and direction."""
         return [
             Line(record, (row, lost), way)
             for record in records
@@ -406,7 +406,7 @@ class FrameLossFrameTimeout(Deadline, FrameLoss):
 
 
 def loss_curve(records: Sequence[FrameLossRecord], name: str) -> str:
-    """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3; FLR-07)."""
+    """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3)."""
     curves = [
         summary_curve(
             number,
@@ -433,7 +433,7 @@ def loss_curve(records: Sequence[FrameLossRecord], name: str) -> str:
 
 
 def forwarded_curve(records: Sequence[FrameLossRecord], name: str) -> str:
-    """Frames forwarded per second against frames offered: stability under overload (FLR-05)."""
+    """Frames forwarded per second against frames offered: stability under overload."""
     curves = []
     for number, record in enumerate(records):
         ways = 2 if record.direction == "bidirectional" else 1

@@ -119,7 +119,7 @@ class ResetRecord(OutageRecord):
 
 
 def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) -> RecoveryRecord:
-    """Make the record of one system recovery point; None is "did not recover" (REC-01)."""
+    """Make the record of one system recovery point; None is "did not recover"."""
     spec = result.spec
     directions = {}
     for way in list_directions(spec.conditions.mode):
@@ -137,7 +137,7 @@ def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) ->
 
 
 def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
-    """Make the record of one kind of reset; None is "did not come back" (RST-02)."""
+    """Make the record of one kind of reset; None is "did not come back"."""
     spec = result.spec
     at = spec.conditions
     directions: dict[str, dict[str, Any]] = {}
@@ -149,7 +149,7 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
         }
     survived = None
     if "connections" in conditions and at.mode == "reverse":
-        # of stateful devices, by frames from outside alone: they make no new connection (RST-03)
+        # of stateful devices, by frames from outside alone: they make no new connection
         survived = [time is not None for time in directions["reverse"]["values"]]
     return ResetRecord.of(
         result,
@@ -160,7 +160,7 @@ def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> Reset
 
 
 class ResetSettings(StrictModel):
-    """Reset (RST-01, RST-02)."""
+    """Reset."""
 
     hook: str = "software-reset"
     """Name of the hook (`dut.options.hooks`) that resets the device."""
@@ -259,7 +259,7 @@ class Reset(Outage[ResetSettings]):
 
 
 class RecoverySettings(StrictModel):
-    """System recovery (REC-01)."""
+    """System recovery."""
 
     overload_s: float = Field(default=60.0, ge=0.001, le=86_400)
     """Length of the overload [s]."""

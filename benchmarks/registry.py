@@ -113,13 +113,16 @@ def everything(
     fit = (b for b in installed() if b.exchange == plugin.exchange and b.connections != unfit)
     names: list[str] = []
     left_out: list[str] = []
+    separate: list[str] = []
     for benchmark in fit:
-        if benchmark.in_all:
-            missing = None if benchmark.name in named else benchmark.lacks()
-            if missing is None:
-                names.append(benchmark.name)
-            else:
-                left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+        if benchmark.name in named or (benchmark.in_all and benchmark.lacks() is None):
+            names.append(benchmark.name)
+        elif benchmark.in_all and (missing := benchmark.lacks()):
+            left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
+        else:
+            separate.append(benchmark.name)
+    if separate:
+        left_out.append(f"left out of '{ALL}' unless named: {', '.join(separate)}")
     return tuple(names), tuple(left_out)
 
 

@@ -12,7 +12,7 @@ from v6t.procedures.repetition import MIN_ADAPTIVE_REPETITIONS
 from v6t.procedures.throughput import Search
 
 MOST_CONNECTIONS = 1 << 28
-"""What the Responder's table holds: 256 million take 3 GiB (ST-13)."""
+"""What the Responder's table holds: 256 million take 3 GiB."""
 
 
 def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
@@ -24,7 +24,7 @@ def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, s
 
 
 class AdaptiveSettings(StrictModel):
-    """Repeat the throughput search until its median is known well enough (TP-09)."""
+    """Repeat the throughput search until its median is known well enough."""
 
     fewest: int = Field(default=MIN_ADAPTIVE_REPETITIONS, ge=MIN_ADAPTIVE_REPETITIONS, le=1000)
     """Repetitions at least."""
@@ -44,7 +44,7 @@ class Flag:
 
 
 class ConnectionSettings(StrictModel):
-    """Connections of stateful devices (ST-03 to ST-11)."""
+    """Connections of stateful devices."""
 
     count: int = Field(default=4_000_000, ge=1, le=MOST_CONNECTIONS)
     """N, connections of a trial."""
@@ -63,57 +63,57 @@ class ConnectionSettings(StrictModel):
     rate_cps: float | None = Field(default=None, gt=0)
     """R of trials whose phase 2 is measured; None: from the measured maximum."""
     rate_share: float = Field(default=0.5, gt=0, le=0.9)
-    """R as a share of P1 of the measured maximum (ST-09)."""
+    """R as a share of P1 of the measured maximum."""
     upper_cps: float | None = Field(default=None, gt=0)
     """Highest rate offered; None: what medium and tester carry."""
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the search; None: ``resolution_ratio`` of the upper bound."""
     retakes: int = Field(default=3, ge=0, le=100)
-    """Times phase 1 is taken again before phase 2 is given up (ST-08)."""
+    """Times phase 1 is taken again before phase 2 is given up."""
     keep: bool = False
     """Connections of one trial serve the next while they are whole."""
 
 
 class ProcedureSettings(StrictModel):
-    """How trials are run and repeated; see requirements GEN-15 to GEN-23 and TP-01 to TP-05."""
+    """How trials are run and repeated."""
 
     trial_duration_s: Annotated[float, Flag("--duration")] = Field(ge=0.001, le=86_400)
-    """Length of each throughput trial [s] (GEN-15)."""
+    """Length of each throughput trial [s]."""
     residual_wait_s: float = Field(ge=0, le=3600)
     """Wait for late frames after sending [s]."""
     pause_s: float = Field(ge=0, le=86_400)
     """Rest before each trial [s]."""
     repetitions: Annotated[int, Flag("--reps")] = Field(ge=1, le=100_000)
-    """Repetitions of each benchmark that sets no number of its own (GEN-17)."""
+    """Repetitions of each benchmark that sets no number of its own."""
     resolution_fps: Annotated[float | None, Flag("--resolution")] = Field(default=None, ge=0.001)
     """Stop when the bracket is this narrow [fps]; None: ``resolution_ratio`` of the upper bound. For slow
     devices: an eighth of the rate that failed."""
     resolution_ratio: float = Field(default=0.001, ge=1e-9, lt=1)
     """Stop when the bracket is this share of the upper bound."""
     loss_tolerance: Annotated[float, Flag("--loss-tolerance")] = Field(default=0.0, ge=0, lt=1)
-    """Accepted share of lost frames, checked in each direction separately (GEN-22)."""
+    """Accepted share of lost frames, checked in each direction separately."""
     sending_time_tolerance: float = Field(default=1.00001, gt=1, le=10)
-    """A trial whose sending takes longer than duration times this is invalid (GEN-23)."""
+    """A trial whose sending takes longer than duration times this is invalid."""
     invalid_retries: int = Field(default=2, ge=0, le=1000)
     """How often an invalid trial is measured again before it counts as failed."""
     confirmations: Annotated[int, Flag("--confirm")] = Field(default=0, ge=0, le=1000)
-    """How often a found rate must pass again (TP-04)."""
+    """How often a found rate must pass again."""
     selftest_margin: float = Field(default=0.10, gt=0, lt=1)
-    """Results above (1 - margin) of the tester's own capacity are flagged (SELF-02)."""
+    """Results above (1 - margin) of the tester's own capacity are flagged."""
     means: bool = False
-    """Mean, its margin and the relative deviation beside every median (GEN-20)."""
+    """Mean, its margin and the relative deviation beside every median."""
     selftest: Literal["run", "cached"] = "run"
     """``run`` measures the tester's capacity in every run; ``cached`` takes one that was found with
-    the same tester, machine and streams (SELF-03)."""
+    the same tester, machine and streams."""
     search: Annotated[Search, Flag("--search")] = "binary"
     """``binary`` (RFC 2544) or ``mlrsearch`` (RFC 9971)."""
     final_duration_s: float | None = Field(default=None, ge=0.001, le=86_400)
-    """The found rate must pass once for so long (GEN-16, TP-04)."""
+    """The found rate must pass once for so long."""
     adaptive: AdaptiveSettings | None = None
     rate_from: Literal["median", "p1"] = "median"
     """Which measured throughput later benchmarks take."""
     watch_device: bool = True
-    """Read the load of a driven device's cores each second of trials of 3 s and longer (BN-01).
+    """Read the load of a driven device's cores each second of trials of 3 s and longer.
 
     That is a little work for the device: the preset ``rfc`` leaves it alone."""
     read_device: bool = True

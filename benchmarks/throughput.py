@@ -242,7 +242,7 @@ def _worst_loss(repetitions: tuple[Repetition, ...], way: str, decisive: list[st
 
 
 class FrameTimeoutSettings(StrictModel):
-    """Deadline of every frame (TP-06, FLR-06)."""
+    """Deadline of every frame."""
 
     deadline_ms: Annotated[float | None, Flag("--frame-timeout")] = Field(default=None, gt=0)
     """Frames that take longer are lost [ms]."""
@@ -395,7 +395,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)",
             )
         if record.non_monotonic:
-            yield "non-monotonic", "a rate passed above one that failed (TP-04)"
+            yield "non-monotonic", "a rate passed above one that failed"
         if record.unresolved:
             yield (
                 "unresolved-search",

@@ -20,6 +20,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.reporting.write import FiguresWanted, write
 from v6t.core.runs import rundir, runner
+from v6t.core.runs.bench import drop_unsupported
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import load_run
 
@@ -221,7 +222,7 @@ def run(
         label=label,
     )
     run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
-    bound = resolve_and_bind(run_path, testbed_path, flags)
+    bound = drop_unsupported(resolve_and_bind(run_path, testbed_path, flags))
     path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
     return Run(path, runner.execute(bound, path, listener or Listener()))

@@ -1,7 +1,8 @@
-"""Hooks of mkdocs: the navigation, and what `tests/docs/built.py` builds."""
+"""Hooks of mkdocs: the navigation by task, the pages that `tests/docs/built.py` builds, and the search."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,71 +10,76 @@ from mkdocs.structure.files import File, Files
 from v6t.tests.docs.built import build_pages, fill
 
 DOCS = Path(__file__).parent
-TITLES = {
-    **{"index": "Overview", "faults": "Fault matrix", "bottleneck": "What limits the device"},
-    **{"plugin": "Write a plugin", "driver": "Write a device driver", "commands": "Commands"},
-    **{"benchmark": "Write a benchmark", "tester": "Write a tester"},
-    **{"run-file": "Run file", "testbed-file": "Testbed file", "campaign-file": "Campaign file"},
-    **{"data-dictionary": "Data dictionary", "results": "Results"},
-    **{"stateful": "Stateful devices", "errors": "Error codes"},
-    **{"ci": "CI", "tuning": "Tuning for experts", "mape": "MAP-E border relay", "cgn": "CGN"},
-    **{"guides/nat64": "NAT64 with a pool", "two-devices": "IPv4aaS with two devices"},
-    **{"guides/dns64": "DNS64", "ssh": "A device over SSH", "compare": "Comparison and trend"},
+SECTIONS = {
+    "Start": {
+        "index.md": "Quick start",
+        "reading.md": "Reading results",
+        "guides/examples.md": "Examples from practice",
+        "troubleshooting.md": "Troubleshooting",
+    },
+    "Guides": {
+        "guides/mape.md": "MAP-E border relay",
+        "guides/cgn.md": "CGN",
+        "guides/nat64.md": "NAT64 with a pool",
+        "guides/two-devices.md": "IPv4aaS with two devices",
+        "guides/dns64.md": "DNS64",
+        "stateful.md": "Stateful devices",
+        "trex.md": "Use an existing TRex",
+        "guides/several-servers.md": "Several TRex servers",
+        "guides/ssh.md": "A device over SSH",
+        "duts/bottleneck.md": "What limits the device",
+        "campaigns.md": "Campaigns",
+        "guides/compare.md": "Comparison and trend",
+        "audit.md": "Audits",
+        "guides/ci.md": "CI",
+        "python.md": "Results in Python and LaTeX",
+        "guides/tuning.md": "Tuning for experts",
+    },
+    "Technologies": {"plugins/*.md": ""},
+    "Devices": {"duts/index.md": "Overview", "duts/*.md": ""},
+    "Extend": {
+        "tutorials/plugin.md": "Technology",
+        "tutorials/driver.md": "Device",
+        "tutorials/benchmark.md": "Benchmark",
+        "tutorials/tester.md": "Tester",
+        "architecture.md": "Architecture",
+        "development.md": "Development",
+    },
+    "Reference": {
+        "reference/commands.md": "Commands",
+        "reference/run-file.md": "Run file",
+        "reference/testbed-file.md": "Testbed file",
+        "reference/campaign-file.md": "Campaign file",
+        "reference/results.md": "Results",
+        "reference/data-dictionary.md": "Data dictionary",
+        "reference/errors.md": "Error codes",
+        "operations.md": "Operations",
+    },
+    "Method": {
+        "method.md": "Benchmarks",
+        "accuracy.md": "Accuracy",
+        "compliance.md": "Compliance",
+        "comparison.md": "Other tools",
+    },
+    "Status": {
+        "status.md": "What was tested",
+        "matrix.md": "Devices and testers",
+        "audit-results.md": "Audits of devices",
+        "duts/faults.md": "Fault matrix",
+        "results/index.md": "Results of one machine",
+    },
 }
-FIXED = {
-    "index",
-    "trex",
-    "reading",
-    "python",
-    "campaigns",
-    "method",
-    "comparison",
-    "architecture",
-    "compliance",
-    "audit",
-    "audit-results",
-    "matrix",
-    "status",
-    "accuracy",
-    "troubleshooting",
-    "operations",
-    "development",
-    "stateful",
-}
+"""Titles of the pages by section; a page without a title is called by its file name, `*` is all others."""
 
 
 def on_config(config: Any) -> Any:
     """Set the navigation before mkdocs looks for pages."""
+    named = {uri for pages in SECTIONS.values() for uri in pages}
+    committed = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    others = sorted((committed | {*build_pages()}) - named)
     config.nav = [
-        {"Quick start": "index.md"},
-        {"Use an existing TRex": "trex.md"},
-        {"Reading results": "reading.md"},
-        {"Stateful devices": "stateful.md"},
-        {"Results in Python and in papers": "python.md"},
-        {"Campaigns": "campaigns.md"},
-        {"Guides": _pages("guides")},
-        {"How v6t compares": "comparison.md"},
-        {"Architecture": "architecture.md"},
-        {"Method": "method.md"},
-        {"Compliance": "compliance.md"},
-        {"Audits: does the device conform?": "audit.md"},
-        {"Audits of devices": "audit-results.md"},
-        {"Status: what was tested": "status.md"},
-        {"Measured with what": "matrix.md"},
-        *(
-            [{"Results of one machine": "results/index.md"}]
-            if (DOCS / "results/index.md").exists()
-            else []
-        ),
-        {"How accurate": "accuracy.md"},
-        {"Troubleshooting": "troubleshooting.md"},
-        {"Operations": "operations.md"},
-        {"Technologies": _pages("plugins")},
-        {"Devices under test": _pages("duts")},
-        {"Tutorials": _pages("tutorials")},
-        {"Reference": _list_reference()},
-        {"Development": "development.md"},
-        *_others(),
+        {section: [entry for uri in pages for entry in _entries(uri, pages[uri], others)]}
+        for section, pages in SECTIONS.items()
     ]
     return config
 
@@ -90,22 +96,21 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return fill(markdown)
 
 
-def _list_reference() -> list[dict[str, str]]:
-    pages = sorted(uri for uri in build_pages() if uri.startswith("reference/"))
-    return [{TITLES[Path(uri).stem]: uri} for uri in pages if uri.endswith(".md")]
+def on_post_build(config: Any) -> None:
+    """Let the search work in a browser that reads the site from disk."""
+    search = Path(config.site_dir, "search")
+    index = (search / "search_index.json").read_text(encoding="utf-8")
+    (search / "index.js").write_text(f"var searchIndex = {index};\n", encoding="utf-8")
+    (search / "main.js").write_bytes((DOCS / "search.js").read_bytes())
+    for name in ("search_index.json", "worker.js"):
+        (search / name).unlink()
 
 
-def _pages(folder: str) -> list[dict[str, str]]:
-    found = {*(DOCS / folder).glob("*.md")}
-    found |= {DOCS / uri for uri in build_pages() if uri.startswith(f"{folder}/")}
-    found = sorted(found, key=lambda p: (p.stem != "index", p.stem))
-    return [
-        {TITLES.get(f"{folder}/{p.stem}", TITLES.get(p.stem, p.stem)): f"{folder}/{p.name}"}
-        for p in found
-    ]
-
-
-def _others() -> list[dict[str, str]]:
-    """Pages somebody added: at the end, under the names of their files."""
-    found = [p for p in sorted(DOCS.glob("*.md")) if p.stem not in FIXED]
-    return [{TITLES.get(p.stem, p.stem): p.name} for p in found]
+def _entries(uri: str, title: str, others: list[str]) -> Iterator[dict[str, str]]:
+    """Yield the page, or the pages without an entry in the folder of a pattern."""
+    if not uri.endswith("*.md"):
+        yield {title: uri}
+        return
+    for page in others:
+        if page.startswith(uri.removesuffix("*.md")) and page.endswith(".md"):
+            yield {Path(page).stem: page}

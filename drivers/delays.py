@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distribution:
-    """Delays of received frames, negative ones counted as 0 (PDV-02).
+    """Delays of received frames, negative ones counted as 0.
 
     Args:
         delays_ns: ``(n,)`` one-way delays [ns].
@@ -27,7 +27,7 @@ def make_distribution(delays_ns: NDArray[np.int64], *, lost: int = 0) -> Distrib
 
 
 def compute_ipdv(seq: NDArray[np.int64], delays_ns: NDArray[np.int64], frames: int) -> Distribution:
-    """IPDV of one class from its frames in any order (IPDV-01, IPDV-02).
+    """IPDV of one class from its frames in any order.
 
     Args:
         seq: ``(n,)`` sequence numbers within the class, from 0; of duplicates the first counts.

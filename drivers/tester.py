@@ -34,17 +34,14 @@ class OracleDecorator(ABC):
     """An oracle that changes the frames of another one, for an implementation or a chain."""
 
     def __init__(self, oracle: Oracle) -> None:
-        """Wrap an oracle."""
         self.oracle = oracle
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """Header policy of the inner oracle."""
         return self.oracle.header_policy
 
     @property
     def zone(self) -> Zone | None:
-        """Zone of the inner oracle."""
         return self.oracle.zone
 
     @abstractmethod

@@ -139,7 +139,13 @@ def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
         if f.count & (f.count - 1) or f.first % f.count:
             problem = f"counting needs 2^k {f.name} from a multiple of 2^k on, not {f.count} from "
             hint = "enumerate in pseudorandom order (3), or choose such a range"
-            raise UsageError(f"{problem}{f.address or f.first}", hint, code="beyond-trex")
+            params = {
+                "enumerate_ports": 3,
+                "enumerate_ips": 3 if any(f.address for f in varying) else 0,
+            }
+            raise UsageError(
+                f"{problem}{f.address or f.first}", hint, params=params, code="beyond-trex"
+            )
     if varying:
         top, below = varying[0], sum(f.bits for f in varying[1:])
         base = top.first % (1 << top.bits) << below

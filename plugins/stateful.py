@@ -6,6 +6,7 @@ of the reverse template come from the Responder's table (``v6t.drivers.oracle.re
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -48,9 +49,12 @@ Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
 MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
+EXAMPLE = {"subscribers": 1000, "connections_per_subscriber": 200}
 SERVER_PORT = 443
 """Port of the one server that subscribers connect to."""
 
+MOST_PORTS_IN_USE = 0.9
+"""Share of a pool's ports above which Linux, which tries 128 random ones, finds none for some connections."""
 ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 
@@ -111,7 +115,10 @@ class ConnectionParams(Mixture):
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
         derived = cls.derive(values)
-        given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in values.items()}
+        given = {
+            n: v.model_dump() if isinstance(v, Ports) else _read_number(v)
+            for n, v in values.items()
+        }
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
             problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
             raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
@@ -131,7 +138,8 @@ class ConnectionParams(Mixture):
             missing = names[given.index(0)]
             problem = f"{missing} is missing"
             hint = "subscribers and connections_per_subscriber belong together"
-            raise UsageError(problem, hint, path=(missing,), code="missing-setting")
+            params = {missing: EXAMPLE[missing]}
+            raise UsageError(problem, hint, params=params, path=(missing,), code="missing-setting")
         clients, each = given
         return {
             "initiator_count": clients,
@@ -179,25 +187,31 @@ class ConnectionParams(Mixture):
     def _check_enumeration(self) -> ConnectionParams:
         ports, ips = self.enumerate_ports, self.enumerate_ips
         several = [self.initiator_count > 1, self.responder_count > 1]
-        problem = ""
+        problem, params = "", dict[str, object]()
         if ports and ips and ports != ips:
             problem = f"enumerate_ports = {ports} and enumerate_ips = {ips} are different modes"
             hint = "four-tuples are enumerated in one order: write the same number for both"
+            params = {"enumerate_ips": ports}
         elif ips and not any(several):
             problem = "enumerate_ips needs more than one address on one side"
             hint = "raise initiator_count or responder_count, or set enumerate_ips to 0"
+            params = {"enumerate_ips": 0} if ports else {"enumerate_ips": 0, "enumerate_ports": 3}
         elif any(several) and not ips:
             problem = "several addresses without enumerate_ips would repeat four-tuples"
             hint = f"set enumerate_ips to {ports or 3}, or both counts to 1"
+            params = {"enumerate_ips": ports or 3}
+            if self.responder_count == 1:
+                hint = f"give subscribers and connections_per_subscriber, or {hint}"
+                params = self._propose_subscribers()
         elif not ports and not ips:
             problem = "with enumerate_ports = 0 and enumerate_ips = 0 all frames are one connection"
-            hint = "set one of them to 3"
+            hint, params = "set one of them to 3", {"enumerate_ports": 3}
         if problem:
-            raise UsageError(problem, hint, code="conflict")
+            raise UsageError(problem, hint, params=params, code="conflict")
         if self.initiator_ports.min < LOWEST_PORT and not self.low_ports:
             problem = f"initiator ports from {self.initiator_ports.min} on include those below 1024"
             hint = f"set initiator_ports.min to {LOWEST_PORT} or more, or low_ports to true"
-            raise UsageError(problem, hint, code="out-of-range")
+            raise UsageError(problem, hint, params={"low_ports": True}, code="out-of-range")
         return self
 
     @property
@@ -280,12 +294,16 @@ class ConnectionParams(Mixture):
         pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
             problem = f"the Responder's addresses are public addresses of the {whose}"
-            raise UsageError(problem, f"change {first} or {responder}", code="address-conflict")
+            hint, params = f"change {first} or {responder}", {first: self.last_responder + 1}
+            raise UsageError(problem, hint, params=params, code="address-conflict")
         room = pool.count * pool.ports.count
         if self.endpoints > room:
             problem = f"the Initiator has {self.endpoints} source endpoints, the pool has {room}"
             hint = f"raise {count}, or shorten initiator_ports or initiator_count"
-            raise UsageError(problem, hint, code="not-enough-addresses")
+            params = {count: -(-self.endpoints // pool.ports.count)}
+            if self.initiator_count > 1 and self.responder_count == 1 and not self.subscribers:
+                params = self._propose_subscribers()
+            raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
     def port_fields(self) -> list[TupleField]:
         """Return destination port and source port, the slower one first."""
@@ -304,15 +322,26 @@ class ConnectionParams(Mixture):
         try:
             return four_tuples.shuffle_tuples(fields, seed)
         except UsageError as exc:
-            clients, each = self.subscribers, self.connections_per_subscriber
-            for number in range(each + 1, 2 * each + 1):  # none without subscribers
-                more = [replace(f, count=number) if f.count == each else f for f in fields]
-                with suppress(UsageError):
-                    four_tuples.shuffle_tuples(more, seed)
-                    exc.hint = f"{clients} subscribers with {number} connections each work"
-                    exc.params["connections_per_subscriber"] = number
-                    break
+            self._advise_enumeration(exc, fields, seed)
             raise
+
+    def _advise_enumeration(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
+        """Add the parameters of connections that can be enumerated to an error."""
+        clients, each = self.subscribers, self.connections_per_subscriber
+        for number in range(each + 1, 2 * each + 1):  # none without subscribers
+            more = [replace(f, count=number) if f.count == each else f for f in fields]
+            with suppress(UsageError):
+                four_tuples.shuffle_tuples(more, seed)
+                exc.hint = f"{clients} subscribers with {number} connections each work"
+                exc.params["connections_per_subscriber"] = number
+                return
+        if self.responder_count > 1:
+            exc.params["responder_count"] = 1
+        elif not clients:
+            exc.params |= self._propose_subscribers()
+
+    def _propose_subscribers(self) -> dict[str, object]:
+        return {**EXAMPLE, "subscribers": self.initiator_count}
 
 
 class PoolParams(ConnectionParams):
@@ -369,8 +398,9 @@ class Pool4Params(PoolParams):
         block, room = _read_number(values.get("port_block", 0)), ALL_PORTS.count
         if {"pool_count", "pool_ports"} & set(values) or block not in range(room + 1):
             return {}
-        block = max(block, each)
-        count = -(-clients // (room // block))
+        count = -(-clients // (room // max(block, each)))
+        if not block:
+            count = max(count, math.ceil(clients * each / (MOST_PORTS_IN_USE * room)))
         first = {} if count == 1 else {"pool_first": "198.19.1.0"}
         return {**first, "pool_count": count}
 

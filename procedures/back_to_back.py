@@ -1,4 +1,4 @@
-"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004): B2B-01 to B2B-04."""
+"""Back-to-back frames (RFC 8219 section 7.5, RFC 2544 section 26.4, RFC 9004)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BurstSpec(PointSpec):
         conditions: frame sizes, directions, waits, tolerances; the residual wait lets the buffer
             drain, at least 2 s (RFC 9004 section 6.2).
         rate_fps: rate within the burst, per direction: the medium's maximum, or the tester's own
-            where that is less (B2B-03).
+            where that is less.
         rate_reason: ``media`` or ``tester``.
         throughput_fps: measured throughput of the same point, per direction.
         longest_s: no burst is longer than this [s].
@@ -66,7 +66,7 @@ class BurstSpec(PointSpec):
 
     @property
     def not_applicable(self) -> str | None:
-        """Why there is nothing to measure (RFC 9004 section 6.1; B2B-02); None if there is."""
+        """Why there is nothing to measure (RFC 9004 section 6.1); None if there is."""
         if self.throughput_fps >= self.rate_fps:
             return (
                 "the throughput reaches the burst rate, so that no burst fills the device's buffer"
@@ -135,7 +135,7 @@ class BurstResult(Repeated[BurstSpec, BurstRepetition]):
 
 
 def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
-    """Buffer times from an average burst (RFC 9004 section 6.4; B2B-02)."""
+    """Buffer times from an average burst (RFC 9004 section 6.4)."""
     implied = average_frames / rate_fps
     return BufferTime(implied, implied * (1 - min(1.0, throughput_fps / rate_fps)))
 

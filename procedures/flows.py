@@ -1,4 +1,4 @@
-"""Degradation of the throughput with the number of network flows (RFC 8219 section 10): SC-04."""
+"""Degradation of the throughput with the number of network flows (RFC 8219 section 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3): FLR-01 to FLR-06."""
+"""Frame loss rate (RFC 8219 section 7.4, RFC 2544 section 26.3)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from v6t.trials.verdict import Attempt
 
 BENCHMARK = "frame-loss"
 WITH_TIMEOUT = "frame-loss-frame-timeout"
-"""Another benchmark, with a deadline for every frame (FLR-06); never instead of the first."""
+"""Another benchmark, with a deadline for every frame; never instead of the first."""
 LARGEST_STEP = 0.1
 """Largest step the RFC allows, as a share of the maximum rate."""
 
@@ -26,12 +26,12 @@ class FrameLossSpec(PointSpec):
     Attributes:
         maximum_fps: 100 % of the input rate per direction.
         maximum_reason: ``media``, ``tester`` or ``given``: anything but the medium's maximum is a
-            restricted range (FLR-03).
+            restricted range.
         duration_s: length of each stream [s].
-        adaptive: stop when the medians are known well enough (TP-09); ``repetitions`` is then
+        adaptive: stop when the medians are known well enough; ``repetitions`` is then
             not used.
-        step: step as a share of the maximum, at most a tenth (FLR-02).
-        rates_fps: the papers' procedure: these rates, every one, without a stop (FLR-03, 04);
+        step: step as a share of the maximum, at most a tenth.
+        rates_fps: the papers' procedure: these rates, every one, without a stop;
             None: the RFC's.
     """
 
@@ -78,8 +78,8 @@ class DirectionLoss:
 
     Attributes:
         required, sent, received: frames, foreground and background together.
-        surplus: received beyond once; there should be none (FLR-04).
-        roles: frames required and received of the foreground and of the background (MIX-06).
+        surplus: received beyond once; there should be none.
+        roles: frames required and received of the foreground and of the background.
     """
 
     required: int
@@ -90,7 +90,7 @@ class DirectionLoss:
 
     @property
     def rate(self) -> float:
-        """Lost share of the frames the trial required (FLR-01)."""
+        """Lost share of the frames the trial required."""
         return (self.required - self.received) / self.required if self.required else 0.0
 
 
@@ -121,7 +121,7 @@ class Offered:
 
     @property
     def error(self) -> str | None:
-        """Received more than was sent: an error, never a negative loss (FLR-04)."""
+        """Received more than was sent: an error, never a negative loss."""
         extra = sum(d.surplus for d in self.directions.values())
         return f"{extra} frames more came back than were sent" if extra else None
 

@@ -1,4 +1,4 @@
-"""Multiple Loss Ratio search for several goals at once (RFC 9971): TP-07."""
+"""Multiple Loss Ratio search for several goals at once (RFC 9971)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5): REC-01 to REC-03."""
+"""System recovery (RFC 8219 section 7.6, RFC 2544 section 26.5)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RecoverySpec(PointSpec):
 
     @property
     def limited(self) -> bool:
-        """110 % could not be offered (REC-02)."""
+        """110 % could not be offered."""
         return OVERLOAD * self.throughput_fps > self.limit_fps
 
     @property

@@ -1,4 +1,4 @@
-"""Reset (RFC 8219 section 7.7, RFC 6201): RST-01, RST-02."""
+"""Reset (RFC 8219 section 7.7, RFC 6201)."""
 
 from __future__ import annotations
 

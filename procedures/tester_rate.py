@@ -1,4 +1,4 @@
-"""The tester's own capacity: the highest rate it sends and receives without loss (SELF-01, 02)."""
+"""The tester's own capacity: the highest rate it sends and receives without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1): TP-01 to TP-07, TP-09."""
+"""Throughput (RFC 8219 section 7.1, RFC 2544 section 26.1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Attempt", "Progress", "Watch"]
 
 BENCHMARK = "throughput"
 WITH_TIMEOUT = "throughput-frame-timeout"
-"""Another benchmark, with a deadline for every frame (TP-06); never instead of the first."""
+"""Another benchmark, with a deadline for every frame; never instead of the first."""
 
 Search = Literal["binary", "mlrsearch"]
 
@@ -52,12 +52,12 @@ class ThroughputSpec(PointSpec):
         resolution_fps: error of the search [fps]; slow devices are searched for more closely
             (:func:`~v6t.procedures.search.binary.widest_fps`).
         duration_s: length of a full trial [s].
-        repetitions: searches; the RFC asks for 20 (GEN-17).
-        confirmations: times the found rate must pass again (TP-04); a rate that does not is
+        repetitions: searches; the RFC asks for 20.
+        confirmations: times the found rate must pass again; a rate that does not is
             lowered to the next one that passed.
-        final_duration_s: the found rate must pass once for so long (GEN-16, TP-04); None: no.
+        final_duration_s: the found rate must pass once for so long; None: no.
         search: ``binary`` or ``mlrsearch``.
-        adaptive: stop when the median is known well enough (TP-09); ``repetitions`` is then not
+        adaptive: stop when the median is known well enough; ``repetitions`` is then not
             used.
     """
 
@@ -267,7 +267,7 @@ class _Search:
         return all(self._try(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
 
     def _descend(self, rate_fps: float, checks: _Checks) -> float:
-        """Below everything that passed before: down in growing steps until a rate stands (TP-04)."""
+        """Below everything that passed before: down in growing steps until a rate stands."""
         spec = self._spec
         if spec.final_duration_s is None:
             return 0.0
@@ -285,7 +285,7 @@ class _Search:
     def _search_below(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
         """Halve what longer trials left between a rate that stood and one that did not.
 
-        Without longer trials the next rate that passed is the result (TP-04).
+        Without longer trials the next rate that passed is the result.
         """
         spec = self._spec
         if spec.final_duration_s is None:

@@ -20,11 +20,11 @@ class TimingSpec(PointSpec):
 
     Attributes:
         benchmark: ``latency``, ``pdv`` or ``ipdv``.
-        rate_fps: rate per direction; the throughput of the same point (LAT-01, PDV-01).
+        rate_fps: rate per direction; the throughput of the same point.
         rate_source: where the rate comes from, in words.
         duration_s: length of the stream [s].
         request: what the tester times.
-        repetitions: the RFC asks for 20; never adaptive (TP-09).
+        repetitions: the RFC asks for 20; never adaptive.
         shares: of the rate, in falling order, at which all repetitions are made where the tester cannot
             carry out the first or most of them at the rate itself; none: nowhere else.
     """
@@ -106,7 +106,7 @@ class TimingResult(Repeated[TimingSpec, TimingRepetition]):
 
     @property
     def sampled(self) -> bool:
-        """Whether a trial timed fewer frames than requested (PDV-03)."""
+        """Whether a trial timed fewer frames than requested."""
         return self.share < 1
 
     @property

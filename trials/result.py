@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from v6t.trials.connections import PhaseOneResult
@@ -38,6 +38,19 @@ class ClassCount:
     surplus: int = 0
     out_of_order: int = 0
     late: int = 0
+
+
+def sum_classes(counts: Iterable[tuple[str, ClassCount]]) -> dict[str, ClassCount]:
+    """Add up counts by the name of their class."""
+    totals: dict[str, ClassCount] = {}
+    for name, count in counts:
+        before = totals.get(name, ClassCount(count.role, 0, 0, 0))
+        sums = {n: getattr(before, n) + getattr(count, n) for n in _COUNTS}
+        totals[name] = ClassCount(count.role, **sums)
+    return totals
+
+
+_COUNTS = [f.name for f in fields(ClassCount) if f.name != "role"]
 
 
 @dataclass(frozen=True)

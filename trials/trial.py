@@ -21,6 +21,11 @@ MODES: tuple[Mode, ...] = ("bidirectional", "forward", "reverse")
 _GOLDEN_SECTION = 0.6180339887498949
 
 
+def divide(whole: int, part: int, parts: int) -> int:
+    """Return the share of a part, so that all shares add up to the whole."""
+    return whole * (part + 1) // parts - whole * part // parts
+
+
 def list_directions(mode: Mode) -> tuple[str, ...]:
     """Return the directions that carry traffic in a mode."""
     return ("forward", "reverse") if mode == "bidirectional" else (mode,)

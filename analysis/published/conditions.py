@@ -115,7 +115,7 @@ def _tolerance(name: str, value: str, wanted: float, record: Json, facts: Json) 
 
 def _judge_acceptance(value: Any, record: Json, facts: Json) -> Condition:
     if "tolerance_connections" in record:
-        # no connection may be lost (ST-06)
+        # no connection may be lost
         return Condition("acceptance", str(value), "100%", _share(value) == 1.0)
     return _tolerance("acceptance", str(value), 1 - _share(value), record, facts)
 

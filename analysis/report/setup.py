@@ -1,4 +1,4 @@
-"""What was measured, on what: everything a reader needs to judge numbers, or repeat them (GEN-28)."""
+"""What was measured, on what: everything a reader needs to judge numbers, or repeat them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def versions(data: RunData) -> tuple[str, str]:
 
 
 def turned(data: RunData) -> bool:
-    """Return whether the technology's left side was at the tester's right port (ST-01)."""
+    """Return whether the technology's left side was at the tester's right port."""
     return bool(data.config.get("initiator") == "right")
 
 
@@ -239,7 +239,7 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Mix of sizes", format_mix(mix) + (f": {sequence}" if sequence else "")
     yield "Directions", ", ".join(c["modes"])
     if turned(data):
-        yield "Sides", "turned: what is called left here is at the tester's right port (ST-01)"
+        yield "Sides", "turned: what is called left here is at the tester's right port"
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
         spread = "" if n == m else f", {m} of {n} frames, spread evenly"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import SIDES
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
-from v6t.audit.packets import SIDES
+from v6t.audit.packets import Wire
 from v6t.plugins.audit_views import Address, SideName
 from v6t.plugins.reference_device import ETHERTYPE, link_headers
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
 
 HOP_LIMIT = 64
-QUOTED_OCTETS = {4: 548, 6: 1232}
-"""An ICMP error fits 576 octets of IPv4 (RFC 1812, section 4.3.2.3) and 1,280 of IPv6."""
+QUOTED_OCTETS = {4: 548, 6: 1232}  # errors have 576 (RFC 1812, section 4.3.2.3) or 1,280 octets
 TIME_EXCEEDED = {4: IcmpError(11), 6: IcmpError(3)}
 Sent: TypeAlias = tuple[SideName, IPPacket]
 
 
-class PacketDevice(ABC):
-    """A device with two links that handles one frame at a time."""
+class PacketDevice:
+    """A device with two links that handles one frame at a time; by itself a router."""
 
     def __init__(self, intent: DeviceIntent, view: Any = None) -> None:
-        self.links, self.view = intent.links, view
+        self.links, self.view, self.mtu = intent.links, view, Wire(intent.links).mtu
         self.addresses: dict[tuple[SideName, int], Address] = {}
         self.routes = []
         for side in SIDES:
@@ -39,16 +38,10 @@ class PacketDevice(ABC):
         self.now_s = 0.0
         self.reassembly = ip.Reassembly()
 
-    def mtu(self, side: SideName) -> int:
-        return int(getattr(self.links, side).mtu)
-
     def receive(
         self, side: SideName, frame: bytes, now_s: float = 0.0
     ) -> list[tuple[SideName, bytes]]:
-        """Return the frames that the device sends because of one that arrived, without FCS.
-
-        ``now_s`` is a time on a clock that never goes back.
-        """
+        """Return the frames, without FCS, that the device sends because of one that arrived at a time."""
         self.now_s = now_s
         head = link_headers(getattr(self.links, side)).ingress
         start = len(head) + 2
@@ -76,9 +69,9 @@ class PacketDevice(ABC):
         except Drop as drop:
             return self.send_error(side, drop.about or packet, drop.error) if drop.error else []
 
-    @abstractmethod
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         """Return the packets that leave because of one that arrived, or raise Drop."""
+        return self.route(side, packet)
 
     def send_error(self, side: SideName, about: IPPacket, error: IcmpError) -> list[Sent]:
         source = self.addresses.get((side, about.version))
@@ -101,10 +94,3 @@ def error_packet(source: Address, about: IPPacket, error: IcmpError) -> IPPacket
     """Return an ICMP error from an address of the device to the source of a packet."""
     packet = IPPacket(source, about.src, ip.ICMP[about.version], ttl=HOP_LIMIT)
     return packet.with_message(bytes(error) + bytes(about)[: QUOTED_OCTETS[about.version]])
-
-
-class RoutingDevice(PacketDevice):
-    """A plain router."""
-
-    def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
-        return self.route(side, packet)

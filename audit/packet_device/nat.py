@@ -13,21 +13,18 @@ from v6t.audit import ip_packet as ip
 from v6t.audit.ip_packet import Drop, Endpoint, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent, error_packet
 from v6t.audit.packet_device.maps import TableMap
-from v6t.audit.packet_device.relays import TunnelDevice, decapsulated_ecn
+from v6t.audit.packet_device.relays import TunnelingDevice, decapsulated_ecn
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.plugins.audit_views import Address, Nat, SideName
 
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
 
-RESET_S, UDP_S = 240.0, 300.0
-"""Lifetimes after an RST (RFC 7857, section 2.2), and of UDP if none is configured."""
+RESET_S, UDP_S = 240.0, 300.0  # after an RST (RFC 7857, section 2.2); of UDP by default
 WINDOW = 1 << 20
-INSIDE_IPV4 = IPv4Address("0.0.0.1")
-"""Source of what a NAT64 hands to its mappings; IPv6 addresses distinguish the hosts."""
+INSIDE_IPV4 = IPv4Address("0.0.0.1")  # of each host of a NAT64, before its mappings
 HOST_UNREACHABLE = {4: IcmpError(3, 1), 6: IcmpError(1, 3)}
-Translated: TypeAlias = tuple[SideName, IPPacket, Address | None]
-"""A packet that leaves a NAT, and the host that it is for on the left link."""
+Translated: TypeAlias = tuple[SideName, IPPacket, Address | None]  # with its host on the left link
 
 
 class SessionKey(NamedTuple):
@@ -265,7 +262,7 @@ class Nat64Device(MappingDevice, TranslatingDevice):
         return self.emit_all(self.send_in(packet))
 
 
-class AftrDevice(MappingDevice, TunnelDevice):
+class AftrDevice(MappingDevice, TunnelingDevice):
     """The AFTR of DS-Lite (RFC 6333): each B4 is a host with any IPv4 address."""
 
     def __init__(self, intent: DeviceIntent, view: Nat) -> None:

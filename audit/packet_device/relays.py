@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import opposite
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import HOP_LIMIT, PacketDevice, Sent
 from v6t.audit.packet_device.maps import AddressSharing, MapDomain, TableMap, has_port
 from v6t.audit.packet_device.translator import TranslatingDevice
-from v6t.audit.packets import opposite
 from v6t.plugins.audit_views import Address, CustomerEdge, SharedAddressRelay, SideName, TunnelEnd
 
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
 
 NOT_ECT, CONGESTION = 0b00, 0b11
-WRONG_SOURCE = IcmpError(1, 5)
-"""ICMPv6: the source address failed the ingress policy."""
+WRONG_SOURCE = IcmpError(1, 5)  # ICMPv6: the source address failed the ingress policy
 
 
 def decapsulated_ecn(inner: int, outer: int) -> int:
@@ -32,16 +31,12 @@ def decapsulated_ecn(inner: int, outer: int) -> int:
     return max(inner, outer) if CONGESTION in (inner, outer) else min(inner, outer)
 
 
-class TunnelDevice(PacketDevice):
-    """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it.
-
-    Attributes:
-        relays: addresses of the device where tunnels end.
-    """
+class TunnelingDevice(PacketDevice, ABC):
+    """Tunnels on one link, packets of the other IP version on both; plain IPv4 never comes from it."""
 
     tunnel_side: SideName = "left"
     inner_version = 4
-    relays: Collection[Address] = ()
+    relays: Collection[Address] = ()  # addresses of the device where tunnels end
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         is_inside = side == self.tunnel_side
@@ -91,7 +86,7 @@ class TunnelDevice(PacketDevice):
         return [(self.tunnel_side, piece) for piece in ip.fragment(outer, mtu, packet.id or 0)]
 
 
-class TunnelRelay(TunnelDevice):
+class TunnelRelay(TunnelingDevice):
     """A MAP-E border relay or lwAFTR."""
 
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
@@ -122,7 +117,7 @@ class TunnelRelay(TunnelDevice):
         return self.encapsulate(packet, ends[1], ends[0])
 
 
-class TunnelCustomerEdge(TunnelDevice):
+class TunnelCustomerEdge(TunnelingDevice):
     """A MAP-E CE or lwB4 without its NAPT: the customer's hosts are on the right link."""
 
     def __init__(self, intent: DeviceIntent, view: CustomerEdge) -> None:
@@ -144,7 +139,7 @@ class TunnelCustomerEdge(TunnelDevice):
         return self.encapsulate(self.decrement(whole), self.view.ipv6, self.view.relay)
 
 
-class SixInFourDevice(TunnelDevice):
+class SixInFourDevice(TunnelingDevice):
     """An end of tunnels of IPv6 in IPv4 (RFC 4213, section 3.6); 6rd finds other ends by inner addresses."""
 
     inner_version = 6

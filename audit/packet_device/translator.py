@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import struct
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from ipaddress import IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.audit import ip_packet as ip
+from v6t.audit.clause import opposite
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packet_device.device import PacketDevice, Sent
 from v6t.audit.packet_device.maps import TableMap, translate_prefix
-from v6t.audit.packets import opposite
 from v6t.plugins.audit_views import Address, SideName
 
 if TYPE_CHECKING:
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
-INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)
-"""Next headers of IPv6 packets with an incomplete extension header."""
-DF_FROM_OCTETS = 1260
-"""Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)."""
-PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)
-"""RFC 1191, section 7."""
-UNTRANSLATABLE = {4: IcmpError(3, 13), 6: IcmpError(1, 1)}
-"""Errors about addresses that have no translation."""
+INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)  # next headers before incomplete extension headers
+DF_FROM_OCTETS = 1260  # Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)
+PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)  # RFC 1191, section 7
+UNTRANSLATABLE = {4: IcmpError(3, 13), 6: IcmpError(1, 1)}  # addresses have no translation
 TO_ICMPV6 = {
     **{(3, code): IcmpError(1, 0) for code in (0, 1, 5, 6, 7, 8, 11, 12)},
     **{(3, code): IcmpError(1, 1) for code in (9, 10, 13, 15)},
@@ -39,8 +35,7 @@ TO_ICMPV6_POINTER = {
     **{0: 0, 1: 1, 2: 4, 3: 4, 8: 7, 9: 6},
     **dict.fromkeys(range(12, 16), 8),
     **dict.fromkeys(range(16, 20), 24),
-}
-"""RFC 7915, figure 3."""
+}  # RFC 7915, figure 3
 TO_ICMP = {
     **{(1, 0): IcmpError(3, 1), (1, 1): IcmpError(3, 10), (1, 2): IcmpError(3, 1)},
     **{(1, 3): IcmpError(3, 1), (1, 4): IcmpError(3, 3), (4, 1): IcmpError(3, 2)},
@@ -50,11 +45,10 @@ TO_ICMP_POINTER = {
     **{0: 0, 1: 1, 4: 2, 5: 2, 6: 9, 7: 8},
     **dict.fromkeys(range(8, 24), 12),
     **dict.fromkeys(range(24, 40), 16),
-}
-"""RFC 7915, figure 6."""
+}  # RFC 7915, figure 6
 
 
-class TranslatingDevice(PacketDevice):
+class TranslatingDevice(PacketDevice, ABC):
     """A translator between an IPv6 and an IPv4 link."""
 
     echo_to_ipv6: ClassVar[Mapping[int, int]] = {8: 128, 0: 129}

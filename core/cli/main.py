@@ -226,7 +226,7 @@ def _fit(line: str) -> str:
     from v6t.core.cli.terminal import format_command, make_console, wrap
 
     text, proposal, command = line.partition("try: v6t ")
-    lines = [wrap(text + proposal, indent=5)]
+    lines = [wrap(text + "try:" * bool(proposal), indent=5)]
     if proposal:
         lines.append(format_command(f"v6t {command}", make_console(stderr=True)))
     return "\n".join(lines)

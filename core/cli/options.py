@@ -403,7 +403,12 @@ def resolve_run(given: dict[str, Any]) -> BoundRun:
     if given.pop("force"):
         given["tester_options"]["force"] = "true"
     procedure: Mapping[str, Any] = {"adaptive": {}} if given.pop("adaptive") else {}
-    return resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
+    bound = resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
+    if bound.optional:
+        from v6t.core.runs.bench import drop_unsupported
+
+        return drop_unsupported(bound)
+    return bound
 
 
 def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
@@ -420,7 +425,7 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
     files = None if testbed is None else YamlFile(testbed)
     if path is None:
         return None, files
-    if path.is_dir():
+    if (path / "config.json").is_file():
         from v6t.core.runs.rundir import read_files
 
         run_file, own_testbed = read_files(path)

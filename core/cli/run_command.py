@@ -84,7 +84,7 @@ def command(
 
     Without further arguments: the quick preset, a demonstration of about a minute on the
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
-    writes; flags win over files.
+    writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
     bound = resolve_run(given)
     if bottleneck:

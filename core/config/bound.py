@@ -44,6 +44,7 @@ class BoundRun:
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
         notes: warnings about settings that resolution has changed.
+        optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
     """
 
     settings: ResolvedRun
@@ -53,6 +54,7 @@ class BoundRun:
     tester: TesterKind
     rollback_command: str = ""
     notes: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
 
     @property
     def driven(self) -> bool:

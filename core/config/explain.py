@@ -42,6 +42,12 @@ LIMITS = {
     "maxItems": "at most {} of them",
 }
 TERM = "word of tables and figures"
+TITLE = "title of a table"
+_UNIT = re.compile(
+    r",? *(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
+    r"(?: per direction)?$|^IPv6/IPv4 |^frame "
+)
+"""The unit of a column, or the words before one, which the explained name lacks."""
 
 
 @dataclass(frozen=True)
@@ -153,22 +159,44 @@ def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     """Find settings, benchmarks, terms and error codes that have a name, or begin or end with it.
 
-    Fields of data files are looked up where nothing else has the name.
+    Where nothing has the name, these are searched in turn: fields of data files, parameters of every
+    technology, the name without its unit, titles of tables, and the terms within the name.
     """
     known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_words()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
+    matches = matches or _filter_rows(_list_parameters(), wanted)
+    if not matches:
+        bare = _UNIT.sub("", name)
+        if bare and bare != name:
+            return look_up(bare, plugin)
+        words = f" {name.lower()} "
+        matches = [row for row in known if row.kind == TITLE and f" {row.name.lower()}" in words]
+        matches = matches or [
+            row for row in known if row.kind == TERM and f" {row.name.lower()} " in words
+        ]
     if not matches:
         names = list(dict.fromkeys(part for row in known for part in (row.name, row.parts[-1])))
         raise UsageError(
             f"unknown setting, benchmark, term, error code or data field '{name}'",
-            did_you_mean(name, names)
-            or "`v6t explain` lists all; parameters of a technology: add --plugin NAME",
+            did_you_mean(name, names) or "`v6t explain` lists all",
             code="unknown-name",
         )
     inner = [row for row in matches if row.name.startswith((f"{name}.", f"{name}[]"))]
     return exact[:1] + inner if exact and inner else exact or matches
+
+
+def _list_parameters() -> Iterator[Setting]:
+    """Yield the parameters of every technology, alike ones once with the names of all."""
+    from v6t.core.config.plugins import TECHNOLOGIES
+
+    users: dict[Setting, list[str]] = {}
+    for row in TECHNOLOGIES.list_rows():
+        for setting in list_settings(row.kind.params_model, "params.") if row.kind else ():
+            users.setdefault(setting, []).append(row.name)
+    for setting, technologies in users.items():
+        yield replace(setting, text=f"{setting.text} ({', '.join(technologies)})")
 
 
 def _filter_rows(rows: Iterable[Setting], wanted: list[str]) -> list[Setting]:
@@ -184,7 +212,7 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     """List the names that can be looked up, by kind."""
     words = list(_list_words())
     return {
-        "benchmarks": [row.name for row in _list_benchmarks()],
+        "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE],
         "words of tables and figures": [row.name for row in words if row.kind == TERM],
         "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
         "error codes": [row.name for row in words if row.kind != TERM],
@@ -197,7 +225,10 @@ def _list_benchmarks() -> Iterator[Setting]:
     for benchmark in registry.installed():
         keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
         settings = f" Its settings: {keys}." if keys else ""
-        yield Setting(benchmark.name, "benchmark", "", f"{benchmark.summary}{settings}")
+        text = f"{benchmark.summary}{settings}"
+        yield Setting(benchmark.name, "benchmark", "", text)
+        if title := benchmark.record.heading.split(" (")[0].split(",")[0]:
+            yield Setting(title, TITLE, "", f"{benchmark.name}: {text}")
 
 
 def _list_words() -> Iterator[Setting]:

@@ -75,22 +75,16 @@ def resolve_and_bind(
     flags = flags or Flags()
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
-    name = flags.plugin or run.plugin
-    if name is None and flags == Flags() and not run_file and not testbed:
-        name = DEMONSTRATION
-    if name is None:
-        problem = "--plugin is missing"
-        hint = "add --plugin NAME; `v6t plugins` lists the names"
-        raise UsageError(problem, hint, code="missing-setting")
-    name = resolve_alias(name)
+    is_bare = flags == Flags() and not run_file and not testbed
+    name = _choose_technology(flags.plugin or run.plugin, DEMONSTRATION if is_bare else None)
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
-        benchmarks = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
-    notes: tuple[str, ...] = ()
-    if registry.ALL in benchmarks:
-        benchmarks, notes = registry.everything(kind, benchmarks)
+        named = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
+    benchmarks, notes = named, tuple[str, ...]()
+    if registry.ALL in named:
+        benchmarks, notes = registry.everything(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -137,7 +131,8 @@ def resolve_and_bind(
     device = make_device_view(technology, settings.params, driver.overrides, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.dut_intent())
-    bound = BoundRun(settings, technology, device, driver, tester, notes=notes)
+    optional = frozenset(benchmarks) - {*named}
+    bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):
@@ -146,6 +141,15 @@ def resolve_and_bind(
     with locate_errors(run_source, "procedure"):
         check_measures(bound, single_frames=flags.single_frames)
     return bound
+
+
+def _choose_technology(name: str | None, default: str | None) -> str:
+    chosen = name or default
+    if chosen is None:
+        problem = "--plugin is missing"
+        hint = "add --plugin NAME; `v6t plugins` lists the names"
+        raise UsageError(problem, hint, code="missing-setting")
+    return resolve_alias(chosen)
 
 
 def resolve_tester(testbed: Path) -> TesterKind:

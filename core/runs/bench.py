@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -29,10 +30,27 @@ from v6t.profiles.model import Traffic
 from v6t.profiles.streams import StreamSet
 from v6t.trials.device_events import name_change_hook
 from v6t.trials.result import Measure, TrialResult
-from v6t.trials.trial import TIMING_CAPABILITIES, Trial
+from v6t.trials.trial import CAPABILITIES, TIMING_CAPABILITIES, Trial
 
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
+
+
+def drop_unsupported(bound: BoundRun) -> BoundRun:
+    """Return the run without the optional benchmarks that its tester cannot measure, with a note for each."""
+    if not bound.optional:
+        return bound
+    able, notes = make_tester(bound).capabilities, list(bound.notes)
+    kept = []
+    for name in bound.settings.benchmarks:
+        lacking = sorted(registry.load(name).needs(bound) - able) if name in bound.optional else []
+        if lacking:
+            reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
+            notes.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
+        else:
+            kept.append(name)
+    settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
+    return replace(bound, settings=settings, notes=tuple(notes))
 
 
 def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:

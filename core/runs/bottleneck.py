@@ -1,4 +1,4 @@
-"""The bottleneck of a device: the rates that a run found are sent once more while it is sampled (BN-01).
+"""The bottleneck of a device: the rates that a run found are sent once more while it is sampled.
 
 At a found rate nothing is lost, so nothing shows what limits the device. It is sampled a second time just
 above, as far as medium and tester carry it, and the verdict is on that trial.

@@ -1,4 +1,4 @@
-"""The tester's own capacity: measured in a run or by the self-test, or remembered (SELF-01 to SELF-03).
+"""The tester's own capacity: measured in a run or by the self-test, or remembered.
 
 ``procedure.selftest`` says whether a run measures it (``run``), or may use what the same tester sent
 of the same streams on this machine before (``cached``). TRex on real ports cannot join them:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -15,7 +16,7 @@ STATE_DIRECTORY = "/run/v6t"
 
 
 class Hook(StrictModel):
-    """A command that does something to a device (GEN-29); the command alone is enough."""
+    """A command that does something to a device; the command alone is enough."""
 
     command: str
     """As the shell's words; no shell reads it."""
@@ -68,12 +69,17 @@ class DutOptions(HookOptions):
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
     """Static entry for each address of the tester; one entry and routes through it; or none: the device asks,
-    and the tester answers (GEN-27)."""
+    and the tester answers."""
 
     @property
     def in_lab(self) -> bool:
         """Whether the device is one of the lab, whose kernel is that of all others."""
         return self.ssh is None or bool(self.ssh.lab)
+
+    @property
+    def artefacts(self) -> Mapping[str, str]:
+        """Files of the device that results depend on, by the names under which the run keeps copies."""
+        return {}
 
     @property
     def machine(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False)
     """Make a driver with options of the testbed file.
 
     Args:
-        swapped: the technology's left is the tester's right (ST-01), so that the driver's is, too.
+        swapped: the technology's left is the tester's right, so that the driver's is, too.
     """
     driver = driver_type(name)(options)
     if swapped and isinstance(driver.options, DutOptions):

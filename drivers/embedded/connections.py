@@ -76,7 +76,6 @@ class ReceiverConnections:
         return self.oracle or oracle
 
     def source(self, stream: Stream) -> FrameSource | None:
-        """Return the frames of a stream that is not sent as compiled."""
         return self._sources.get(stream.stream_id)
 
     def learn(
@@ -134,7 +133,6 @@ class ConnectionTable:
         return replace(self._at, reverse=Order(min(entries or count, count), reading))
 
     def close(self) -> None:
-        """Free the memory. May be called twice."""
         self._at = None
         if self._file is not None:
             self._file.close()

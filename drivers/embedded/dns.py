@@ -61,7 +61,6 @@ class DnsAuthority(ServerPort):
         self.recount()
 
     def recount(self) -> None:
-        """Forget the questions so far."""
         self._authority.counts = QuestionCounts()
 
     def report(self) -> dict[str, Any]:

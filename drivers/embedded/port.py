@@ -51,7 +51,6 @@ class HostPort(ABC):
             self._rx.send(frame)
 
     def _begin(self) -> None:
-        """Begin a trial: count control frames and losses from now on."""
         self._control = self._answered = 0
         self._rx.drops()
         self._dropped_before = _count_interface_drops(self._rx.interface)
@@ -61,7 +60,6 @@ class HostPort(ABC):
         return {"ring_drops": self._rx.drops(), "interface_drops": dropped}
 
     def _drain(self) -> int:
-        """Take the frames that have arrived; return their number."""
         taken = 0
         for frames, times in self._rx.take():
             taken += len(frames)

@@ -49,7 +49,6 @@ class StreamTally:
 
     @property
     def is_negative(self) -> bool:
-        """Whether the device must drop the stream."""
         return self.stream.role is Role.NEGATIVE
 
     def list_lost(self) -> NDArray[np.intp]:

@@ -67,7 +67,6 @@ class TcpServer(ServerPort, TcpEnd):
         self._answer_fins(read, which, known & (read.flags & FIN != 0))
 
     def _accept(self, read: SegmentFields, frames: U8, which: Connections, known: Mask) -> Mask:
-        """Answer SYNs; return the segments of connections that exist."""
         server = self._account.server
         opening = known & (read.flags & (SYN | ACK) == SYN)
         right = self._check(NUMBERS, opening, read.sequence == self._client_number(which))

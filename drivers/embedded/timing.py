@@ -130,7 +130,6 @@ class ClassTimes:
         return Distribution(whole.values_ns, whole.counts, lost, whole.clamped)
 
     def ipdv(self) -> Distribution:
-        """Return the differences of the delays of consecutive frames."""
         if not self._seq:
             return Distribution((), (), max(0, self.sent - 1))
         seq = np.concatenate(self._seq)

@@ -49,7 +49,6 @@ class Holder:
         pipe.poll(None)
 
     def run(self, command: list[str], text: str = "") -> tuple[int, str]:
-        """Run a command inside the namespace; return its exit status and output."""
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 

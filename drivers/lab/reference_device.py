@@ -74,7 +74,6 @@ class ReferenceDut:
         return bool(groups)
 
     def _spoil(self, rows: U8, forwarded: int) -> U8:
-        """Apply the faults to frames, after a number of others."""
         faults = self._faults
         number = np.arange(forwarded + 1, forwarded + len(rows) + 1)
         if 0 <= faults.corrupt_octet < rows.shape[1]:

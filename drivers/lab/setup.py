@@ -46,7 +46,6 @@ class LabDevice(ABC):
 
     @property
     def session(self) -> DeviceSession | None:
-        """The session with a device that is driven and stands."""
         return None
 
     def state(self) -> StateDevice | None:
@@ -183,7 +182,6 @@ class Bed:
         return {"tester": self.lab.tester.pid, **device}
 
     def close(self) -> None:
-        """End the device, remove the lab. May be called twice."""
         if self.device is not None:
             self.device.close()
         if self.lab is not None:

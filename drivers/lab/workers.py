@@ -89,7 +89,6 @@ class Worker:
         return value
 
     def close(self) -> None:
-        """End the process. May be called twice."""
         self._pipe.close()
         self._process.kill()
         self._process.join()

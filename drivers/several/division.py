@@ -12,16 +12,11 @@ from v6t.profiles.expand import Expander
 from v6t.profiles.rows import EXACT_ROWS, list_frames, make_list
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.connections import Connections
-from v6t.trials.trial import Trial
+from v6t.trials.trial import Trial, divide
 
 EVEN_DRAW_BITS = 15
 """A range that is a multiple of a higher power of two meets the bit that TRex never draws."""
 _SEED_STEP = 0x9E3779B1
-
-
-def divide(whole: int, part: int, parts: int) -> int:
-    """Return the share of a part, so that all shares add up to the whole."""
-    return whole * (part + 1) // parts - whole * part // parts
 
 
 def divide_trial(trial: Trial, part: int, parts: int) -> Trial | None:

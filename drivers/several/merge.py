@@ -9,10 +9,8 @@ from itertools import zip_longest
 
 from v6t.drivers.tester import PhaseCounts
 from v6t.trials.delays import Distribution
-from v6t.trials.result import ClassCount, DirectionResult
+from v6t.trials.result import DirectionResult, sum_classes
 from v6t.trials.timeline import Timeline
-
-_COUNTS = ("required", "sent", "received", "surplus", "out_of_order", "late")
 
 
 def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
@@ -29,7 +27,7 @@ def merge_directions(parts: Sequence[DirectionResult]) -> DirectionResult:
 
     return replace(
         first,
-        classes=_merge_classes([p.classes for p in parts]),
+        classes=sum_classes(item for p in parts for item in p.classes.items()),
         sending_time_s=slowest.sending_time_s,
         sending_time_error_s=slowest.sending_time_error_s,
         control=sum(p.control for p in parts),
@@ -77,15 +75,6 @@ def merge_phases(parts: Mapping[str, PhaseCounts]) -> PhaseCounts:
 def name_faults(faults: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     """Return the faults of all testers, each with the tester's name."""
     return tuple(f"server {name}: {fault}" for name, own in faults.items() for fault in own)
-
-
-def _merge_classes(parts: Sequence[Mapping[str, ClassCount]]) -> dict[str, ClassCount]:
-    merged: dict[str, ClassCount] = {}
-    for name, count in (item for part in parts for item in part.items()):
-        before = merged.get(name)
-        sums = {c: getattr(count, c) + (getattr(before, c) if before else 0) for c in _COUNTS}
-        merged[name] = replace(count, **sums)
-    return merged
 
 
 def _merge_distributions(

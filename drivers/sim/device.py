@@ -40,7 +40,7 @@ class SimOptions(StrictModel):
     cores: _Count = 1
     """Of the device, each forwards ``capacity_fps``; more than 1: see ``hashes``."""
     hashes: Hashed = "ports"
-    """What decides the core of a frame: ports, addresses, both or none (GEN-12)."""
+    """What decides the core of a frame: ports, addresses, both or none."""
     buffer_frames: _Count = 0
     """Frames the device stores while more arrive than it forwards, per direction."""
     loss_curve: tuple[tuple[_Amount, _Amount], ...] = ()
@@ -79,7 +79,7 @@ class SimOptions(StrictModel):
     reset_s: _Amount = 0.0
     """How long it forwards nothing when it is reset during a trial."""
     reset_keeps: bool = False
-    """A reset leaves the table of connections as it is (RST-03)."""
+    """A reset leaves the table of connections as it is."""
     reconfigure_s: _Amount = 0.0
     """How long it forwards nothing when something of it is changed during a trial."""
     surplus: _Count = 0

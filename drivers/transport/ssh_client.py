@@ -17,11 +17,12 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
-from v6t.base.errors import EnvironmentLacking, UsageError
+from v6t.base.errors import EnvironmentLacking, TesterError, UsageError
 from v6t.drivers.transport.ssh_options import USER_CONFIG, SshOptions
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 ALIVE_S, ALIVE_COUNT = 5, 3
+_FETCH_S = 600.0
 _RULES = {
     "StrictHostKeyChecking": "yes",
     "UpdateHostKeys": "no",
@@ -79,11 +80,27 @@ class SshClient:
         """Return the command that runs ``program`` over there until its standard input ends."""
         return [*self.words(), "--", self.host, "exec " + shlex.join(program)]
 
-    def copy(self, there: str, here: Path) -> list[str]:
-        """Return the command that copies a file from there to here."""
+    def fetch(self, source: str, target: Path) -> None:
+        """Copy a file of that host over SFTP.
+
+        Raises:
+            TesterError: it could not be copied.
+        """
         place = f"[{self.host}]" if ":" in self.host else self.host
-        config = str(self.place / "config")
-        return [*self._before, "scp", "-q", "-B", "-F", config, "--", f"{place}:{there}", str(here)]
+        words = ["scp", "-q", "-B", "-F", str(self.place / "config"), "--", f"{place}:{source}"]
+        try:
+            done = subprocess.run(
+                [*self._before, *words, str(target)],
+                capture_output=True, timeout=_FETCH_S, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as exc:
+            reason = str(exc)
+        else:
+            status = f"status {done.returncode}" if done.returncode else ""
+            reason = status and (done.stderr.decode(errors="replace").strip() or status)
+        if reason:
+            problem = f"{source} could not be fetched from {self.host}: {reason}"
+            raise TesterError(problem, code="download-failed")
 
     def _configuration(self) -> str:
         o = self.options

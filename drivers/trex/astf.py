@@ -37,7 +37,7 @@ PORTS_PER_ADDRESS = 60_000
 """Connections that TRex makes from one address of a client: it has the ports above 1,023, and keeps those
 of connections that have just ended."""
 TIMEOUT_S = 1
-"""What a run has to ask for: a SYN that was sent again counts as not answered, whatever the time-out."""
+"""What a run has to ask for: a SYN that was sent again counts as not answered."""
 OPENING_S, RETRANSMISSIONS = 2, 2
 """How long TRex tries to open a connection, and how often it sends the SYN of one again that it gives up.
 It takes no less, and of a profile's settings it reads none after one that it does not take."""
@@ -50,7 +50,7 @@ METHOD = (
     "ports are its own choice, each SYN that it sent again (after 0.5 s) counts as a connection that was not "
     "established, objects are told by their octets' number, and establishment times are not known"
 )
-"""Warning beside every number."""
+"""Warning with every number."""
 
 Step = Literal["open", "ask", "end"]
 Counters = Mapping[str, Mapping[str, float]]
@@ -68,7 +68,7 @@ _FAULTS = {
     "tcps_keepprobe": "asked its connections whether they still stood",
     "rss_redirect_drops": "lost frames on the way between its cores",
 }
-"""What ASTF counts of its own faults."""
+"""ASTF's counters of its faults."""
 _WRONG_SEGMENTS = ("err_l3_cs", "err_l4_cs", "err_len_err", "tcps_rcvbadsum", "tcps_rcvbadoff")
 
 
@@ -131,7 +131,7 @@ def find_ends(technology: object) -> Ends:
 
 
 def check_connections(technology: object, most: int, tcp: Tcp, alpha: float | None) -> None:
-    """Refuse connections that TRex cannot make as they are asked for.
+    """Refuse connections that TRex cannot make.
 
     Args:
         most: connections at a time.
@@ -181,7 +181,6 @@ class Schedule:
         return self.lasts_s + self.wait_s + _COUNTING_S / 2
 
     def begin_s(self, step: Step) -> float:
-        """Return when the first connection takes a step."""
         return {"open": 0.0, "ask": self.hold_s, "end": self.hold_s + self.after_s}[step]
 
 
@@ -337,7 +336,6 @@ class TcpTrials:
         return self._make_phase(stats, "open", count, counts.attempted, counts.established)
 
     def validate(self) -> PhaseCounts:
-        """Ask for the objects."""
         _, tcp = self._current
         count = min(_count(self._opened, side, "tcps_connects") for side in self._opened)
         done = {"client": {"tcps_rcvbyte": count * len(build_response(tcp.object_octets))}}

@@ -91,7 +91,6 @@ class Attachment:
         return True
 
     def check_server(self) -> None:
-        """Check that a server that was started here still runs."""
         if self.server is not None and not self.server.is_alive:
             raise self.server.make_error("the TRex server ended during a trial")
 
@@ -206,7 +205,6 @@ class Attachment:
         self.worker, self.client = start_client(installation, options.python, start, deadline_s)
 
     def _try_connect(self) -> WorkerError | None:
-        """Connect; return why no server answers, or None."""
         o = self._options
         try:
             answer = self.ask(
@@ -220,7 +218,6 @@ class Attachment:
         return None
 
     def _connect(self) -> bool:
-        """Connect to a running server; return False if v6t has to start one."""
         options = self._options
         failure = self._try_connect()
         if failure is not None and (options.start == "never" or options.elsewhere):
@@ -361,16 +358,11 @@ class Attachment:
             return "it recognises frames by their headers, which the device changes (--software)"
         return ""
 
-    def can_compare(self) -> bool:
-        """Whether some frames can be stamped and captured, where not all are."""
-        return self.uses_trailer or (self._options.compares_some and self._is_in_software())
-
     def can_time_some(self) -> bool:
-        """Whether some frames can be timed, where not all are."""
+        """Whether some frames can be stamped, captured and timed, where not all are."""
         options = self._options
-        if options.pairs or not options.sample or options.cache or options.by_trailer is not None:
-            return False
-        return self._is_in_software() if self.facts.ports else options.in_software
+        in_software = self._is_in_software() if self.facts.ports else options.in_software
+        return options.compares_some and in_software
 
     def stamp_interval(self, rate_fps: float) -> int:
         """Return of how many frames one can be stamped by one core of several, and be recorded."""

@@ -6,6 +6,7 @@ import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,25 +14,20 @@ from v6t.base.errors import BeyondTester, UsageError
 from v6t.drivers.trex.streams import (
     MARK_IDS,
     MARKS_PER_CLASS,
-    CyclicSource,
+    SentStream,
     class_number,
     is_marked,
-    with_checksum_fixes,
-    with_mark,
+    mark_stream,
     with_stamp,
 )
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames, find_first_positions, find_positions
 from v6t.profiles.expand import Expander
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
-from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, list_directions
+from v6t.trials.trial import Capability, FlowStarts, Mode, Segment, Trial, divide, list_directions
 
 if TYPE_CHECKING:
-    from v6t.drivers.oracle.replay import FrameSource
     from v6t.drivers.tester import Oracle
-
-    OracleOf = Callable[[Stream], Oracle | None]
-    SourceOf = Callable[[Stream], FrameSource | None]
 
 MAX_STAMPED_FPS = 5e6
 """TRex's documented limit of stamped frames per second, all streams together."""
@@ -76,10 +72,6 @@ class Burst:
     gap_us: float = 0.0
 
 
-def _no_source(stream: Stream) -> None:
-    del stream
-
-
 @dataclass(frozen=True)
 class OfferedLoad:
     """What one pair of ports sends of a direction in a trial.
@@ -89,7 +81,6 @@ class OfferedLoad:
             one, or to any other.
         nonce: octet of this trial in the trailers of marked frames.
         oracle_of: returns the oracle for the frames of a stream; None in loopback.
-        source_of: returns the frames of a stream that are not those of its program; None: they are.
     """
 
     streams: StreamSet
@@ -97,8 +88,7 @@ class OfferedLoad:
     tx_port: int
     rx_ports: tuple[int, ...]
     nonce: int = 0
-    oracle_of: OracleOf = _no_source
-    source_of: SourceOf = _no_source
+    oracle_of: Callable[[Stream], Oracle | None] = lambda stream: None
 
     @property
     def direction(self) -> Direction:
@@ -106,7 +96,6 @@ class OfferedLoad:
 
     @property
     def rx_port(self) -> int:
-        """The sender's partner."""
         return self.rx_ports[0]
 
     @property
@@ -115,12 +104,10 @@ class OfferedLoad:
 
     @property
     def stamped_bursts(self) -> tuple[Burst, ...]:
-        """Bursts whose frames carry TRex's stamp."""
         return tuple(b for b in self.bursts if b.pg_id is not None)
 
     @property
     def marked_bursts(self) -> tuple[Burst, ...]:
-        """Bursts whose frames carry a mark of their stream."""
         return tuple(b for b in self.bursts if is_marked(self.stream(b)))
 
     @property
@@ -191,7 +178,7 @@ def make_bursts(
         interval: at most one of this many frames is tagged where not all are stamped.
     """
     weights = [s.weight for s in streams.streams]
-    frames = _share(trial.frames, part, parts)
+    frames = divide(trial.frames, part, parts)
     rate_fps = trial.rate_fps * frames / trial.frames
     shares = count_frames(weights, frames)
     delays = trial.delays
@@ -201,10 +188,10 @@ def make_bursts(
     taggable = [0 if is_marked(s) else s.weight for s in streams.streams]
     tags = [0] * len(weights)
     if delays is not None and delays.tags:
-        total = _share(delays.tags, part, parts)
+        total = divide(delays.tags, part, parts)
         tags = count_frames(taggable, total) if total else tags
     elif stamp and not every:
-        most = frames if delays is not None else _share(samples, part, parts)
+        most = frames if delays is not None else divide(samples, part, parts)
         step = max(interval, math.ceil(trial.rate_fps / limit_fps))
         tags = [
             min(most, n // step) if weight else 0
@@ -223,10 +210,6 @@ def make_bursts(
         else:
             bursts.append(whole)
     return [one for burst in bursts for one in _split_by_limit(burst)]
-
-
-def _share(whole: int, part: int, parts: int) -> int:
-    return whole * (part + 1) // parts - whole * part // parts
 
 
 def _split_by_limit(burst: Burst) -> list[Burst]:
@@ -250,7 +233,7 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     """Tag every k-th of the frames from ``first`` on, each at its own time.
 
     The main stream ends before the first tag, groups of k - 1 frames leave room for one frame after
-    each group, and tags fill the rooms. Each of the three begins the sequence of frames anew.
+    each group, and tags fill the rooms. Each of the three begins the sequence of frames again.
     """
     if tags > whole.frames - first:
         raise UsageError(
@@ -287,18 +270,23 @@ def _split_into_tags(whole: Burst, stream: Stream, tags: int, first: int) -> lis
     return [b for b in (main, between, tagged) if b.frames]
 
 
-def take_part(streams: StreamSet, trial: Trial, part: int, parts: int) -> StreamSet:
-    """Return the streams of one of several pairs of ports, which begin where those before it end."""
+def take_part(streams: StreamSet, trial: Trial, part: int, parts: int, core: int = 0) -> StreamSet:
+    """Return the streams of one of several pairs of ports, which begin where those before it end.
+
+    A pair with other ports than the first two has a separate core, whose draws differ.
+    """
     weights = [s.weight for s in streams.streams]
-    before = [count_frames(weights, _share(trial.frames, n, parts)) for n in range(part)]
+    before = [count_frames(weights, divide(trial.frames, n, parts)) for n in range(part)]
     shift = part * len(weights)
-    own = (
+    own = [
         replace(
             start_at_frame(s, sum(shares[n] for shares in before)), stream_id=s.stream_id + shift
         )
         for n, s in enumerate(streams.streams)
-    )
-    return replace(streams, streams=tuple(own)) if part else streams
+    ]
+    if core:
+        own = [SentStream.make(s, make_source=partial(Expander, s, core)) for s in own]
+    return replace(streams, streams=tuple(own)) if part or core else streams
 
 
 def add_second_rate(
@@ -327,16 +315,13 @@ def add_second_rate(
 
 def start_flows_in_turn(
     streams: StreamSet, trial: Trial, starts: FlowStarts
-) -> tuple[StreamSet, list[Burst], dict[int, FrameSource]]:
+) -> tuple[StreamSet, list[Burst]]:
     """Make streams and bursts of flows that begin one after the other.
 
     Frame k of a class belongs to flow k mod n, and traffic of n flows repeats after n frames at most:
-    so a flow is one frame again and again, a stream of its own that waits for its turn. The first
+    so a flow is one frame again and again, a separate stream that waits for its turn. The first
     flow of each class is stamped, which proves how long sending took; the others, more than TRex's
     identifiers, carry marks that tell their class.
-
-    Returns:
-        Streams, bursts, and the frames of each marked stream by its identifier.
     """
     if starts.flows > MARKS_PER_CLASS:
         raise UsageError(
@@ -347,7 +332,6 @@ def start_flows_in_turn(
     weights = [s.weight for s in streams.streams]
     made: list[Stream] = []
     bursts: list[Burst] = []
-    sources: dict[int, FrameSource] = {}
     for number, (stream, frames) in enumerate(
         zip(streams.streams, count_frames(weights, trial.frames), strict=True)
     ):
@@ -367,14 +351,12 @@ def start_flows_in_turn(
             constant = _make_constant(stream, flow)
             if flow:
                 identifier = MARK_IDS + number * MARKS_PER_CLASS + flow
-                constant = replace(constant, stream_id=identifier)
-                sources[identifier] = CyclicSource(Expander(constant), 1, True)
-                made.append(with_checksum_fixes(with_mark(constant)))
+                made.append(mark_stream(replace(constant, stream_id=identifier), rows=1))
             else:
                 made.append(with_stamp(constant))
             group = None if flow else constant.stream_id
             bursts.append(Burst(len(made) - 1, pps, own, 1e6 * place / trial.rate_fps, group))
-    return replace(streams, streams=tuple(made)), bursts, sources
+    return replace(streams, streams=tuple(made)), bursts
 
 
 def _find_first_turn(

@@ -20,6 +20,7 @@ from v6t.drivers.trex.capture_filters import TEST_FRAMES
 from v6t.drivers.trex.streams import (
     FIRST_SEQUENCE,
     MARK_IDS,
+    SentStream,
     is_marked,
     number_distance,
     packet_of,
@@ -31,8 +32,8 @@ from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream
 
 if TYPE_CHECKING:
+    from v6t.drivers.transport.ssh_client import SshClient
     from v6t.drivers.trex.attachment import Attachment
-    from v6t.drivers.trex.remote import Remote
     from v6t.packets.arrays import F64, I64, U8
 
     Batch = tuple[F64, U8]
@@ -139,6 +140,22 @@ def select_current(batches: Sequence[Batch], nonce: int) -> Iterator[tuple[Batch
         yield ((times_s[current], frames[current]) if stale else (times_s, frames)), stale
 
 
+def request_capture(
+    kind: str, port: int, pattern: str, limit: int, *, snaplen: int = 0, class_number: int = 0
+) -> dict[str, Any]:
+    """Return what the worker needs to capture the frames at a port that pass a filter.
+
+    Args:
+        kind: see :class:`~v6t.drivers.trex.stats.Capture`.
+        pattern: BPF filter.
+        limit: frames that are kept.
+        snaplen: octets of each; 0: all.
+        class_number: class of the marked frames that are counted.
+    """
+    request = {"kind": kind, "port": port, "class": class_number}
+    return {**request, "filter": pattern, "limit": limit, "snaplen": snaplen}
+
+
 class Recordings:
     """Recordings of captures in files of the server's host.
 
@@ -146,23 +163,23 @@ class Recordings:
         stale: frames of earlier trials in the last recording of each name.
     """
 
-    def __init__(self, attachment: Attachment, remote: Remote | None) -> None:
+    def __init__(self, attachment: Attachment, remote: SshClient | None) -> None:
         self._attachment = attachment
         self._remote = remote
         self._paths: dict[str, tuple[str, int]] = {}
         self.stale: dict[str, int] = {}
 
-    def request(self, name: str, frames: int, length: int, nonce: int = 0) -> dict[str, Any]:
+    def request(
+        self, name: str, port: int, frames: int, length: int, nonce: int = 0
+    ) -> dict[str, Any]:
         """Return what the worker needs to record ``frames`` test frames of at most ``length`` octets."""
         path = f"{self._attachment.ask('scratch')}/{name}.pcap"
         self._paths[name] = path, nonce
         limit = frames + SPARE_FRAMES
+        octets = limit * (length + _GROWTH_OCTETS + _RECORD)
         return {
-            "filter": TEST_FRAMES,
-            "limit": limit,
-            "path": path,
-            "octets": limit * (length + _GROWTH_OCTETS + _RECORD),
-        }
+            **request_capture("recording", port, TEST_FRAMES, limit), "path": path, "octets": octets,
+        }  # fmt: skip
 
     def read(self, name: str) -> Iterator[Batch]:
         """Yield the frames of the trial, some at a time, then remove the file."""
@@ -252,7 +269,6 @@ class CaptureReader:
 
     @property
     def stamps(self) -> StampColumns:
-        """Columns of all frames that TRex stamped."""
         return self.columns(number for number in self._parts if number < MARK_IDS)
 
     @property
@@ -322,7 +338,7 @@ def _compare(stream: Stream, load: OfferedLoad, frames: Sequence[U8]) -> Compari
         load.direction,
         load.oracle_of(stream),
         first_sequence=FIRST_SEQUENCE,
-        source=load.source_of(stream),
+        source=stream.source() if isinstance(stream, SentStream) else None,
         numbered=(lambda received: read_marks(received, distance)[2])
         if is_marked(stream)
         else None,

@@ -10,7 +10,7 @@ from v6t.packets.walker import walk
 from v6t.profiles.streams import StreamSet
 
 _CONTROL = ("arp", "icmp", "icmp6")
-"""Frames devices send of their own accord, even to one host: ARP, ICMP, ND."""
+"""Frames that devices send unasked, even to one host: ARP, ICMP, ND."""
 _NO_ECHO = ("arp", "(icmp and icmp[0] != 8 and icmp[0] != 0)",
             "(icmp6 and ip6[40] != 128 and ip6[40] != 129)")  # fmt: skip
 _GROUP = "ether[0] & 1 = 1"
@@ -40,7 +40,7 @@ def stamp_sample_filter(frames: int, wanted: int) -> str:
     """Return the filter that keeps about ``wanted`` of ``frames`` stamped frames of each stream.
 
     The sequence number in the trailer (little-endian, 12 octets before the end) decides, so that
-    the same frames are kept whatever the device did to the headers.
+    the device's changes of headers do not change which frames are kept.
     """
     return " and ".join([STAMPED_FRAMES, *_mask_terms(stride_bits(frames, wanted), 12, -1)])
 

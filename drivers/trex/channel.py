@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import TesterError
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.trex import supervise
-from v6t.drivers.trex.remote import Remote
 
 DEADLINE_S = 20.0
 _WATCH_S = 0.25
@@ -71,7 +71,7 @@ class ClientWorker:
         self,
         python: str,
         *,
-        remote: Remote | None = None,
+        remote: SshClient | None = None,
         namespace_pid: int | None = None,
         modules: Sequence[str] = STL_MODULES,
     ) -> None:

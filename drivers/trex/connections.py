@@ -49,6 +49,7 @@ from v6t.drivers.trex.capture import Recordings
 from v6t.drivers.trex.streams import (
     MARK_IDS,
     CyclicSource,
+    SentStream,
     is_marked,
     longest_packet,
     number_distance,
@@ -64,6 +65,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.walker import locate_endpoints
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.expand import Expander
+from v6t.profiles.model import Role
 from v6t.profiles.rows import list_frames
 from v6t.profiles.streams import Stream, StreamSet, compute_period
 from v6t.trials.connections import Connections, ReadingOrder
@@ -149,37 +151,33 @@ class ListOrder(Order):
         return connections
 
 
-@dataclass(frozen=True)
-class Block:
+@dataclass(frozen=True, kw_only=True)
+class Block(SentStream):
     """One stream, still without its lists, and the connections of its rows."""
 
-    stream: Stream
-    connections: NDArray[np.integer]
-    make_source: Callable[[], FrameSource]
+    connections: NDArray[np.integer] = field(compare=False)
 
     @property
     def is_timed(self) -> bool:
-        """Whether TRex stamps its frames."""
-        return not is_marked(self.stream)
+        return not is_marked(self)
 
     def source(self) -> FrameSource:
-        """Return its frames as TRex sends them."""
         return CyclicSource(self.make_source(), len(self.connections), not self.is_timed)
 
     def render(self) -> Stream:
         """Return the stream as the worker gives it to TRex, its lists packed."""
-        stream, source = self.stream, self.make_source()
+        source = self.make_source()
         frames = source.frames(0, len(self.connections))
-        if stream.checksum is not None:  # TRex computes these
+        if self.checksum is not None:  # TRex computes these
             ipv4 = [ip.start + 10 for ip in source.layout.networks[-1:] if ip.version == 4]
-            for at in [stream.checksum.field, *ipv4]:
+            for at in [self.checksum.field, *ipv4]:
                 frames[:, at : at + 2] = 0
-        listing = list_frames(stream, frames, _pack_list)[0]
+        listing = list_frames(self, frames, _pack_list)[0]
         return with_stamp(listing) if self.is_timed else with_checksum_fixes(with_mark(listing))
 
     def locate(self, frames: U8) -> I64:
         """Find the connections of frames ``(n, length)`` of this block."""
-        distance = number_distance(len(packet_of(self.stream)))
+        distance = number_distance(len(packet_of(self)))
         numbers = (read_stamps(frames) if self.is_timed else read_marks(frames, distance))[-1]
         return ListOrder(rows=self.connections).connections(numbers)
 
@@ -219,7 +217,8 @@ def make_blocks(
         name = f"{stream.name}.{at}" if number > 1 else stream.name
         named = {**stream.trex, "name": name} if "name" in stream.trex else stream.trex
         own = replace(stream, stream_id=stamped.get(at, MARK_IDS + at), trex=named)
-        blocks.append(Block(own, connections, partial(make_source, at, number, connections)))
+        source = partial(make_source, at, number, connections)
+        blocks.append(Block.make(own, connections=connections, make_source=source))
     return tuple(blocks)
 
 
@@ -228,7 +227,7 @@ def find_connections(blocks: Sequence[Block], frames: U8) -> tuple[NDArray[np.bo
 
     Only where one block at most is stamped: TRex numbers stamped streams as it likes.
     """
-    is_own, stream, number = read_marks(frames, number_distance(len(packet_of(blocks[0].stream))))
+    is_own, stream, number = read_marks(frames, number_distance(len(packet_of(blocks[0]))))
     at = stream - MARK_IDS
     is_own &= at < len(blocks)
     stamped = [n for n, block in enumerate(blocks) if block.is_timed]
@@ -279,8 +278,7 @@ class LearnedConnections:
         self._file: MemoryFile | None = None
         self._table: StateTable | None = None
         self._recorded = self._distinct = 0
-        self._blocks: dict[Direction, dict[int, Block]] = {}
-        self._sets: dict[tuple[Any, ...], tuple[StreamSet, dict[int, Block]]] = {}
+        self._sets: dict[tuple[Any, ...], StreamSet] = {}
 
     def load(
         self, streams: Mapping[Direction, StreamSet], oracle: Oracle, *, loopback: bool
@@ -307,11 +305,11 @@ class LearnedConnections:
 
     def request_recording(self, port: int, streams: StreamSet, nonce: int) -> dict[str, Any]:
         name, length = PHASE_NAMES[streams.direction], longest_packet(streams)
-        return {str(port): self._recordings.request(name, self._rows.count, length, nonce)}
+        return self._recordings.request(name, port, self._rows.count, length, nonce)
 
-    def read_phase(self, direction: Direction) -> None:
+    def read_phase(self, streams: StreamSet) -> None:
         """Read the recording of a phase; of phase 1, remember its four-tuples."""
-        table, blocks = self._rows, list(self._blocks.get("reverse", {}).values())
+        table, direction, blocks = self._rows, streams.direction, list_blocks(streams)
         is_recorded = np.zeros(table.count, dtype=bool)
         self._recorded = 0
         for _, frames in self._recordings.read(PHASE_NAMES[direction]):
@@ -364,9 +362,9 @@ class LearnedConnections:
         """
         stream_set = self._list(streams, "linear", None, alone=True)
         bursts = []
-        for at, block in enumerate(self._blocks["reverse"].values()):
+        for at, block in enumerate(list_blocks(stream_set)):
             frames = len(block.connections)
-            group = block.stream.stream_id if block.is_timed else None
+            group = block.stream_id if block.is_timed else None
             share = rate_fps * frames / self._rows.count
             bursts.append(Burst(at, share, frames, 1e6 * at / rate_fps, group))
         return stream_set, bursts
@@ -383,38 +381,17 @@ class LearnedConnections:
             return self._list(streams, connections.reading, connections.entries)
         count = self._rows.count
         if trial.frames <= count or compute_period(foreground(streams)) == count:
-            self._blocks.pop("forward", None)
             return streams
         return self._list(streams, "linear", None)
 
-    def timed_share(self, direction: Direction) -> float | None:
-        """Return the share of connections whose frames carry TRex's stamp; None: all of them do."""
-        blocks = self._blocks.get(direction, {}).values()
-        timed = sum(len(b.connections) for b in blocks if b.is_timed)
-        count = sum(len(b.connections) for b in blocks)
-        return None if timed == count else timed / count
-
-    def render(self, direction: Direction, stream: Stream) -> Stream:
-        """Return a stream as the worker gives it to TRex."""
-        block = self._find_block(direction, stream)
-        return stream if block is None else block.render()
-
-    def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
-        """Return the frames of a stream that are not those of its program; None: they are."""
-        block = self._find_block(direction, stream)
-        return None if block is None else block.source()
-
-    def oracle(self, direction: Direction, stream: Stream) -> Oracle | None:
+    def oracle(self, stream: Stream) -> Oracle | None:
         """Return the oracle of a stream; None: that of all streams."""
         if self._oracles is None or self._table is None:
             return None
         locate: Callable[[U8], I64] | None = None
-        block = self._find_block(direction, stream)
-        if block is not None:
-            locate = block.locate
-        elif direction not in self._blocks and any(
-            stream.stream_id == own.stream_id for own in foregrounds(self._streams[direction])
-        ):
+        if isinstance(stream, Block):
+            locate = stream.locate
+        elif stream.role is Role.FOREGROUND:
             count = self._table.count
 
             def locate(frames: U8) -> I64:
@@ -423,9 +400,7 @@ class LearnedConnections:
         return StreamOracle(*self._oracles, locate)
 
     def close(self) -> None:
-        """Forget the table. May be called twice."""
         self._table = None
-        self._blocks.clear()
         self._sets.clear()
         if self._file is not None:
             self._file.close()
@@ -436,9 +411,6 @@ class LearnedConnections:
         if self._table is None:
             raise TesterError("no connections have been established yet", code="not-learned")
         return self._table
-
-    def _find_block(self, direction: Direction, stream: Stream) -> Block | None:
-        return self._blocks.get(direction, {}).get(stream.stream_id)
 
     def _list(
         self, streams: StreamSet, reading: ReadingOrder, entries: int | None, *, alone: bool = False
@@ -451,12 +423,9 @@ class LearnedConnections:
             if reading == "pseudorandom":
                 np.random.default_rng(_ORDER_SEED).shuffle(order)
             self._sets[key] = self._make_blocks(streams, order, alone)
-        stream_set, self._blocks[streams.direction] = self._sets[key]
-        return stream_set
+        return self._sets[key]
 
-    def _make_blocks(
-        self, streams: StreamSet, order: NDArray[np.int32], alone: bool
-    ) -> tuple[StreamSet, dict[int, Block]]:
+    def _make_blocks(self, streams: StreamSet, order: NDArray[np.int32], alone: bool) -> StreamSet:
         table = self._rows
         own = foregrounds(streams)[:1] if alone else foregrounds(streams)
         others = () if alone else tuple(s for s in streams.streams if s not in own)
@@ -485,6 +454,17 @@ class LearnedConnections:
             replace(s, weight=s.weight * len(listed[0]), stream_id=first + number)
             for number, s in enumerate(others)
         )
-        blocks = {block.stream.stream_id: block for block in chain.from_iterable(listed)}
-        sent = (*(block.stream for block in blocks.values()), *further)
-        return replace(streams, streams=sent), blocks
+        return replace(streams, streams=(*chain.from_iterable(listed), *further))
+
+
+def list_blocks(streams: StreamSet) -> list[Block]:
+    """List the streams that send connections from lists."""
+    return [stream for stream in streams.streams if isinstance(stream, Block)]
+
+
+def compute_timed_share(streams: StreamSet) -> float | None:
+    """Return the share of connections whose frames carry TRex's stamp; None: all of them do."""
+    blocks = list_blocks(streams)
+    timed = sum(len(b.connections) for b in blocks if b.is_timed)
+    count = sum(len(b.connections) for b in blocks)
+    return None if timed == count else timed / count

@@ -3,7 +3,7 @@
 Three ways to tell test frames from others:
 
 * *trailer*: every frame is stamped (latency streams, software mode, one data path core); each
-  class is counted for itself across translation and encapsulation, control frames are the rest;
+  class is counted separately across translation and encapsulation, control frames are the rest;
 * *marks*: capture filters count marks that the streams' programs write, class by class; neither
   order nor duplicates are seen (:mod:`v6t.drivers.trex.streams`);
 * *ports*: port counters less the control frames that a capture filter counted; any number of
@@ -14,7 +14,7 @@ Three ways to tell test frames from others:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
 from v6t.drivers.trex.histogram import Histogram, merge_histograms
@@ -22,7 +22,7 @@ from v6t.drivers.trex.stats import GroupStats, TrialStats
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution
-from v6t.trials.result import ClassCount
+from v6t.trials.result import ClassCount, sum_classes
 
 STAMPED = "stamped"
 """Figure of a trial: what :func:`count_captured_stamps` found in each direction."""
@@ -33,7 +33,6 @@ NOT_TOLD_APART = (
     "leave out negative traffic, or count by trailer (cores: 1, counting: trailer)",
 )
 """The problem of negative traffic with port counters, and the fix."""
-_COUNTS = [f.name for f in fields(ClassCount) if f.name != "role"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def count_by_trailer(
     recognized = sum(c.received + c.surplus + c.late for _, c in counts)
     received = sum(stats.ports[load.rx_port].received for load in loads)
     return Counted(
-        _sum_classes(counts),
+        sum_classes(counts),
         # a frame may come back to another pair than its sender's
         max(0, received - recognized),
         {name: merge_histograms(parts) for name, parts in histograms.items()},
@@ -128,15 +127,6 @@ def _count_marks(
         surplus = max(0, received - sent)
         count = ClassCount(stream.role.value, required, sent, received - surplus, surplus)
         yield stream.name, count
-
-
-def _sum_classes(counts: Sequence[tuple[str, ClassCount]]) -> dict[str, ClassCount]:
-    by_class: dict[str, ClassCount] = {}
-    for name, count in counts:
-        before = by_class.get(name, ClassCount(count.role, 0, 0, 0))
-        totals = {n: getattr(before, n) + getattr(count, n) for n in _COUNTS}
-        by_class[name] = ClassCount(count.role, **totals)
-    return by_class
 
 
 def count_by_ports(stats: TrialStats, loads: Sequence[OfferedLoad]) -> Counted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +12,13 @@ from typing import Any
 
 from v6t.base.errors import EnvironmentLacking, TesterError, UsageError, V6tError
 from v6t.drivers.tester_kind import Finding, State
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.channel import ClientWorker, WorkerError
-from v6t.drivers.trex.installation import Installation, find_installation, find_interpreter
+from v6t.drivers.trex.client.host import is_reachable
+from v6t.drivers.trex.installation import find_installation, start_client
 from v6t.drivers.trex.interfaces import full_address, is_pci
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.stats import ServerFacts
 
 DPDK_DRIVERS = ("vfio-pci", "uio_pci_generic", "igb_uio")
@@ -52,14 +52,16 @@ def examine(options: TrexOptions) -> Iterator[Finding]:
     with closing(ClientWorker(sys.executable)) as here:
         yield from examine_host(here, options)
     try:
-        python, hello = find_interpreter(installation, options.python)
+        worker, hello = start_client(installation, options.python, ClientWorker, 60)
     except EnvironmentLacking as exc:
         yield "TRex client", "missing", f"{exc.message}; {exc.hint}"
         return
-    yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
-    if python != sys.executable:
-        yield from find_impostors(python)
-    yield from _examine_server(installation, python, options)
+    with closing(worker):
+        python = hello["executable"]
+        yield "TRex client", "ok", f"imported by {python} (Python {hello['python']})"
+        if python != sys.executable:
+            yield from find_impostors(python)
+        yield from _examine_server(worker, options)
 
 
 def find_impostors(python: str = "") -> Iterator[Finding]:
@@ -77,34 +79,25 @@ def find_impostors(python: str = "") -> Iterator[Finding]:
             yield f"package {name}", "note", f"{name}{f' of {python}' if python else ''} {text}"
 
 
-def _connect(worker: ClientWorker, options: TrexOptions) -> ServerFacts:
-    ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
-    answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
-    return ServerFacts.model_validate(answer)
-
-
-def _examine_server(
-    installation: Installation, python: str, options: TrexOptions
-) -> Iterator[Finding]:
+def _examine_server(worker: ClientWorker, options: TrexOptions) -> Iterator[Finding]:
     where = f"{options.server}:{options.rpc_port}"
-    try:
-        socket.create_connection((options.server, options.rpc_port), timeout=2).close()
-    except OSError as exc:
-        yield "TRex server", "note", f"none answers at {where} ({exc.strerror}): v6t starts one"
+    ports = {"rpc_port": options.rpc_port, "pub_port": options.pub_port}
+    absent: Finding = "TRex server", "note", f"none answers at {where}: v6t starts one"
+    if not options.ssh and not is_reachable((options.server, options.rpc_port)):
+        yield absent
         return
     try:
-        with closing(ClientWorker(python)) as worker:
-            worker.ask("hello", trex_dir=str(installation.path), deadline_s=60)
-            facts = _connect(worker, options)
-            flags = worker.ask("server_flags")
-    except V6tError as exc:
+        answer = worker.ask("connect", server=options.server, timeout_s=3, **ports)
+        flags = worker.ask("server_flags")
+    except TesterError as exc:
+        if options.ssh and isinstance(exc, WorkerError) and exc.kind == "connect":
+            yield absent
+            return
         fix = "client and server must be of one installation"
-        yield (
-            "TRex server",
-            "missing",
-            f"{where} answers, but not this client: {exc.message}; {fix}",
-        )
+        text = f"{where} answers, but not this client: {exc.message}; {fix}"
+        yield "TRex server", "missing", text
         return
+    facts = ServerFacts.model_validate(answer)
     yield from describe_server(where, facts)
     if flags is not None:
         yield from check_flags(flags, has_several_cores=facts.cores_per_port > 1)
@@ -159,7 +152,7 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         return
     host, deadline_s = ssh.text, ssh.connect_deadline_s + _GRACE_S
     try:
-        remote = options.remote or Remote(ssh)
+        remote = options.remote or SshClient(ssh)
         command = remote.command(["test", "-e", f"{options.trex_dir}/t-rex-64"])
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
@@ -177,7 +170,6 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
         yield "TRex", "missing", f"there is no {options.trex_dir}/t-rex-64 on {host}"
         return
     yield "TRex", "ok", f"{host}:{options.trex_dir}"
-    where = f"{options.server}:{options.rpc_port}"
     try:
         with closing(ClientWorker(options.python or "python3", remote=remote)) as worker:
             yield from examine_host(worker, options)
@@ -186,11 +178,8 @@ def _examine_remote(options: TrexOptions, ssh: SshOptions) -> Iterator[Finding]:
             hello = worker.ask("hello", trex_dir=options.trex_dir, deadline_s=deadline_s)
             yield "TRex client", "ok", f"Python {hello['python']} there imports it"
             # the kernel does not know the addresses of a server's ports: it is asked itself
-            yield from describe_server(where, _connect(worker, options))
+            yield from _examine_server(worker, options)
     except TesterError as exc:
-        if isinstance(exc, WorkerError) and exc.kind == "connect":
-            yield "TRex server", "note", f"none answers at {where} there: v6t starts one"
-            return
         fix = "name a Python 3.8 to 3.13 of that host with the option python"
         yield "TRex client", "missing", f"{exc.message}; {fix}"
 

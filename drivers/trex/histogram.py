@@ -36,7 +36,6 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """Number of values."""
         return sum(count for _, _, count in self.buckets)
 
     def count_below(self, limit: int) -> int:
@@ -44,7 +43,6 @@ class Histogram:
         return sum(count for _, high, count in self.buckets if high <= limit)
 
     def without_highest(self, number: int) -> Histogram:
-        """Return all but ``number`` of the largest values."""
         buckets = []
         for low, high, count in reversed(self.buckets):
             removed = min(number, count)

@@ -137,10 +137,3 @@ def start_client(
         "name one of version 3.8 to 3.13 with the option python",
         code="missing-program",
     )
-
-
-def find_interpreter(installation: Installation, python: str = "") -> tuple[str, dict[str, Any]]:
-    """Find the first interpreter that can import the client; return its facts, too."""
-    worker, hello = start_client(installation, python, ClientWorker, 60)
-    worker.close()
-    return _imported[installation, python], hello

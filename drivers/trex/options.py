@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.placement import RING_FRAMES
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.interfaces import (
     check_interface,
@@ -17,7 +18,6 @@ from v6t.drivers.trex.interfaces import (
     is_linux,
     is_pci,
 )
-from v6t.drivers.trex.remote import Remote
 from v6t.intent.device import host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
@@ -256,13 +256,11 @@ class TrexOptions(StrictModel):
         return self.server not in {"127.0.0.1", "localhost", "::1"}
 
     def with_swapped_ports(self) -> TrexOptions:
-        """Return the options with left and right exchanged."""
         pairs = tuple(pair.model_copy(update=_swap_ports(pair)) for pair in self.pairs)
         return self.model_copy(update={**_swap_ports(self), "pairs": pairs})
 
     @property
     def all_pairs(self) -> tuple[Pair, ...]:
-        """All pairs of ports, the first one included."""
         first = {name: getattr(self, name) for name in Pair.model_fields}
         return (Pair.model_construct(**first), *self.pairs)
 
@@ -344,7 +342,7 @@ class TrexOptions(StrictModel):
         return by_port
 
     @property
-    def remote(self) -> Remote | None:
+    def remote(self) -> SshClient | None:
         """Host of installation, server and client; None: this one."""
         own = {"config": self.ssh_config} if self.ssh_config else {}
         return None if self.ssh is None else _remote(self.ssh.model_copy(update=own))
@@ -370,6 +368,6 @@ def _swap_ports(of: TrexOptions | Pair) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _remote(ssh: SshOptions) -> Remote:
+def _remote(ssh: SshOptions) -> SshClient:
     """Make one object per host: its files are needed as long as programs may be started."""
-    return Remote(ssh)
+    return SshClient(ssh)

@@ -21,7 +21,7 @@ LOOK_S = 0.002
 """Between two looks, with the way there and back: measured 0.5 to 2 ms on the same machine, and
 up to 5.5 ms at 1,000 fps (docs/accuracy.md)."""
 _READING_S = 0.5
-"""Between two readings of a trial's course: slots are no shorter."""
+"""Between two readings of a trial's course: no slot is shorter."""
 _MIN_READINGS = 3
 
 
@@ -34,7 +34,6 @@ class SendingTime:
 
     @property
     def most_s(self) -> float:
-        """Upper limit of the time."""
         return self.time_s + self.error_s
 
 

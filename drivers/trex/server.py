@@ -16,8 +16,8 @@ from pathlib import Path
 
 from v6t.base.errors import TesterError
 from v6t.drivers.placement import ThreadPlacement
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.trex import supervise
-from v6t.drivers.trex.remote import Remote
 
 _RESTORE_S = 30.0
 """How long TRex may take to close its ports, and the kernel to take NICs back."""
@@ -75,7 +75,7 @@ kill $watcher 2>/dev/null
 %(clean)s
 exit $status"""
 """A shell that ends a program, and all it started, with its standard input: a broken connection, or the
-end of v6t by whatever cause, leaves nothing behind."""
+end of v6t, leaves nothing behind."""
 
 
 def make_config(
@@ -185,7 +185,7 @@ class Server:
         nics: Sequence[str] = (),
         fence: Sequence[int] = (),
         namespace_pid: int | None = None,
-        remote: Remote | None = None,
+        remote: SshClient | None = None,
     ) -> None:
         self._failed = False
         binary = "./t-rex-64" if nics else "./_t-rex-64"
@@ -225,12 +225,10 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """The guard's process id."""
         return self._process.pid
 
     @property
     def is_fenced(self) -> bool:
-        """Whether other hosts cannot reach its ports."""
         return FENCED in self._read_output()
 
     def make_error(self, problem: str) -> TesterError:
@@ -245,7 +243,6 @@ class Server:
         return [line for s in text.splitlines() if (line := s.strip())]
 
     def close(self) -> None:
-        """Stop it and everything it started. May be called twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -82,7 +82,6 @@ class ServersOptions(TrexOptions):
 
     @property
     def chosen(self) -> Mapping[str, TrexOptions]:
-        """Options of the servers that send, by name."""
         servers: dict[str, TrexOptions] = {
             one.name: one for one in self.servers if self.only in ("", one.name)
         }

@@ -128,7 +128,6 @@ class TrialStats(_Answer):
     def count_matches(
         self, kind: str, ports: Iterable[int], class_number: int | None = None
     ) -> int:
-        """Count the frames that captures of a kind matched on some ports."""
         return sum(
             c.matched
             for c in self.captures
@@ -167,11 +166,9 @@ class PortFacts(_Answer):
 
     @property
     def is_virtual(self) -> bool:
-        """Whether the port is not a NIC."""
         return self.said_virtual in (True, "yes") or self.driver in VIRTUAL_DRIVERS
 
     def describe(self) -> dict[str, Any]:
-        """Return facts for the manifest."""
         return {**self.model_dump(by_alias=True), "virtual": self.is_virtual}
 
 
@@ -188,7 +185,6 @@ class ServerFacts(_Answer):
 
     @property
     def cores_per_port(self) -> int:
-        """Data path cores that send on one port."""
         return self.per_port or self.cores
 
     @property

@@ -18,16 +18,16 @@ fixed distance from the frame's end.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.drivers.oracle.replay import FrameSource
 from v6t.packets import trailer
 from v6t.packets.checksum import compute_checksum, sum_columns, write_update
-from v6t.packets.direction import Direction
 from v6t.packets.headers import to_numbers, to_octets
 from v6t.packets.walker import locate_headers
 from v6t.profiles.compiler import instructions as ins
@@ -36,6 +36,7 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Self
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
@@ -236,33 +237,38 @@ class CyclicSource:
         return out
 
 
-class MarkedStreams:
-    """The streams of the directions that can be marked, for trials in which nothing is timed."""
+@dataclass(frozen=True, kw_only=True)
+class SentStream(Stream):
+    """A stream whose frames, before the trailer is written, are not those of its program."""
 
-    def __init__(self) -> None:
-        self.sets: dict[Direction, StreamSet] = {}
-        self._plain: dict[tuple[Direction, int], Stream] = {}
+    make_source: Callable[[], FrameSource] = field(compare=False)
 
-    def load(self, streams: StreamSet) -> None:
-        """Mark the streams, still without stamps, of a direction if marks can tell them and have room."""
-        distances = {number_distance(len(packet_of(s))) for s in streams.streams}
-        used = [
-            ins.count_variable_octets(list(s.trex["vm"]["instructions"])) for s in streams.streams
-        ]
-        has_room = max(used) + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
-        if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
-            return
-        marked = []
-        for number, stream in enumerate(streams.streams):
-            plain = replace(stream, stream_id=MARK_IDS + number * MARKS_PER_CLASS)
-            self._plain[streams.direction, plain.stream_id] = plain
-            marked.append(with_checksum_fixes(with_mark(plain)))
-        self.sets[streams.direction] = replace(streams, streams=tuple(marked))
+    @classmethod
+    def make(cls, stream: Stream, **fields: Any) -> Self:
+        return cls(**{**vars(stream), **fields})
 
-    def source(self, direction: Direction, stream: Stream) -> FrameSource | None:
-        """Return the frames of a marked stream; None: it is not one of these."""
-        plain = self._plain.get((direction, stream.stream_id))
-        return None if plain is None else CyclicSource(Expander(plain), 1 << 62, True)
+    def source(self) -> FrameSource:
+        return self.make_source()
+
+
+def mark_stream(stream: Stream, rows: int = 1 << 62) -> SentStream:
+    """Mark a stream that is still without stamps and has its mark's identifier; it has ``rows`` frames."""
+    source = partial(CyclicSource, Expander(stream), rows, True)
+    return SentStream.make(with_checksum_fixes(with_mark(stream)), make_source=source)
+
+
+def mark_streams(streams: StreamSet) -> StreamSet | None:
+    """Mark streams for trials in which nothing is timed; None: marks cannot tell them or have no room."""
+    distances = {number_distance(len(packet_of(s))) for s in streams.streams}
+    used = max(ins.count_variable_octets(s.program) for s in streams.streams)
+    has_room = used + NUMBER_OCTETS <= ins.MAX_VARIABLE_OCTETS
+    if len(streams.streams) > MARKED_CLASSES or len(distances) != 1 or not has_room:
+        return None
+    marked = (
+        mark_stream(replace(stream, stream_id=MARK_IDS + number * MARKS_PER_CLASS))
+        for number, stream in enumerate(streams.streams)
+    )
+    return replace(streams, streams=tuple(marked))
 
 
 def readdress(frame: bytes, macs: tuple[str, str], vlan: int | None) -> bytes:

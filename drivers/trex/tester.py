@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -21,6 +21,7 @@ from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import (
     SAMPLED_CAPABILITIES,
     STAMPED_FPS,
+    Burst,
     OfferedLoad,
     add_second_rate,
     check_stamps,
@@ -34,28 +35,30 @@ from v6t.drivers.trex.capture import (
     compare_frames,
     identify_streams,
     make_batches,
+    request_capture,
     select_current,
 )
 from v6t.drivers.trex.channel import DEADLINE_S
 from v6t.drivers.trex.connections import (
     IDS_PER_DIRECTION,
+    Block,
     LearnedConnections,
     check_connections,
+    compute_timed_share,
 )
 from v6t.drivers.trex.options import Side, TrexOptions
 from v6t.drivers.trex.sending import SendingTime, make_timeline, measure_sending_time
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import (
-    MarkedStreams,
     longest_packet,
     mark_distance,
+    mark_streams,
     replace_addresses,
     with_cache,
     with_macs,
     with_stamps,
 )
 from v6t.packets.direction import DIRECTIONS, Direction
-from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.profiles.rows import with_rows
 from v6t.profiles.streams import StreamSet
@@ -64,7 +67,6 @@ from v6t.trials.result import DirectionResult, TrialResult
 from v6t.trials.trial import CAPABILITIES, Capability, Trial, list_directions
 
 if TYPE_CHECKING:
-    from v6t.drivers.trex.bursts import SourceOf
     from v6t.drivers.trex.capture import Batch
 
 _LIST_S = 5.0
@@ -118,7 +120,7 @@ class TrexTester:
         self._bed = Bed(links, None if loopback else device) if options.lab else None
         self.attachment = Attachment(options, links, self._bed, delays=delays)
         self._streams: dict[Direction, StreamSet] = {}
-        self._marked = MarkedStreams()
+        self._marked: dict[Direction, StreamSet] = {}
         self._nonce = 0
         self._installed: dict[int, StreamSet] = {}
         self._oracle: Oracle | None = None
@@ -153,9 +155,10 @@ class TrexTester:
     def load(self, streams: Mapping[Direction, StreamSet], oracle: Oracle) -> None:
         self._oracle = None if self._loopback else oracle
         self._streams = {}
-        self._marked = MarkedStreams()
+        self._marked = {}
         self._installed.clear()
-        uses_trailer, can_compare = self.attachment.uses_trailer, self.attachment.can_compare()
+        uses_trailer = self.attachment.uses_trailer
+        can_compare = uses_trailer or self.attachment.can_time_some()
         for direction, stream_set in streams.items():
             listed = with_rows(stream_set, self._options.rows)
             # TRex keeps no cache of frames it stamps
@@ -170,8 +173,12 @@ class TrexTester:
                     code="too-many-for-trex",
                 )
             self._streams[direction] = ready
-            if uses_trailer and self._marks_streams is not False:
-                self._marked.load(listed)
+            if (
+                uses_trailer
+                and self._marks_streams is not False
+                and (marked := mark_streams(listed))
+            ):
+                self._marked[direction] = marked
         self._connections.load(self._streams, oracle, loopback=self._loopback)
         self._tcp.load(oracle)
 
@@ -192,13 +199,13 @@ class TrexTester:
         finds_losses = "loss-times" in trial.required_capabilities
         if not is_sampled and not finds_losses:
             return self._exchange(trial, loads)[0]
-        recordings = {}
+        recordings = []
         for load in loads:
             frames = sum(b.frames for b in load.stamped_bursts) if is_sampled else load.frames
-            request = self._recordings.request(
-                load.direction, frames, longest_packet(load.streams), load.nonce
+            length = longest_packet(load.streams)
+            recordings.append(
+                self._recordings.request(load.direction, load.rx_port, frames, length, load.nonce)
             )
-            recordings[str(load.rx_port)] = request
         result, _ = self._exchange(trial, loads, recordings, lambda: self._read_recordings(loads))
         return self._add_losses(trial, result, loads) if finds_losses else result
 
@@ -305,12 +312,10 @@ class TrexTester:
         """Have the frames of a trial or a phase differ from those of the ones before."""
         self._nonce = self._nonce % 255 + 1
 
-    def _run_phase(
-        self, trial: Trial, load: OfferedLoad, recording: Mapping[str, Any]
-    ) -> PhaseCounts:
-        connections, direction = self._connections, load.direction
-        read = partial(connections.read_phase, direction)
-        return connections.count_phase(direction, *self._exchange(trial, [load], recording, read))
+    def _run_phase(self, trial: Trial, load: OfferedLoad, recording: dict[str, Any]) -> PhaseCounts:
+        read = partial(self._connections.read_phase, load.streams)
+        exchanged = self._exchange(trial, [load], [recording], read)
+        return self._connections.count_phase(load.direction, *exchanged)
 
     def _check_bed(self, phase: PhaseCounts) -> PhaseCounts:
         if self._bed is not None:
@@ -318,57 +323,47 @@ class TrexTester:
         return phase
 
     def _load(
-        self,
-        streams: StreamSet,
-        bursts: Sequence[Any],
-        source_of: SourceOf | None = None,
-        *,
-        nonce: int | None = None,
+        self, streams: StreamSet, bursts: Sequence[Burst], *, nonce: int | None = None
     ) -> OfferedLoad:
-        direction, pairs = streams.direction, self._pairs[streams.direction]
+        pairs = self._pairs[streams.direction]
         return OfferedLoad(
             streams,
             bursts,
             pairs[0].tx,
             tuple(pair.rx for pair in pairs),
             self._nonce if nonce is None else nonce,
-            lambda stream: self._connections.oracle(direction, stream) or self._oracle,
-            source_of or partial(self._connections.source, direction),
+            lambda stream: self._connections.oracle(stream) or self._oracle,
         )
 
     def _offer(self, direction: Direction, trial: Trial) -> list[OfferedLoad]:
         streams, pairs = self._streams[direction], self._pairs[direction]
         if trial.flow_starts is not None:
-            started, bursts, sources = start_flows_in_turn(streams, trial, trial.flow_starts)
-            return [self._load(started, bursts, lambda s: sources.get(s.stream_id), nonce=0)]
+            return [self._load(*start_flows_in_turn(streams, trial, trial.flow_starts), nonce=0)]
         if trial.second_segment is not None:
-            both = add_second_rate(streams, trial, trial.second_segment)
-            return [self._load(*both, nonce=0)]
+            return [self._load(*add_second_rate(streams, trial, trial.second_segment), nonce=0)]
         uses_trailer, samples = self.attachment.uses_trailer, self._options.sample
         if len(pairs) == 1:
             if not trial.required_capabilities and (
                 self._marks_streams or trial.max_rate_fps > STAMPED_FPS
             ):
-                streams = self._marked.sets.get(direction) or streams
+                streams = self._marked.get(direction, streams)
             bursts = make_bursts(
                 streams,
                 trial,
-                stamp=self.attachment.can_compare(),
+                stamp=uses_trailer or self.attachment.can_time_some(),
                 stamp_all=uses_trailer,
                 samples=samples,
                 interval=1 if uses_trailer else self.attachment.stamp_interval(trial.rate_fps),
             )
-            return [self._load(streams, bursts, partial(self._marked.source, direction))]
+            return [self._load(streams, bursts)]
         loads = []
         for part, pair in enumerate(pairs):
-            own = take_part(streams, trial, part, len(pairs))
+            own = take_part(streams, trial, part, len(pairs), core=pair.tx // 2)
             bursts = make_bursts(
                 own, trial, stamp=uses_trailer, part=part, parts=len(pairs), samples=samples
             )
             rx_ports = (pair.rx, *(other.rx for other in pairs if other is not pair))
-            core = pair.tx // 2
-            source_of = partial(Expander, core=core) if core else None
-            load = self._load(own, bursts, source_of, nonce=0)
+            load = self._load(own, bursts, nonce=0)
             loads.append(replace(load, tx_port=pair.tx, rx_ports=rx_ports))
         return loads
 
@@ -385,7 +380,7 @@ class TrexTester:
             return
         pair = next(p for p in self._pairs[load.direction] if p.tx == load.tx_port)
         for at, stream in enumerate(load.streams.streams):  # one by one: lists are made as they go
-            sent = self._connections.render(load.direction, stream)
+            sent = stream.render() if isinstance(stream, Block) else stream
             if (side := pair.sending) is not None:
                 sent = with_macs(sent, side.tester_mac, side.dut_mac, side.vlan)
             self.attachment.ask("load", port=load.tx_port, streams=[dict(sent.trex)], first=at)
@@ -395,7 +390,7 @@ class TrexTester:
         self,
         trial: Trial,
         loads: Sequence[OfferedLoad],
-        recordings: Mapping[str, Any] | None = None,
+        recordings: Sequence[dict[str, Any]] = (),
         read: Callable[[], None] | None = None,
     ) -> tuple[TrialResult, float]:
         """Run the trial; return its result, and when it began by the monotonic clock [s]."""
@@ -412,13 +407,6 @@ class TrexTester:
                 "leave out negative traffic, or bound the search by the line_rate of the testbed",
                 code="unsupported-by-tester",
             )
-        classes = sorted({(n, load.nonce) for load in loads for n in load.marked_classes})
-        marked = [[n, capture_filters.class_filter(n, nonce)] for n, nonce in classes]
-        if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
-            # stamped frames tell what several cores hand on to captures
-            marked.append([counting.STAMPS_CLASS, capture_filters.STAMPED_FRAMES])
-        control = "" if is_identified else capture_filters.control_filter(o.streams for o in loads)
-        needs_ipdv = trial.delays is not None and trial.delays.ipdv
         self.before_start()
         overtime_s, lists_s = _overtime_s(trial), _LIST_S * sum(len(o.bursts) for o in loads)
         stats = TrialStats.model_validate(
@@ -431,10 +419,7 @@ class TrexTester:
                 receive=sorted({load.rx_port for load in loads}),
                 residual_s=trial.residual_wait_s,
                 give_up_s=overtime_s,
-                control=control,
-                samples=self._make_sample_requests(loads, needs_ipdv),
-                recordings=dict(recordings or {}),
-                marked=marked,
+                captures=[*self._request_captures(trial, loads), *recordings],
             )
         )
         began = datetime.now(timezone.utc) - timedelta(seconds=stats.began_ago_s)
@@ -446,30 +431,45 @@ class TrexTester:
         started = began.isoformat(timespec="milliseconds")
         return self._make_result(trial, loads, stats, started), began_s
 
-    def _make_sample_requests(
-        self, loads: Sequence[OfferedLoad], needs_ipdv: bool
-    ) -> dict[str, list[dict[str, Any]]]:
-        """Request received frames to be kept: single ones, or runs of neighbors for IPDV."""
-        wanted = self._options.sample
-        if not (wanted or needs_ipdv):
-            return {}
-        requests: dict[str, list[dict[str, Any]]] = {}
+    def _request_captures(
+        self, trial: Trial, loads: Sequence[OfferedLoad]
+    ) -> Iterator[dict[str, Any]]:
+        """Request what counts frames, and frames to be kept: single ones, or neighbors for IPDV."""
+        wanted, needs_ipdv = self._options.sample, trial.delays is not None and trial.delays.ipdv
         for load in loads:
+            port, patterns = load.rx_port, []
             stamped, marked = (
                 [b.frames for b in bursts] for bursts in (load.stamped_bursts, load.marked_bursts)
             )
             if needs_ipdv and stamped:
                 pattern = capture_filters.neighbors_filter(load.frames, timing.IPDV_FRAMES)
-                requests[str(load.rx_port)] = [{"filter": pattern, "limit": 2 * timing.IPDV_FRAMES}]
+                yield request_capture("sample", port, pattern, 2 * timing.IPDV_FRAMES)
                 continue
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
-            limit = 4 * max(wanted, len(load.bursts)) + 100
-            patterns = [capture_filters.stamp_sample_filter(max(stamped), each)] if stamped else []
+            if stamped:
+                patterns.append(capture_filters.stamp_sample_filter(max(stamped), each))
             if marked:
                 where = mark_distance(load.streams), load.nonce
                 patterns.append(capture_filters.mark_sample_filter(max(marked), each, *where))
-            requests[str(load.rx_port)] = [{"filter": p, "limit": limit} for p in patterns]
-        return requests
+            limit = 4 * max(wanted, len(load.bursts)) + 100
+            for pattern in patterns if wanted or needs_ipdv else ():
+                yield request_capture("sample", port, pattern, limit)
+        counted = {
+            n: capture_filters.class_filter(n, load.nonce)
+            for load in loads
+            for n in load.marked_classes
+        }
+        if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
+            # stamped frames tell what several cores hand on to captures
+            counted[counting.STAMPS_CLASS] = capture_filters.STAMPED_FRAMES
+        control = ""
+        if not all(load.is_identified for load in loads):
+            control = capture_filters.control_filter(load.streams for load in loads)
+        for port in sorted({load.rx_port for load in loads}):
+            for number, pattern in counted.items():
+                yield request_capture("marked", port, pattern, 1, snaplen=64, class_number=number)
+            if control:
+                yield request_capture("control", port, control, 1000, snaplen=128)
 
     def _read_recordings(self, loads: Sequence[OfferedLoad]) -> None:
         for load in loads:
@@ -556,7 +556,7 @@ class TrexTester:
             counted = timing.add_sampled_delays(counted, first, stats, reader)
             timed_share = sum(b.pps for b in first.stamped_bursts) / trial.rate_fps
         elif delays is not None and trial.connections:
-            timed_share = self._connections.timed_share(first.direction)
+            timed_share = compute_timed_share(first.streams)
         step = max(1, samples.frames // max(1, self._options.sample))
         compared = compare_frames(samples, loads, step)
         never, duration_s = SendingTime(_overtime_s(trial), 0.0), trial.total_duration_s

@@ -1,4 +1,4 @@
-"""Binary search for the highest rate that passes (RFC 2544 section 26.1; TP-02 to TP-05)."""
+"""Binary search for the highest rate that passes (RFC 2544 section 26.1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SearchResult:
     Attributes:
         rate_fps: highest rate that passed; 0.0 if none did.
         first_failed_fps: lowest rate that failed above it, or None at the upper bound.
-        hit_upper_bound: the upper bound itself passed: the device may do more (TP-05).
+        hit_upper_bound: the upper bound itself passed: the device may do more.
         steps: all rates in the order they were tried.
         goal: the result as RFC 9971 has it, where the search was MLRsearch.
     """

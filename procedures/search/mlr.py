@@ -1,4 +1,4 @@
-"""Multiple Loss Ratio search (RFC 9971): the library that chooses the trials (TP-07)."""
+"""Multiple Loss Ratio search (RFC 9971): the library that chooses the trials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connection tracking table capacity (RFC 9693 section 4.9): ST-12."""
+"""Connection tracking table capacity (RFC 9693 section 4.9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maximum connection establishment rate (RFC 9693): ST-06, ST-07, ST-11."""
+"""Maximum connection establishment rate (RFC 9693)."""
 
 from __future__ import annotations
 

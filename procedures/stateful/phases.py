@@ -1,4 +1,4 @@
-"""Phase 1 as a trial, its judgement, and trials that need connections first (ST-02 to ST-08)."""
+"""Phase 1 as a trial, its judgement, and trials that need connections first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from v6t.trials.trial import Mode, Trial
 from v6t.trials.verdict import Verdict
 
 RETAKES = 3
-"""Times phase 1 is taken again before a phase 2 is given up (ST-08)."""
+"""Times phase 1 is taken again before a phase 2 is given up."""
 
 
 class PhaseOneFailed(RuntimeError):
@@ -63,7 +63,7 @@ class PhaseOneSettings:
 def judge_connections(
     trial: Trial, result: TrialResult, *, sending_time_tolerance: float = 1.00001
 ) -> Verdict:
-    """Judge a trial that is phase 1 and, if asked for, validation (GEN-23)."""
+    """Judge a trial that is phase 1 and, if asked for, validation."""
     connections, phase_one = trial.connections, result.connections
     faults = list(result.faults)
     if connections is None or phase_one is None:
@@ -166,7 +166,7 @@ def attempt_connections(
         mode=mode,
         frame_timeout_s=None,
         flow_starts=None,
-        # an empty table before every step (ST-11)
+        # an empty table before every step
         connections=replace(connections, purpose=purpose, reuse=False),
     )
     tolerance = conditions.sending_time_tolerance
@@ -175,7 +175,7 @@ def attempt_connections(
 
 
 class Prepared:
-    """Measures phase 2: every trial gets its connections first (ST-08, ST-09).
+    """Measures phase 2: every trial gets its connections first.
 
     A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded
     number of times.
@@ -199,7 +199,7 @@ class Prepared:
         faults: tuple[str, ...] = ()
         for again in range(self._retakes + 1):
             key = f"{trial.key}/p{again + 1}" if again else trial.key
-            # a reset may take the connections with it (RST-03)
+            # a reset may take the connections with it
             keep = self._connections.reuse and trial.device_event is None
             keyed_trial = replace(
                 trial, key=key, connections=replace(self._connections, reuse=keep)

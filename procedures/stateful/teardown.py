@@ -1,4 +1,4 @@
-"""Connection tear-down rate (RFC 9693 section 4.8): ST-10."""
+"""Connection tear-down rate (RFC 9693 section 4.8)."""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from v6t.audit.auditor import AuditRequest, Outcome, carry_out
+from v6t.audit.auditor import AuditRequest, ClauseOutcome, carry_out
 from v6t.audit.clause import Clause, Subject, subject_of
 from v6t.audit.self_check import DeviceProbe
 from v6t.plugins.base import Technology
 
 
-def outcomes(device: Any, clauses: Sequence[Clause]) -> list[Outcome]:
+def outcomes(device: Any, clauses: Sequence[Clause]) -> list[ClauseOutcome]:
     """Carry out clauses with one device, one after the other."""
     probe = DeviceProbe(device)
     return [carry_out(clause, probe, AuditRequest()) for clause in clauses]

@@ -159,20 +159,6 @@ def test_translator_with_udp_checksum_vector_agrees(vector: Any) -> None:
     assert UDP(bytes(packet.payload)).chksum == int(four["checksum"], 16)
 
 
-@pytest.mark.parametrize("vector", vectors("siit", "icmp_error"))
-def test_translator_with_icmp_error_vector_agrees(vector: Any) -> None:
-    kind, code = vector["v4"][:2]
-    about = IP(src="198.18.0.2", dst="198.19.0.2", ttl=7) / UDP(sport=4, dport=5) / Raw(bytes(64))
-    error = ICMP(type=kind, code=code) / Raw(bytes(about))
-    if (kind, code) == (3, 4):
-        error.nexthopmtu = 1300
-    [(out, packet)] = send(Siit(), "right", IP(src="198.19.0.2", dst="198.18.0.2") / error)
-    message = bytes(packet.payload)
-    assert (out, message[0], message[1]) == ("left", *vector["v6"][:2])
-    quoted = IPv6(message[8:])
-    assert (quoted.src, quoted.dst, quoted.hlim) == ("2001:2::2", "2001:2:0:1000::2", 7)
-
-
 def relay_of(kind: type[Technology], vector: Any, **params: Any) -> Technology:
     """Return the relay of a vector's rule."""
     rule = vector["rule"]

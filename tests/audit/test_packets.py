@@ -3,8 +3,8 @@ from __future__ import annotations
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment
 from scapy.packet import Packet, Raw
-from v6t.audit.ip_packet import read_header
-from v6t.audit.packets import allow, checksum_error, difference, dissect, trim
+from v6t.audit.ip_packet import checksum_error, read_header
+from v6t.audit.packets import allow, difference, dissect, trim
 
 
 def built(packet: Packet) -> Packet:

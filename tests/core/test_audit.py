@@ -64,7 +64,6 @@ def _steps():
 
 class Mine(Suite):
     name = "mine"
-    title = "a suite of another distribution"
 
     def clauses(self, subject, variant=""):
         return [Clause("RFC 1", "1", "mine", "MAY", "it is there", _steps)]

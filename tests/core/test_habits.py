@@ -208,3 +208,15 @@ def test_printed_list_is_accepted_by_set(name):
         if str(row["default"]).startswith("["):
             given = parse_assignments({row["name"]: row["default"]})
             assert model.model_validate(given) == model()
+
+
+def test_all_leaves_out_what_the_tester_cannot_measure_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("v6t.drivers.sim.tester.SimTester.capabilities", {"connections"})
+    done = v6t("run", "nat44", "--tester", "sim", "--measure", "all", "--dry-run")
+    assert done.status == 0, done.err
+    said = " ".join(done.out.split())
+    assert "left out of 'all': system-recovery needs a tester that" in said
+    refused = v6t(
+        "run", "nat44", "--tester", "sim", "--measure", "all,system-recovery", "--dry-run"
+    )
+    assert refused.code == "unsupported-by-tester"

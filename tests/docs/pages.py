@@ -3,7 +3,7 @@
 A ``console`` block is executed: each line after ``$`` is a command, the lines below it are what it
 prints (errors too, where it fails). ``...`` stands for any text; a line of its own, for any lines.
 Without lines below it, a command must succeed. Blocks that cannot be executed say why in a comment
-before them: ``<!-- not executed: REASON -->``.
+before them, and which test or target runs such a command: ``<!-- not executed: REASON -->``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
+from v6t.core.cli.main import cli
 from v6t.tests.core.support import v6t
 
 CHECKOUT = Path(__file__).parents[2]
@@ -21,7 +23,7 @@ DOCS = CHECKOUT / "docs"
 SHELL = ("cat", "head", "ls", "mkdir", "printf")
 """Programs besides v6t that examples may use."""
 _FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_REASON = re.compile(r"<!-- not executed: (.+?) -->\n\Z", re.DOTALL)
+_REASON = re.compile(r"<!-- not executed: ((?:(?!-->).)+) -->\n\Z", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,21 @@ def execute(command: Command) -> tuple[int, str]:
     assert program in SHELL, f"'{program}' is no program for examples"
     ran = subprocess.run(["sh", "-c", command.words], capture_output=True, text=True, check=False)
     return ran.returncode, ran.stdout + ran.stderr
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a command of v6t without running it.
+
+    Raises:
+        click.UsageError: it has an unknown option or lacks an argument.
+    """
+    group: click.Command = cli
+    context = click.Context(cli, info_name="v6t")
+    while isinstance(group, click.Group):
+        name, command, arguments = group.resolve_command(context, arguments)
+        assert command
+        context, group = click.Context(command, context, name), command
+    group.parse_args(context, arguments)
 
 
 def agrees(shown: list[str], printed: str) -> bool:

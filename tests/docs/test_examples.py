@@ -7,19 +7,19 @@ import shlex
 
 import pytest
 from v6t.core.campaigns.campaign import Overrides, plan_campaign
-from v6t.core.config.plugins import names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.yaml_file import EXAMPLES
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import ROOMS
 
-from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages
+from .pages import CHECKOUT, DOCS, agrees, blocks, commands, execute, pages, parse
 
 pytestmark = pytest.mark.slow
 
 LANGUAGES = {"console", "yaml", "python", "text", "toml"}
 EXECUTED = [p for p in pages() if any(b.language in {"console", "yaml"} for b in blocks(p))]
-PLUGINS = [DOCS / "plugins" / f"{name}.md" for name in names()]
+COMMAND = re.compile(r"^    (v6t (?:.*\\\n)*.*)$", re.MULTILINE)
+INDENTED = [page for page in pages() if COMMAND.search(page.read_text(encoding="utf-8"))]
 
 
 def place(path):
@@ -83,25 +83,70 @@ def test_files_are_accepted(page, tmp_path, monkeypatch):
             resolve(None, path, Flags(plugin=plugin[1] if plugin else "mape-br"))
 
 
-@pytest.mark.parametrize("page", PLUGINS, ids=lambda p: p.stem)
-def test_examples_of_plugin_pages(page, tmp_path, monkeypatch):
-    """Indented lines: runs are planned, calculations made."""
+@pytest.mark.parametrize("page", INDENTED, ids=place)
+def test_indented_commands(page, tmp_path, monkeypatch):
+    """Runs are planned, other commands are executed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "testbed.yaml").write_text("line_rate: 10G\n")
     (tmp_path / "table.txt").write_text(softwires(1000))
-    text = page.read_text(encoding="utf-8")
-    examples = re.findall(r"^    (v6t (?:.*\\\n)*.*)$", text, re.MULTILINE)
-    assert examples
-    for example in examples:
+    for example in COMMAND.findall(page.read_text(encoding="utf-8")):
         _, *words = shlex.split(example.replace("\\\n", " "))
         more = ["--dry-run"] if words[0] == "run" else []
         done = v6t(*words, *more)
         assert done.status == 0, f"{example}\n{done.err}"
 
 
+@pytest.mark.parametrize("page", EXECUTED, ids=place)
+def test_commands_that_are_not_executed_can_be_parsed(page):
+    """The reason names the test or target that runs them."""
+    for block in blocks(page):
+        if not block.reason or block.language != "console":
+            continue
+        files = re.findall(r"\b(?:tests|tools)/[\w/]+\.py\b", block.reason)
+        assert files or re.search(r"\bmake [\w-]+", block.reason), block.place
+        assert all((CHECKOUT / file).is_file() for file in files), block.place
+        for command in commands(block):
+            program, *arguments = shlex.split(command.words, comments=True)
+            if program == "v6t":
+                parse(arguments)
+
+
 def softwires(count):
     rows = (f"198.18.{n // 256}.{n % 256} 0 0 0 2001:db8:b400:{n:x}::1" for n in range(count))
     return "\n".join(rows) + "\n"
+
+
+SHOWN = {
+    CHECKOUT / "README.md": (
+        *("run", "--plugin", "mape-br", "--tester", "sim", "--no-report", "-o", "out"),
+        *("--set-tester", "tester_fps=90000", "--set-tester", "capacity_fps=2000000"),
+    ),
+    DOCS / "trex.md": ("selftest", "--plugin", "mape-br", "--tester", "sim", "--mode", "forward"),
+}
+"""Simulated commands that print what a page shows of the first command that is not executed."""
+
+
+def mask(text: str) -> set[str]:
+    """Return the lines without numbers and spaces."""
+    lines = (re.sub(r"[\d.,]+%?|(?<= )-(?= )|(?<= )-$", "N", line) for line in text.splitlines())
+    return {" ".join(line.split()) for line in lines}
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=place)
+def test_shown_output_has_the_structure_of_a_simulated_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = v6t(*SHOWN[page])
+    printed = mask(f"{done.out}\n{done.err}")
+    invalid = mask("1 trials, 1 of them invalid (fault of the tester, not of the device)")
+    outputs = [
+        "\n".join(line for command in commands(b) for line in command.output)
+        for b in blocks(page)
+        if b.language == "console" and b.reason
+    ]
+    outputs += [b.text for b in blocks(page) if "median fps" in b.text and b.language == "text"]
+    shown = set().union(*map(mask, outputs))
+    assert shown
+    assert shown - printed - invalid == set()
 
 
 def test_the_example_run_file_is_what_init_writes(tmp_path, monkeypatch):

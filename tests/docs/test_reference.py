@@ -81,9 +81,7 @@ def site(tmp_path_factory):
 def test_the_site_builds_without_a_warning_and_holds_every_page(site):
     committed = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
     for page in {*committed, *(uri for uri in GENERATED if uri.endswith(".md"))}:
-        name = Path(page).with_suffix("")
-        name = name.parent if name.name == "index" else name
-        assert (site / name / "index.html").is_file(), page
+        assert (site / page).with_suffix(".html").is_file(), page
 
 
 @pytest.mark.slow
@@ -98,6 +96,7 @@ def test_every_page_is_in_the_navigation(site):
     front = (site / "index.html").read_text()
     committed = [page.relative_to(DOCS) for page in DOCS.rglob("*.md")]
     for page in [*committed, *(Path(uri) for uri in GENERATED if uri.endswith(".md"))]:
-        name = page.with_suffix("")
-        if name.name != "index":
-            assert f'href="{name}/"' in front, f"{name} is not in the navigation"
+        link = page.with_suffix(".html")
+        assert f'href="{link}"' in front or page.name == "index.md", (
+            f"{page} is not in the navigation"
+        )

@@ -14,10 +14,10 @@ import yaml
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
+from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
 from v6t.drivers.trex.kind import Trex
-from v6t.drivers.trex.remote import Remote
 from v6t.drivers.trex.server import UNTIL_INPUT_ENDS
 from v6t.drivers.trex.tester import TrexTester
 from v6t.tests.core.support import v6t
@@ -63,7 +63,7 @@ def host(tmp_path):
     (tmp_path / "tunnel").write_text(f"#!/bin/bash\n{tunnel}\n")
     (tmp_path / "tunnel").chmod(0o700)
     config.write_text(known_as("trexhost", server, tmp_path))
-    yield server, Remote(SshOptions(host="trexhost", config=str(config)))
+    yield server, SshClient(SshOptions(host="trexhost", config=str(config)))
     sshserver.end(server)
 
 

@@ -201,8 +201,8 @@ def flows_of(count, rate, duration, interval_s):
     asked = replace(
         trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
     )
-    made, found, sources = start_flows_in_turn(streams, asked, asked.flow_starts)
-    return streams, asked, OfferedLoad(made, found, 0, (1,)), sources
+    made, found = start_flows_in_turn(streams, asked, asked.flow_starts)
+    return streams, asked, OfferedLoad(made, found, 0, (1,))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def flows_of(count, rate, duration, interval_s):
     [(1, 1000.0, 1.0, 1.0), (7, 1000.0, 2.0, 0.1), (40, 777.0, 3.0, 0.05), (5, 100.0, 2.0, 1.0)],
 )
 def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, duration, interval_s):
-    streams, asked, sent, _ = flows_of(count, rate, duration, interval_s)
+    streams, asked, sent = flows_of(count, rate, duration, interval_s)
     weights = [s.weight for s in streams.streams]
     classes, index = list_classes_with_index(weights, 0, asked.frames)
     due_s = np.arange(asked.frames) / rate
@@ -228,7 +228,7 @@ def test_each_flow_sends_from_its_turn_on_and_no_frame_before(count, rate, durat
 
 
 def test_flows_are_told_apart_by_class_and_number():
-    streams, _, sent, sources = flows_of(16, 1000.0, 2.0, 0.05)
+    streams, _, sent = flows_of(16, 1000.0, 2.0, 0.05)
     assert sent.is_identified
     assert set(sent.marked_classes) == {0, 1}
     assert [len(bursts_) for bursts_ in sent.marked_classes.values()] == [15, 15]
@@ -240,7 +240,7 @@ def test_flows_are_told_apart_by_class_and_number():
         assert (number == stream.stream_id).all()
         flow = (stream.stream_id - trex_streams.MARK_IDS) % trex_streams.MARKS_PER_CLASS
         own = streams.streams[trex_streams.class_number(stream)]
-        plain = sources[stream.stream_id].frames(0, 1)
+        plain = stream.source().frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
     patterns = {capture_filters.class_filter(n) for n in sent.marked_classes}
     assert patterns == {
@@ -250,7 +250,7 @@ def test_flows_are_told_apart_by_class_and_number():
 
 
 def test_flows_that_cannot_begin_in_turn_are_refused():
-    streams, asked, _, _ = flows_of(5, 100.0, 2.0, 1.0)
+    streams, asked, _ = flows_of(5, 100.0, 2.0, 1.0)
     with expect_error("beyond-trex"):
         start_flows_in_turn(streams, asked, FlowStarts(4, 1.0))
     with expect_error("too-many-for-trex", mentions="4,096"):

@@ -71,9 +71,9 @@ class Server:
     def forget(self, path):
         Path(path).unlink()
 
-    def trial(self, *, bursts, due_s, receive, recordings, marked, samples, **_):
+    def trial(self, *, bursts, due_s, receive, captures, **_):
         ports = {str(p): {"opackets": 0, "ipackets": 0, "oerrors": 0, "ierrors": 0} for p in (0, 1)}
-        flows, captures = {}, []
+        flows, collected = {}, []
         for name, sent in bursts.items():
             out, back = int(name), 1 - int(name)
             frames = sum(burst["frames"] for burst in sent)
@@ -85,25 +85,16 @@ class Server:
                     flows[str(burst["pg_id"])] = {
                         k: {str(p): n for p, n in v.items()} for k, v in one.items()
                     }
-            for number, _pattern in marked:
-                own = [b["frames"] for b in sent if is_marked(streams.streams[b["index"]])]
-                captures.append(
-                    {
-                        "kind": "marked",
-                        "class": number,
-                        "port": back,
-                        "matched": sum(own),
-                        "frames": [],
-                    }
-                )
-            if samples.get(str(back)):
-                came = [f for b in sent if b["pg_id"] is not None for f in self.frames(streams, b)]
+            for asked in (one for one in captures if one["port"] == back):
+                of = [b for b in sent if self.tells(streams, b, asked["kind"])]
+                matched, came = sum(b["frames"] for b in of), []
+                if asked["kind"] != "marked":
+                    came = [f for b in of for f in self.frames(streams, b)]
+                if asked["kind"] == "recording":
+                    Path(asked["path"]).write_bytes(pcap(came[: asked["limit"]]))
+                    came = []
                 shown = [[0.0, base64.b64encode(f).decode()] for f in came]
-                captures.append({"kind": "sample", "port": back, "matched": 0, "frames": shown})
-            if str(back) in recordings:
-                found = [f for burst in sent for f in self.frames(streams, burst)]
-                wanted = recordings[str(back)]
-                Path(wanted["path"]).write_bytes(pcap(found[: wanted["limit"]]))
+                collected.append({**asked, "matched": matched, "frames": shown})
         return {
             "ports": ports,
             "global": {"queue_full": 0},
@@ -113,11 +104,19 @@ class Server:
             "looks": self.looks(bursts, due_s),
             "ended": True,
             "began_ago_s": due_s,
-            "captures": captures,
+            "captures": collected,
             "cpu": [],
             "rx_cpu": [],
             "events": [],
         }
+
+    @staticmethod
+    def tells(streams, burst, kind):
+        """Whether a kind of capture takes the frames of a burst."""
+        marked = is_marked(streams.streams[burst["index"]])
+        return {"marked": marked, "sample": burst["pg_id"] is not None, "control": False}.get(
+            kind, True
+        )
 
     def looks(self, bursts, due_s):
         """Close ones at both ends, wherever these are; a port sends evenly, and longer than asked."""
@@ -136,7 +135,7 @@ class Server:
     def frames(self, streams, burst):
         """As TRex sends them: a stamp in those of a group, else the mark of the program."""
         stream = streams.streams[burst["index"]]
-        program = dict(self.tester._connections.render(streams.direction, stream).trex)
+        program = dict((stream.render() if isinstance(stream, connections.Block) else stream).trex)
         if "vm" in program:
             program["vm"] = unpack_lists(program["vm"])
         if burst.get("nonce") is not None:

@@ -120,7 +120,7 @@ def as_sent(block):
     """Frames of a block as the server would make them of what the worker gives it."""
     program = block.render().trex
     vm = unpack_lists(program["vm"])
-    stream = replace(block.stream, trex={**program, "vm": vm})
+    stream = replace(block, trex={**program, "vm": vm})
     return Expander(stream)
 
 
@@ -168,7 +168,7 @@ def test_every_connection_of_a_validation_is_known_by_its_frame(table):
 
 def marked_set(table):
     made, _ = listed(table)
-    return StreamSet("reverse", tuple(b.stream for b in made)), made
+    return StreamSet("reverse", made), made
 
 
 def trial(**more):

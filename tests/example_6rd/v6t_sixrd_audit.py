@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 from v6t.audit.clause import Clause, Subject, Suite
 from v6t.audit.packets import header
-from v6t.audit.row import Hosts, Row, row_clauses
+from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.plugins.audit_views import SideName, TunnelEnd
 
 
@@ -20,7 +20,6 @@ class SixrdSuite(Suite):
     """For tunnels of IPv6 in IPv4 with an other end for each inner address."""
 
     name = "sixrd"
-    title = "6rd border relays: the embedded IPv4 address and the outer one"
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         tunnel = subject.find(TunnelEnd)
@@ -29,7 +28,7 @@ class SixrdSuite(Suite):
 
 
 @dataclass(frozen=True)
-class SixrdHosts(Hosts):
+class SixrdHosts(LinkHosts):
     """A host behind a CE, and a host beyond the relay."""
 
     tunnel: TunnelEnd

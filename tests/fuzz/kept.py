@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from v6t.audit.record import SCHEMA, AuditFrame, AuditRecord, Finding
+from v6t.audit.record import SCHEMA, AuditFinding, AuditFrame, AuditRecord
 from v6t.core.audit_output import write_audit
 from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import v6t
@@ -110,9 +110,9 @@ def _files(path: Path) -> dict[str, bytes]:
 
 
 def _audit() -> AuditRecord:
-    def finding(name: str, verdict: Any) -> Finding:
+    def finding(name: str, verdict: Any) -> AuditFinding:
         frames = [AuditFrame(side="left", sent=n == 1, octets="01" * 60, number=n) for n in (1, 2)]
-        return Finding(
+        return AuditFinding(
             clause=name, rfc="RFC 7915", section="4.1", level="MUST", title="does it", variant="",
             verdict=verdict, sent="a frame", expected="one", got="none", tries=1, frames=frames,
         )  # fmt: skip

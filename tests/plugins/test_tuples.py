@@ -227,6 +227,12 @@ def test_pool_has_a_block_for_each_subscriber(block, pool):
     assert str(p.pool_first) == "198.19.1.0"
 
 
+def test_pool_without_blocks_keeps_a_tenth_of_its_ports_free():
+    p = params(subscribers=24_000, connections_per_subscriber=181)
+    assert p.pool_count == 75
+    assert p.combinations / (p.pool_count * p.pool_ports.count) <= 0.9
+
+
 def test_text_of_the_command_line_is_read():
     p = params(subscribers="8", connections_per_subscriber="16")
     assert p.combinations == 128

@@ -317,7 +317,7 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
     assert "| map-128: mape-br | reference † |" in text
     assert "| map-64: mape-br | reference |" in text
     assert "| mape-br | reference | ces | 128 | 64 |" in text
-    assert "† with other" in text
+    assert "† other parameters" in text
     assert "| mape-br | reference | 1,200 tun x.dropped (queue) | - |" in text.replace(
         "map-128: ", ""
     )
@@ -487,19 +487,19 @@ def test_what_the_page_says_of_its_numbers_follows_from_the_settings(tmp_path):
         published(tmp_path / name, tmp_path / f"{name}-page")["index.md"]
         for name in ("short", "long")
     )
-    assert "no results of" in short
-    assert "no results of" not in long
-    assert "a device's queues" in short
-    assert "a device's queues" not in long
+    assert "not RFC 8219 results" in short
+    assert "not RFC 8219 results" not in long
+    assert "queues can hide" in short
+    assert "queues can hide" not in long
     assert "2 repetitions" in short
     assert "20 repetitions" in long
     assert "Trials of 60 s" in long
     for text in (short, long):
-        assert "the same time" not in text
-        assert "nothing goes the other way" in text
+        assert "Both directions" not in text
+        assert "other direction is idle" in text
         assert "at most 1 %" in text
         assert "invalid and repeated" not in text
-        assert "simulation made every" in text
+        assert "Every run was simulated" in text
     assert "## Again" not in short  # nobody else has its file
 
 
@@ -684,7 +684,7 @@ def test_shares_of_what_faltered_and_of_what_the_tester_limited_are_told(made, p
     points = {(r["directory"], f["benchmark"]): f for r in
               json.loads((made / "summary.json").read_text())["runs"] for f in r["results"]}  # fmt: skip
     trials, invalid = (sum(f[k] for f in points.values()) for k in ("trials", "invalid_trials"))
-    assert re.search(rf"Of {trials} trials {invalid} were(: \d+ because [^.]+)?\.", text)
+    assert re.search(rf"Of {trials} trials, {invalid} were invalid(: \d+ because [^.]+)?\.", text)
     limited = sum(f["limited"] for f in figures if f["benchmark"] == "throughput")
     assert (f"{limited} of 3 rates are marked" in text) == bool(limited)
 

@@ -67,4 +67,4 @@ def test_reasons_are_counted_once_a_trial_whatever_their_numbers():
 def test_the_page_says_why_trials_were_invalid():
     record = SimpleNamespace(trials=BEHIND, invalid_trials=INVALID, unit="ms")
     told = list(_faltering([SimpleNamespace(records=[record], data=None)]))
-    assert "3 trials 1" in told[0]
+    assert "3 trials, 1" in told[0]

@@ -17,10 +17,10 @@ TITLE = "What devices dropped, and how full their tables were"
 _SUMS = "all"
 """Of a reason that counts frames which others count by theirs."""
 _NOTES = (
-    "dropped: by the device's own counters over all its benchmarks, so in trials above the rates found, too; "
-    "in brackets what such a counter stands for; two of them may count the same frame",
-    "a device without a line counted no loss and tells of no table, or counts nothing that v6t can read",
-    "table: as full as it was before or after a benchmark",
+    "dropped: the device's own counters over all benchmarks, also in trials above the result; two counters "
+    "may count the same frame; the meaning of a counter is in brackets",
+    "a device without a line counted no loss and has no table, or v6t cannot read its counters",
+    "table: the fuller of its states before and after a benchmark",
 )
 _LOAD = (
     "load: read once a second in trials of 3 s or longer, of the fastest that are not above the throughput; "

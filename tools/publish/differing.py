@@ -14,9 +14,7 @@ from v6t.analysis.sheet import Sheet, sheet, text_columns
 MARK = "†"
 """Of a row that was not measured as most rows of its technology were."""
 TITLE = "Not measured alike"
-MEANING = (
-    f"{MARK} with other parameters or conditions than most rows of its technology: see '{TITLE}'"
-)
+MEANING = f"{MARK} other parameters or conditions than most rows of its technology: see '{TITLE}'"
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def differing_sheet(odd: Iterable[Differing]) -> Sheet:
     """Describe each difference in one line."""
     names = text_columns("technology", "device", "what", "here", "in most rows of the technology")
     rows = [row for one in odd for row in one.rows()]
-    note = "whole lists stand in the config.json and the results.json of each run's directory"
+    note = "complete lists: config.json and results.json of each run's directory"
     return sheet("Parameters and conditions", names, rows, [note])
 
 

@@ -13,12 +13,12 @@ from v6t.benchmarks.throughput import ThroughputRecord
 LOST, QUEUED = "‡", "§"
 """Marks of such rates."""
 LOST_MEANING = (
-    f"{LOST} valid trials of delays at this rate or below it lost frames: a queue may carry a device through "
-    "the trials of a search, and this rate need not last"
+    f"{LOST} longer trials at this rate or below lost frames: queues may have hidden an overload in the "
+    "search"
 )
 QUEUED_MEANING = (
-    f"{QUEUED} more than the frames that the same run found it to forward in all directions together: "
-    "its queues held what of the connections it had not forwarded yet, so this is no rate that lasts"
+    f"{QUEUED} above the frame rate that the device forwards in both directions together: its queues held "
+    "the rest, so the device cannot keep this rate"
 )
 
 

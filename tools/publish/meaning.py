@@ -21,9 +21,9 @@ from v6t.tools.publish.reasons import why_invalid
 FEW = 100
 """Of fewer values P1 is the smallest and P99 the largest: nearest rank (RFC 2330 section 11.3)."""
 UNLIKE = (
-    f"Rows marked {MARK} were measured with other parameters, such as another number of customers, than most "
-    "rows of their technology, which their devices or drivers ask for: do not set them beside the others as "
-    f"if only the device were another. The section '{TITLE}' lists what differs."
+    f"Rows marked {MARK} have other parameters than most rows of their technology, for example "
+    "another number of customers, because the device or its driver needs them. Do not compare such "
+    f"a row with the others. The section '{TITLE}' lists the differences."
 )
 
 
@@ -44,7 +44,7 @@ def meaning(made: Sequence[CampaignRun], unlike: bool = False) -> Iterator[Block
     yield Items([sentence for of in told for sentence in of(made)])
     caveats = _caveats(made)
     if caveats:
-        yield Text("What deviates, in the words of the runs:")
+        yield Text("Warnings of the runs:")
         yield Items(caveats, "warning")
 
 
@@ -52,7 +52,8 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
     simulated = [r for r in made if r.data and r.data.simulated]
     if simulated:
         yield Text(
-            f"A simulation made {_part(simulated, made)}: no frame was sent, the numbers are a model's.",
+            f"{_part(simulated, made).capitalize()} was simulated: no frame was sent, and the numbers "
+            "are those of a model.",
             "warning",
         )
     shared = [r for r in made if r.data and SHARED_CORES in r.data.results.get("caveats", ())]
@@ -61,10 +62,9 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
         found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
         cores = f"{found} cores" if found else "cores"
         yield Text(
-            f"In {_part(shared, made)} tester and device shared the {cores} "
-            "of one machine, so every number describes both of them, this machine and that day. They "
-            "show that a device works, and what it costs beside another one of the same table. They "
-            "say nothing of what it does on a server with network interfaces of its own.",
+            f"In {_part(shared, made)}, tester and device shared the {cores} of one machine. A "
+            "number describes the device, the tester, this machine and that day. Compare numbers "
+            "of one table with each other, not with those of a device on its own server.",
             "warning",
         )
         yield from _kernels(shared)
@@ -82,8 +82,8 @@ def _kernels(shared: Sequence[CampaignRun]) -> Iterator[Block]:
                 others.setdefault(system, []).append(str(part.get("kind", "?")))
     for system, names in others.items():
         yield Text(
-            f"Not the tester's kernel had {', '.join(dict.fromkeys(names))}: {system}. Their rates are that "
-            "system's, and not to be set beside the others'.",
+            f"These devices had another kernel than the tester: {', '.join(dict.fromkeys(names))} "
+            f"({system}). Do not compare their rates with the others.",
             "warning",
         )
 
@@ -108,9 +108,7 @@ def _lengths(made: Sequence[CampaignRun]) -> Block:
     if not short:
         return Text(f"{said}: {asked}.")
     which = "these are" if len(short) == len(made) else f"{_part(short, made)} are"
-    return Text(
-        f"{said} stand where {asked}: {which} demonstrations, no results of RFC 8219.", "warning"
-    )
+    return Text(f"{said}; {asked}: {which} demonstrations, not RFC 8219 results.", "warning")
 
 
 def _long(run: CampaignRun) -> float:
@@ -125,24 +123,24 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
     if both:
         which = "Rates of bidirectional traffic" if one else "Rates"
         yield (
-            f"{which} are frames per second in each direction, both at the same time; two times as "
-            "many frames cross the device."
+            f"{which} are frames per second in each direction. Both directions are active, so twice "
+            "as many frames cross the device."
         )
     if one:
         which = "Rates of one direction" if both else "Rates"
-        yield f"{which} are frames per second while nothing goes the other way."
+        yield f"{which} are frames per second while the other direction is idle."
     if any(isinstance(r, ThroughputRecord) for m in made for r in m.records):
         losses = dict.fromkeys(_value(r, "loss_tolerance") or 0.0 for r in made)
         said = " or ".join(
             "no frame was lost" if x == 0 else f"at most {100 * x:g} % of the frames were lost"
             for x in losses
         )
-        yield f"A throughput is the highest rate of a search at which in each direction {said}."
+        yield f"A throughput is the highest rate of a search at which {said} in either direction."
         longest = max(map(_long, made))
         if longest < TRIAL_S:
             yield (
-                f"In {longest:g} s a device's queues take what they hold: where its delays are a good part "
-                "of that, it cannot go on at this rate."
+                f"In trials of {longest:g} s, queues can hide an overload: a device whose delays "
+                "are a large part of the trial cannot keep this rate."
             )
 
 
@@ -152,9 +150,9 @@ def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
     counts = " or ".join(f"{n:,}" for n in dict.fromkeys(r.connections for r in found))
     if found:
         yield (
-            f"A maximum connection establishment rate is that at which {counts} connections were opened one "
-            "after the other and none was missing: what a device's queues took in that time counts as "
-            "carried, so the more they hold of so many connections, the less it could have gone on."
+            f"A maximum connection establishment rate is the highest rate at which none of {counts} "
+            "connections was missing. Frames in the device's queues count as carried, so long "
+            "queues make this rate too high."
         )
 
 
@@ -163,10 +161,10 @@ def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:
     times = dict.fromkeys(r.repetitions for m in made for r in m.records if r.repetitions > 1)
     if times:
         few = [str(n) for n in sorted(times) if n < FEW]
-        ends = f"; of {' or '.join(few)} repetitions these are the smallest and the largest" * bool(
+        ends = f"; with {' or '.join(few)} repetitions, the smallest and the largest value" * bool(
             few
         )
-        yield f"A value is the median of the repetitions, P1 and P99 are their spread{ends}."
+        yield f"A value is the median of the repetitions. P1 and P99 are their percentiles{ends}."
 
 
 def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
@@ -177,15 +175,15 @@ def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
     invalid = [t for r in records for t in r.invalid_trials]
     why = f": {why_invalid(invalid)}" if invalid else ""
     yield (
-        f"A trial in which the tester faltered is {what}: it is no loss of the device. Of "
-        f"{number_of(trials, 'trial')} {len(invalid):,} were{why}."
+        f"A trial in which the tester failed is {what}, and never counted as loss. Of "
+        f"{number_of(trials, 'trial')}, {len(invalid):,} were invalid{why}."
     )
     rates = [(m, r) for m in made for r in m.records if str(r.unit).endswith("per second")]
     limited = sum(r.limited and not (m.data and is_queued(m.data, r)) for m, r in rates)
     if limited:
         yield (
-            f"{limited} of {number_of(len(rates), 'rate')} are marked *: there the tester or the medium was "
-            "the limit, and the device may be faster."
+            f"{limited} of {number_of(len(rates), 'rate')} are marked *: the tester or the medium "
+            "was the limit, and the device may be faster."
         )
 
 
@@ -204,8 +202,7 @@ def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
     checked, matched = (sum(getattr(c, name) for c in frames) for name in ("checked", "matched"))
     if checked:
         yield (
-            f"{matched:,} of {checked:,} frames that were compared were as the technology's reference "
-            "translation has them."
+            f"{matched:,} of {checked:,} compared frames were equal to the reference translation."
         )
     reasons: Counter[str] = Counter()
     for answers in (c.answers for c in counted if c.answers is not None):
@@ -214,13 +211,13 @@ def _translation(made: Sequence[CampaignRun]) -> Iterator[str]:
         right = sum(c.matched for c in counted if c.answers is not None)
         wrong = "; ".join(f"{count:,}: {reason}" for reason, count in reasons.most_common())
         yield (
-            f"In all trials, of which a search makes some above its result, {right:,} questions were "
-            f"answered rightly and in time; not so: {wrong or 'none'}."
+            f"In all trials, also those above the result, {right:,} queries were answered correctly "
+            f"and in time. The others: {wrong or 'none'}."
         )
     if any(r.data and r.data.shares_oracle for r in made):
         yield (
-            "The device named reference is made of that very translation: its frames prove the path, and "
-            "its rates are those of v6t's own code."
+            "The device 'reference' uses v6t's own translation code, so its matching frames verify "
+            "the test path only."
         )
 
 

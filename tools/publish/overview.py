@@ -23,23 +23,24 @@ from v6t.tools.publish.doubts import LOST, LOST_MEANING, QUEUED, QUEUED_MEANING
 from v6t.tools.publish.meaning import meaning
 from v6t.tools.publish.point_lines import Line, device, driver, lines, names_of, technology
 
-LOWERED = "lowered: less than the throughput, at which the tester could not carry out these trials"
-OWN_RATES = "each line has its device's own rate: delays at different rates do not compare devices"
-LIMITED = "* the tester or the medium was the limit: the device may be faster"
-RESOLUTION = (
-    "resolution: a search ends where rates that passed and failed are so near to each other"
+LOWERED = (
+    "lowered: less than the throughput, because the tester could not measure delays at that rate"
 )
+OWN_RATES = (
+    "each device was measured at its own rate: delays at different rates do not compare devices"
+)
+LIMITED = "* the tester or the medium was the limit: the device may be faster"
+RESOLUTION = "resolution: the largest distance between the rates that passed and failed"
 ALONE = (
-    "tester alone: its own delay at the same rate without a device, the larger of its directions; the others "
-    "hold it, nothing is subtracted"
+    "tester alone: the tester's own delay at the same rate without a device, the larger of both directions; "
+    "it is part of the other columns and not subtracted"
 )
 _SPREAD = "median (P1-P99)"
 UNLIKE = (
-    "Devices differ in what they can be told, and some were measured with other parameters than the others "
-    "of their technology. Numbers of such a row are no comparison of the devices alone; v6t compare "
-    "refuses them unless it is told --anyway."
+    "Some devices were measured with other parameters than the others of their technology, because they do "
+    "not support the usual ones. Their numbers do not compare the devices alone; v6t compare needs --anyway."
 )
-LATE = "undefined: lost frames decide this figure"
+LATE = "undefined: the percentile falls on a lost frame"
 PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
 
@@ -275,12 +276,12 @@ def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
 def _files() -> Iterator[Block]:
     yield Links(
         [
-            Link("All figures of the tables, one a line", "summary.csv"),
+            Link("All figures of the tables, one on each line", "summary.csv"),
             Link("The same for programs", "summary.json"),
-            Link("Every trial: asked, sent, received, compared", "trials.csv"),
+            Link("Every trial: frames required, sent, received and compared", "trials.csv"),
         ]
     )
     yield Text(
-        "Beside them each run has a directory with its settings, its machine and its results, which "
-        "v6t compare and v6t trend read."
+        "The settings, machine and results of each run are in its directory, which v6t compare and v6t trend "
+        "read."
     )

@@ -204,7 +204,7 @@ def _again(campaign: Campaign, page: str) -> str:
     return f"""
 ## Again
 
-Beside the directory of this page:
+In the directory that contains that of this page:
 
 ```text
 v6t campaign {campaign.name}{beds} -o again

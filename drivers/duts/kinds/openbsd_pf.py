@@ -168,7 +168,7 @@ class OpenBsdPf(Driver):
         if isinstance(intent.configuration, Nat64Config):
             notes.append(REUSED)
         if self.options.flush == "purge":
-            notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693, GEN-29)")
+            notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693)")
         steps += self._rules(intent)
         flush = (self._flush(intent),)
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))

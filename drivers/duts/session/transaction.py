@@ -6,6 +6,7 @@ import contextlib
 import logging
 import shlex
 import time
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -42,6 +43,8 @@ _LOG = logging.getLogger(__name__)
 
 UNKNOWN_UNDO_DEADLINE_S = 3600.0
 """Time to undo everything if the record, which states it, is damaged [s]."""
+COPY_S = 120.0
+"""Time to copy a file of the device [s]."""
 RETRY_PAUSE_S = 1.0
 TIMER_MARGIN_S = 10.0
 """Time beyond the rollback timer's limit to wait for a silent device [s]."""
@@ -83,6 +86,7 @@ class Transaction(Connection):
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
         self._record: Record | None = None
+        self._record_dir = record_dir
         self._timer_runs = False
         self._store = UndoStore(
             self.state_transport, self.directory, record_dir, self.rollback_command
@@ -199,6 +203,8 @@ class Transaction(Connection):
         self._store.start_timer(limit_s, deadline=True)
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
+        if self._record is not None:  # not what another run left
+            self._keep_artefacts()
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
             done = attempt()
@@ -207,6 +213,20 @@ class Transaction(Connection):
             raise
         self._timer_runs = False
         return done
+
+    def _keep_artefacts(self) -> None:
+        """Copy the device's files that results depend on into the run's directory, compressed."""
+        if self._record_dir is None:
+            return
+        for name, path in self.driver.options.artefacts.items():
+            command = f"gzip -c {shlex.quote(path)} | base64"
+            try:
+                copy = b64decode(self.transport.run(command, deadline_s=COPY_S).out)
+                numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # of a run that was resumed
+                files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
+                next(file for file in files if not file.exists()).write_bytes(copy)
+            except (V6tError, OSError) as exc:  # the device is restored all the same
+                _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot(self) -> str:
         survey = self.driver.survey()

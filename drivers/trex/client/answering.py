@@ -55,12 +55,10 @@ class Answering:
             thread.start()
 
     def endpoint(self, port: int) -> str:
-        """Return the address of a port's socket for TRex."""
         return "ipc://" + os.path.join(self._directory, f"port{port}")
 
     @property
     def ports(self) -> set[int]:
-        """Ports with hosts that answer."""
         return set(self._hosts)
 
     def introduce(self, ports: list[int]) -> None:

@@ -43,7 +43,6 @@ class AstfWorker(StlWorker):
         return self.api.ASTFClient(**settings)
 
     def acquire(self, ports: list[int], force: bool) -> dict[str, Any]:
-        """Take all ports of a server that v6t started."""
         self.client.reset()
         # which its stateless engine does by itself
         self.client.set_port_attr(ports=list(ports), promiscuous=True)

@@ -73,7 +73,7 @@ def place_threads(prefix: str, master: int, latency: int, sending: list[int]) ->
     """Move the threads of the server with this prefix to CPUs; return how many were moved.
 
     A server with too few CPUs for its threads starts with all of them on one. Those that send and
-    receive get a higher priority than whatever else wants these CPUs.
+    receive get a higher priority than other programs on these CPUs.
     """
     processes = [e for e in os.listdir("/proc") if prefix in (server_arguments(e) or ())]
     moved = 0

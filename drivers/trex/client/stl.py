@@ -83,7 +83,6 @@ class StlWorker:
         return self.facts()
 
     def facts(self) -> dict[str, Any]:
-        """Return versions, cores and ports of the server."""
         info: dict[str, Any] = self.client.get_server_system_info()
         self.has_several_queues = bool(info.get("is_multiqueue_mode"))
         info["version"] = self.client.get_server_version()
@@ -209,10 +208,7 @@ class StlWorker:
         receive: list[int],
         residual_s: float,
         give_up_s: float,
-        control: str,
-        samples: dict[str, list[Any]],
-        recordings: dict[str, Any],
-        marked: Any = (),
+        captures: list[dict[str, Any]],
     ) -> dict[str, Any]:
         """Run one trial: install, start, watch, wait, read.
 
@@ -222,10 +218,7 @@ class StlWorker:
             receive: ports that receive test frames.
             residual_s: wait for late frames.
             give_up_s: traffic that still runs is stopped.
-            control: BPF filter of frames that are not test frames, or ''.
-            samples: by port, ``filter`` and ``limit`` of captures.
-            recordings: by port, ``filter``, ``limit``, ``path`` and ``octets`` of a file.
-            marked: class and BPF filter of its marked frames.
+            captures: see :func:`v6t.drivers.trex.capture.request_capture`.
 
         Returns:
             See :func:`v6t.drivers.trex.stats.TrialStats`.
@@ -240,7 +233,7 @@ class StlWorker:
                 client.clear_stats(ports=self.ports)
                 answered_before = self._count_answers()
             drops_before = rpc.count_queue_drops(client)
-            captures = self._start_captures(receive, samples, control, recordings, marked)
+            numbers = self._start_captures(captures)
             rpc.forget_events(client)
             if start.order(patience):
                 break
@@ -248,10 +241,10 @@ class StlWorker:
             # streams would go on with other numbers
             client.stop(ports=ports)
             time.sleep(residual_s)
-            self._collect_captures(captures)
-            for recording in recordings.values():  # TRex does not overwrite files
-                with contextlib.suppress(FileNotFoundError):
-                    self.forget(recording["path"])
+            self._collect_captures(captures, numbers)
+            for path in (one["path"] for one in captures if "path" in one):
+                with contextlib.suppress(FileNotFoundError):  # TRex does not overwrite files
+                    self.forget(path)
         else:
             raise Trouble("start", start.refusal)
         watched: dict[str, list[Any]] = {"cpu": [], "rx_cpu": [], "events": [], "readings": []}
@@ -266,7 +259,7 @@ class StlWorker:
             stats[port]["opackets"] -= answered[port]
         groups = client.get_pgid_stats()
         drops = rpc.count_queue_drops(client)
-        collected = self._collect_captures(captures)  # before frames are pushed out
+        collected = self._collect_captures(captures, numbers)  # before frames are pushed out
         stuck = 0
         if count_arrivals(stats, groups, collected, receive) < sum(frames.values()):
             stuck = sum(
@@ -294,7 +287,6 @@ class StlWorker:
         return self.directory
 
     def close(self) -> None:
-        """Stop traffic, give ports back, disconnect."""
         client = self.client
         try:
             if client is not None:
@@ -304,7 +296,6 @@ class StlWorker:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def leave(self, client: Any) -> None:
-        """Give ports back and disconnect."""
         try:
             if self.ports:
                 client.stop(ports=self.ports)
@@ -318,7 +309,6 @@ class StlWorker:
             client.disconnect(stop_traffic=False, release_ports=False)
 
     def stop_answering(self) -> None:
-        """Answer for no host any more."""
         if self.answering is not None:
             for port in self.ports:
                 rpc.stop_port_capture(self.client, port)
@@ -340,7 +330,6 @@ class StlWorker:
                     rpc.forget_streams(self.client, port)
 
     def make_stream(self, port: int, burst: dict[str, Any], number: int) -> Any:
-        """Make TRex's stream of a burst."""
         trex = dict(self.streams[str(port)][burst["index"]])
         rate = {"type": "pps", "value": burst["pps"]}
         trex["mode"] = {"type": "single_burst", "total_pkts": burst["frames"], "rate": rate}
@@ -424,50 +413,37 @@ class StlWorker:
         self.client.set_service_mode(ports=self.ports, enabled=True)
         self.in_service = True
 
-    def _start_captures(
-        self, receive: list[int], samples: Any, control: str, recordings: Any, marked: Any
-    ) -> list[Any]:
-        """Start captures; return kind, port, number and class of each."""
-        captures: list[Any] = []
-        if samples or control or recordings or marked:
+    def _start_captures(self, captures: list[dict[str, Any]]) -> list[int]:
+        if captures:
             self._enter_service_mode()
-        for port in receive:
-            wanted: list[Any] = [
-                ("sample", 0, {"limit": one["limit"], "bpf_filter": one["filter"]})
-                for one in samples.get(str(port), [])
-            ]
-            wanted += [
-                ("marked", number, {"limit": 1, "bpf_filter": pattern, "snaplen": 64})
-                for number, pattern in marked
-            ]
-            if control:
-                settings = {"limit": 1000, "bpf_filter": control, "snaplen": 128}
-                wanted.append(("control", 0, settings))
-            if recording := recordings.get(str(port)):
-                check_space(recording["path"], recording["octets"])
-                settings = {"limit": recording["limit"], "bpf_filter": recording["filter"]}
-                endpoint = "file:///" + recording["path"]
-                wanted.append(("recording", 0, dict(settings, endpoint=endpoint)))
-            for kind, number, settings in wanted:
-                started = self.client.start_capture(rx_ports=[port], **settings)
-                captures.append((kind, port, started["id"], number))
-        return captures
+        numbers = []
+        for one in captures:
+            settings = {
+                "bpf_filter": one["filter"],
+                "limit": one["limit"],
+                "snaplen": one["snaplen"],
+            }
+            if "path" in one:
+                check_space(one["path"], one["octets"])
+                settings["endpoint"] = "file:///" + one["path"]
+            numbers.append(self.client.start_capture(rx_ports=[one["port"]], **settings)["id"])
+        return numbers
 
-    def _collect_captures(self, captures: list[Any]) -> list[dict[str, Any]]:
+    def _collect_captures(
+        self, captures: list[dict[str, Any]], numbers: list[int]
+    ) -> list[dict[str, Any]]:
         status = self.client.get_capture_status()
         collected = []
-        for kind, port, number, class_number in captures:
+        for one, number in zip(captures, numbers):
             fetched: list[Any] = []
-            if kind in ("sample", "control"):
+            if one["kind"] in ("sample", "control"):
                 count = status[number]["count"]
                 self.client.fetch_capture_packets(number, fetched, pkt_count=count)
             # with something to call, the client waits until the file is written
-            callback = (lambda endpoint: None) if kind == "recording" else None
+            callback = (lambda endpoint: None) if "path" in one else None
             self.client.stop_capture(number, endpoint_cb=callback)
             frames = [[f["ts"], encode(f["binary"])] for f in fetched]
-            matched = status[number]["matched"]
-            entry = {"kind": kind, "port": port, "matched": matched, "frames": frames}
-            collected.append({**entry, "class": class_number})
+            collected.append(dict(one, matched=status[number]["matched"], frames=frames))
         return collected
 
 
@@ -514,7 +490,6 @@ class TrialStart:
         return True
 
     def look(self) -> dict[int, int]:
-        """Look once more; return frames sent by now."""
         now = time.monotonic()
         before, counts, after = self._worker.read_counters(self.ports)
         sent = {p: n - self._base[p] for p, n in counts.items()}

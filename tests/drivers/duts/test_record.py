@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import shutil
 import signal
@@ -252,3 +253,13 @@ def test_a_step_that_undoes_everything_itself_does_not_wait_for_ever(device, mon
     device.begin(f"touch late; until [ -e go ]; do sleep 0.1; done; rm go; sh {SCRIPT}")
     (device.place / "go").touch()
     until(lambda: device.files == {"back"}, "the end of undo.sh")
+
+
+def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
+    driver = make_driver("nftables", {"state_dir": str(tmp_path), "log_connections": True})
+    session = Session(driver, HereTransport("here"), ROUTER4, tmp_path)
+    for text in ("one\n", "two\n"):  # the second is that of a resumed run
+        (tmp_path / "connections.log").write_text(text)
+        session._keep_artefacts()
+    kept = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
+    assert [gzip.decompress(file.read_bytes()) for file in kept] == [b"one\n", b"two\n"]

@@ -50,7 +50,8 @@ class ConntrackOptions(LinuxOptions):
 
     log_connections: bool = False
     """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The device's tables in the results count its records."""
+    ``conntrack -E``. The device's tables in the results count its records; the run's directory keeps the file
+    as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:
@@ -62,6 +63,10 @@ class ConntrackOptions(LinuxOptions):
     @property
     def log(self) -> str:
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
+
+    @property
+    def artefacts(self) -> Mapping[str, str]:
+        return {"connections.log": self.log} if self.log else {}
 
     def udp_s(self, intent: Intent) -> int:
         """Return the timeout of UDP connections to configure [s]; 0: none."""
@@ -138,7 +143,10 @@ _NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have
 
 def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the connections of the clients' networks only."""
-    which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in inside]
+    largest_first = sorted(
+        inside, key=lambda net: int(net.rpartition("/")[2])
+    )  # each reads the whole table
+    which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
@@ -153,7 +161,7 @@ def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
 
     proof = Check(left, Want("no connection", checker))
     why = "no connection of an earlier trial is left"
-    return (Step(f"{commands}; true", why, proof=proof, deadline_s=300.0),)
+    return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 
 
 def log_connections(options: ConntrackOptions) -> list[Step]:

@@ -1,0 +1,40 @@
+"""Hints of the stateful technologies: whoever follows each of them arrives at a run that works."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from .support import v6t
+
+MOST_HINTS = 4
+TECHNOLOGIES = ("nat44", "nat64", "nat66", "dslite-aftr")
+REFUSED = [
+    ["subscribers=1000"],
+    ["connections_per_subscriber=200"],
+    ["initiator_count=1000"],
+    ["initiator_count=1", "responder_count=1", "enumerate_ips=3"],
+    ["initiator_count=8", "enumerate_ips=1"],
+    ["enumerate_ports=0", "enumerate_ips=0", "initiator_count=1", "responder_count=1"],
+    ["initiator_ports={min: 1000, max: 2000}"],
+    ["subscribers=24000", "connections_per_subscriber=180"],
+    ["subscribers=30000", "connections_per_subscriber=60"],
+    ["enumerate_ports=1", "enumerate_ips=1", "initiator_count=3", "responder_count=3"],
+    ["subscribers=1000", "connections_per_subscriber=200", "pool_count=1"],
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", REFUSED, ids=" ".join)
+@pytest.mark.parametrize("technology", TECHNOLOGIES)
+def test_hints_that_are_followed_end_in_a_run(technology, settings):
+    command = ["run", technology, "--tester", "sim", "--dry-run"]
+    command += [word for setting in settings for word in ("--set", setting)]
+    for _ in range(MOST_HINTS):
+        done = v6t(*command)
+        if done.status == 0:
+            return
+        assert "try: v6t " in done.err, done.err
+        command = shlex.split(done.err.partition("try: v6t ")[2].splitlines()[0])
+    pytest.fail(f"hints lead in a circle: {done.err}")

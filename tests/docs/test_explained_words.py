@@ -1,0 +1,77 @@
+"""`v6t explain` covers every column and word that v6t prints."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from v6t.analysis.compare.comparison import comparison_sheets, make_brief_sheets
+from v6t.base.errors import UsageError
+from v6t.benchmarks.registry import presentations
+from v6t.core.config.explain import look_up
+from v6t.core.reporting.compare import compare_runs
+from v6t.core.runs.results import load_run
+from v6t.tests.core.reportruns import made
+from v6t.tests.core.support import v6t
+
+pytestmark = pytest.mark.slow
+RUNS = {
+    "mape-br": ("throughput", "mlrsearch", "frame-loss", "back-to-back", "latency", "pdv", "ipdv",
+                "system-recovery", "reset", "soak", "critical-load"),
+    "nat44": ("connection-rate", "capacity", "teardown", "flows", "tcp-rate", "tcp-capacity"),
+    "dns64": ("resolution",),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    home = tmp_path_factory.mktemp("words")
+    few = {"procedure": {"repetitions": 2}}
+    return [load_run(made(home / name, *RUNS[name], plugin=name, **few)) for name in RUNS]
+
+
+def headings(tables):
+    return {" ".join(column.name.split()) for table in tables for column in table.columns}
+
+
+def unexplained(words):
+    found = set()
+    for word in words:
+        try:
+            look_up(word)
+        except UsageError:
+            found.add(word)
+    return found
+
+
+def test_every_column_of_results_is_explained(runs):
+    known, words = presentations(), set()
+    for run in runs:
+        for presentation, records in known.measured(run.records):
+            tables = [*presentation.tables(records), *presentation.brief_tables(records)]
+            words |= headings(tables) | {re.split(r"[(,]", t.title)[0].strip() for t in tables}
+    assert len(words) > 60
+    assert unexplained(words) == set()
+
+
+def test_every_column_of_a_comparison_is_explained(runs):
+    comparison = compare_runs([runs[0], runs[0]], anyway=False)
+    tables = [*comparison_sheets(comparison), *make_brief_sheets(comparison)]
+    assert unexplained(headings(tables) - set(comparison.runs)) == set()
+
+
+@pytest.mark.parametrize(
+    "command", [("run", "mape-br", "--dry-run"), ("run", "nat44", "--tester", "sim", "--dry-run")]
+)
+def test_every_label_of_a_plan_is_explained(command):
+    labels = {line[2:15].strip() for line in v6t(*command).out.splitlines() if line[:2] == "  "}
+    assert unexplained(labels - {""}) == set()
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["ces", "phase 1", "trailer", "preflight", "headroom", "clamped", "validated at", "TL ms",
+     "no loss up to fps", "median fps per direction", "invalid trial", "undecided", "file-exists"],
+)  # fmt: skip
+def test_word_of_the_screen_is_explained(word):
+    assert all(row.text for row in look_up(word))

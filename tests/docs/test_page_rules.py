@@ -1,0 +1,138 @@
+"""What every page of a kind has, and what belongs to certain pages only."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+
+import pytest
+from v6t.core.config.plugins import names
+from v6t.tests.core.support import v6t
+
+from .built import build_pages
+from .pages import CHECKOUT, DOCS, blocks, commands
+
+if not DOCS.exists():
+    pytest.skip("the documentation is not installed", allow_module_level=True)
+
+TECHNOLOGIES = [DOCS / "plugins" / f"{name}.md" for name in names()]
+DEVICES = sorted(
+    {*(DOCS / "duts").glob("*.md")} - {DOCS / "duts/index.md", DOCS / "duts/bottleneck.md"}
+)
+MAX_WORDS = {DOCS / "trex.md": 1200} | {
+    page: 800 if page.stem in {"vpp", "openbsd-pf", "jool"} else 500 for page in DEVICES
+}
+"""Words outside code blocks."""
+MAX_MANUAL_WORDS = 60_000
+RESULTS = {"status.md", "matrix.md", "accuracy.md", "audit-results.md", "results/index.md"}
+"""Pages about what was measured; no other page has a date of a measurement."""
+QUOTED_DATES = {"comparison.md", "operations.md"}
+"""Pages with dates of publications and of an example of a log."""
+DATE = re.compile(
+    r"\b20\d\d-\d\d-\d\d\b|\b(?:January|February|March|April|June|July|August|September|October|November"
+    r"|December) 20\d\d\b|\bnot (?:yet )?tried\b"
+)
+IDENTIFIER = re.compile(
+    r"\b(?:GEN|TP|FLR|LAT|PDV|IPDV|B2B|ST|MAP|DNS|REC|RST|SELF|BN|SC|MIX|DD|TRX)-\d{2}\b"
+)
+ADDRESS = re.compile(
+    r"(?<![\w:.])((?:[\da-f:]*::[\da-f:]*|(?:[\da-f]+:){7}[\da-f]+|\d+(?:\.\d+){3})(?:/\d+)?)(?![\w:.])"
+)
+"""An address or prefix; not IPv6 with an IPv4 address in it."""
+PLANNED = {"ipv4-router": "linux-router", "ipv6-router": "linux-router", "siit": "tayga"}
+"""Drivers whose plans have the addresses of technologies that need no driver."""
+
+
+def place(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+def drawing(page: Path) -> str:
+    """Return the first drawing of a page: a fenced or indented block with the tester's ports."""
+    found = re.search(
+        r"^```text\n(.*?)^```|^((?: {4}[^\n]*\n)+)", page.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert found, f"{place(page)} has no drawing"
+    return found[1] or found[2]
+
+
+def networks(text: str) -> set[IPv4Network | IPv6Network]:
+    return {ip_network(found, strict=False) for found in ADDRESS.findall(text)}
+
+
+def find_unknown(page: Path, printed: str) -> list[str]:
+    """Return the addresses of the page's drawing that the output of a command does not have."""
+    known = {network for network in networks(printed) if network.prefixlen >= 16}
+    return [
+        str(shown)
+        for shown in networks(drawing(page))
+        if not any(k.version == shown.version and k.overlaps(shown) for k in known)
+    ]
+
+
+@pytest.mark.parametrize("page", [*TECHNOLOGIES, *DEVICES], ids=place)
+def test_page_of_a_technology_or_device_begins_with_a_drawing(page):
+    text = drawing(page)
+    assert "tester left" in text
+    assert "tester right" in text
+    assert networks(text)
+
+
+@pytest.mark.parametrize("page", TECHNOLOGIES, ids=place)
+def test_page_of_a_technology_has_commands(page):
+    assert re.search(r"^    v6t run ", page.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", TECHNOLOGIES, ids=place)
+def test_drawing_of_a_technology_has_its_addresses(page):
+    name = page.stem
+    dut = ["--driver", PLANNED[name]] if name in PLANNED else []
+    printed = v6t("plugins", name).out + v6t("dut", "plan", "--plugin", name, *dut).out
+    assert find_unknown(page, printed) == []
+
+
+@pytest.mark.parametrize("page", DEVICES, ids=place)
+def test_drawing_of_a_device_has_the_addresses_of_its_plan(page):
+    words = next(
+        c for b in blocks(page) if b.language == "console" for c in commands(b)
+    ).words.split()
+    technology = words[words.index("--plugin") + 1]
+    driver = page.stem if page.stem not in {"command", "network-cli"} else "linux-router"
+    printed = v6t("plugins", technology).out
+    printed += v6t("dut", "plan", "--plugin", technology, "--driver", driver).out
+    assert find_unknown(page, printed) == []
+
+
+@pytest.mark.parametrize("page", MAX_WORDS, ids=place)
+def test_page_is_short(page):
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text())
+    assert len(text.split()) <= MAX_WORDS[page]
+
+
+def test_manual_is_short():
+    pages = [CHECKOUT / "README.md", *DOCS.rglob("*.md")]
+    assert sum(len(page.read_text().split()) for page in pages) <= MAX_MANUAL_WORDS
+
+
+@pytest.mark.parametrize("page", DEVICES, ids=place)
+def test_page_of_a_device_has_a_plan_that_is_executed(page):
+    shown = [b for b in blocks(page) if b.language == "console" and not b.reason]
+    assert any(c.words.startswith("v6t dut plan") for b in shown for c in commands(b))
+
+
+def test_dates_of_measurements_are_on_pages_of_results_only():
+    found = [
+        f"{place(page)}: {date}"
+        for page in sorted(DOCS.rglob("*.md"))
+        if page.relative_to(DOCS).as_posix() not in RESULTS | QUOTED_DATES
+        for date in DATE.findall(page.read_text())
+    ]
+    assert found == []
+
+
+def test_identifiers_of_requirements_are_on_the_compliance_page_only():
+    texts = {place(page): page.read_text() for page in DOCS.rglob("*.md")}
+    texts |= {uri: text for uri, text in build_pages().items() if uri != "compliance.md"}
+    found = {uri: IDENTIFIER.findall(text) for uri, text in texts.items()}
+    assert {uri: names for uri, names in found.items() if names} == {}
