@@ -77,12 +77,12 @@ class PluginParams(StrictModel):
         return {}
 
     @property
-    def subscribed(self) -> int:
+    def subscriber_connections(self) -> int:
         """Connections of all subscribers; 0: none were given."""
         return 0
 
     @property
-    def only_background(self) -> bool:
+    def is_background_only(self) -> bool:
         return self.mixture is not None and self.mixture[1] == 0
 
     @property
@@ -308,7 +308,7 @@ class StatelessTechnology(Technology):
         return self.reference_device()
 
 
-def chain_intent(
+def build_chain_intent(
     technology: str,
     parts: Sequence[Part],
     links: Links,
@@ -316,18 +316,12 @@ def chain_intent(
     configuration: DeviceConfig = CONFIGURATION,
 ) -> DeviceIntent:
     """Build the intent of a chain, or of a single device in its place that has a ``configuration``."""
-    return DeviceIntent(
-        technology,
-        configuration,
-        links,
-        parts[0].intent.left,
-        parts[-1].intent.right,
-        tuple(part.part_intent for part in parts),
-        tuple(part.part_intent for part in alternatives),
-    )
+    left, right = parts[0].intent.left, parts[-1].intent.right
+    whole, others = (tuple(p.part_intent for p in some) for some in (parts, alternatives))
+    return DeviceIntent(technology, configuration, links, left, right, whole, others)
 
 
-def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
+def pick_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
     """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
     shared = type(whole).model_fields.keys() & model.model_fields.keys()
     return model(**{**{name: getattr(whole, name) for name in shared}, **own})

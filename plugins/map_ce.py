@@ -318,8 +318,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         (flow,) = super().simulate_customers(direction, seed)
         layout = self.params.rule.host_address_layout
-        hosts = Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4)
-        return [replace(flow, ipv6=hosts)]
+        return [replace(flow, ipv6=Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4))]
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
         prefix = self.params.end_user_prefix

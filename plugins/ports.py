@@ -176,7 +176,7 @@ def customer_policy(purpose: str) -> Any:
     return Field("random", description=f"{purpose} ports, within the customer's port set")
 
 
-def customer_port(
+def build_port(
     ports: PortSet, policy: Policy, source: bool, psid: Expression | None = None
 ) -> Expression:
     """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.

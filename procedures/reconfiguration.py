@@ -15,7 +15,7 @@ BENCHMARK = "reconfiguration"
 
 @dataclass(frozen=True)
 class ReconfigurationSpec(PointSpec):
-    """One point.
+    """Specification of changes under traffic at a point.
 
     Attributes:
         rate_fps: offered per direction.
@@ -34,7 +34,7 @@ class ReconfigurationSpec(PointSpec):
     benchmark = BENCHMARK
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured.
+        """Check rate and times.
 
         Raises:
             ValueError: the change lies outside the stream.
@@ -45,7 +45,7 @@ class ReconfigurationSpec(PointSpec):
 
 @dataclass(frozen=True)
 class Blocked:
-    """One direction during one change.
+    """Loss of one direction during a change.
 
     Attributes:
         frames: of the stream.
@@ -62,7 +62,7 @@ class Blocked:
 
 @dataclass(frozen=True)
 class Changed:
-    """One stream; ``directions`` is empty if the tester faltered every time."""
+    """Stream with a change; ``directions`` is empty if every attempt was invalid."""
 
     change: str
     number: int
@@ -75,7 +75,7 @@ ReconfigurationResult = Repeated[ReconfigurationSpec, list[Changed]]
 def measure_reconfiguration(
     spec: ReconfigurationSpec, measure: Measure, watch: Watch | None = None
 ) -> ReconfigurationResult:
-    """Make each change in a stream of its own; ``measure`` makes it while the tester sends."""
+    """Make each change during a separate stream; ``measure`` carries it out."""
     at = spec.conditions
 
     def change_device(trials: TrialRunner) -> list[Changed]:

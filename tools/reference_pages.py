@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 from v6t.base.error_codes import ERROR_CODES
-from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import make_results_schema
 from v6t.core.config.explain import (
     Setting,
     format_yaml,
@@ -33,7 +33,7 @@ def pages() -> dict[str, str]:
         "errors.md": _errors,
     }
     texts = {name: "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
-    return {**texts, "results-1.json": _lines(results_schema())}
+    return {**texts, "results-1.json": _lines(make_results_schema())}
 
 
 def _lines(schema: Mapping[str, Any]) -> str:
@@ -139,7 +139,7 @@ def _run_file() -> Iterator[str]:
     yield "Benchmarks run in this order.\n"
     yield "| name | result | needs |"
     yield "|---|---|---|"
-    for benchmark in registry.installed():
+    for benchmark in registry.load_installed():
         needs = ["a stateful technology"] * (benchmark.connections == "only")
         able = " and ".join(CAPABILITIES[a] for a in sorted(benchmark.capabilities))
         needs += [f"a tester that {able}"] * bool(able)
@@ -215,7 +215,7 @@ def _campaign_file() -> Iterator[str]:
 
 
 def _results() -> Iterator[str]:
-    schema = results_schema()
+    schema = make_results_schema()
     definitions = schema["$defs"]
     common = definitions["Record"]
     branches = common["allOf"]

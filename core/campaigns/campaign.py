@@ -205,7 +205,7 @@ def create_campaign(campaign: Campaign, directory: Path) -> None:
 def load_campaign(directory: Path) -> Campaign:
     """Load the campaign of a directory."""
     from pydantic import TypeAdapter, ValidationError
-    from v6t.analysis.published.library import sources
+    from v6t.analysis.published.library import list_sources
 
     try:
         content = read_json(directory / PLAN)
@@ -215,7 +215,7 @@ def load_campaign(directory: Path) -> Campaign:
         outside = [r.directory for r in campaign.runs if not _NAME.fullmatch(r.directory)]
         if outside:  # runs are made in them
             raise ValueError(f"{outside[0]!r} is not a directory of a run")
-        if campaign.paper is not None and campaign.paper not in sources():
+        if campaign.paper is not None and campaign.paper not in list_sources():
             raise ValueError(f"unknown paper {campaign.paper!r}")
         return campaign
     except ValidationError as exc:

@@ -111,10 +111,10 @@ def read_campaign(
     if len(set(names)) != len(names):
         raise UsageError(f"{path}: two experiments have the same name", code="duplicate")
     if content.paper is not None:
-        from v6t.analysis.published.library import sources
+        from v6t.analysis.published.library import list_sources
 
         with locate_errors(document, "paper"):
-            check_name(content.paper, tuple(sources()), "paper")
+            check_name(content.paper, tuple(list_sources()), "paper")
     runs: list[PlannedRun] = []
     for number, experiment in enumerate(content.experiments):
         if only and experiment.name not in only:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import print_json, print_text, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
@@ -51,7 +51,7 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         steps = len(plan_without_device(bound)[1].steps)
         rows += [
             ("device gets", "; ".join(_device(bound))),
-            ("", f"in {number_of(steps, 'step')}, all undone at the end"),
+            ("", f"in {pluralize(steps, 'step')}, all undone at the end"),
             ("", "(commands: v6t dut plan, or -v)"),
         ]
     elif not bound.driver.absent:
@@ -73,14 +73,14 @@ def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     yield from technology.params.describe_clients()
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
-        yield f"{number_of(count, 'connection')} of {technology.combinations:,} possible four-tuples"
+        yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
     background = [s for s in planned.streams if "(background)" in s]
     if background:
-        yield f"{number_of(len(background), 'stream')} of background traffic"
+        yield f"{pluralize(len(background), 'stream')} of background traffic"
 
 
 def _time(planned: RunPlan) -> str:
-    text = f"about {number_of(planned.trials, 'trial')}, {format_duration(planned.duration_s)}"
+    text = f"about {pluralize(planned.trials, 'trial')}, {format_duration(planned.duration_s)}"
     if planned.least_s < EARLY_SHARE * planned.duration_s:
         text += (
             f" ({format_duration(planned.least_s)} if the device carries every upper bound at once)"
@@ -97,8 +97,8 @@ def _device(bound: BoundRun) -> Iterator[str]:
         more = len(addresses) - MOST_ADDRESSES
         shown = ", ".join(addresses[:MOST_ADDRESSES]) + (f" and {more} more" if more > 0 else "")
         yield f"{name} {shown or 'no address'}"
-    yield number_of(sum(len(side.routes) for _, side in sides), "route")
-    yield number_of(sum(len(side.neighbors) for _, side in sides), "neighbor")
+    yield pluralize(sum(len(side.routes) for _, side in sides), "route")
+    yield pluralize(sum(len(side.neighbors) for _, side in sides), "neighbor")
 
 
 def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:

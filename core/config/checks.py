@@ -10,7 +10,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import phase_one_settings
+from v6t.benchmarks.connections import make_phase_one_settings
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
@@ -113,9 +113,9 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
         hint = "pip install 'v6t[mlrsearch]', or --search binary"
         raise EnvironmentLacking(problem, hint, code="missing-package")
     benchmarks = [registry.load(name) for name in run.benchmarks]
-    for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):
+    for missing in filter(None, (benchmark.find_missing_requirement() for benchmark in benchmarks)):
         raise EnvironmentLacking(*missing, code="unsupported-by-tester")
-    if not run.connects and not any(b.needs(bound) for b in benchmarks):
+    if not run.connects and not any(b.list_capabilities(bound) for b in benchmarks):
         return
     able = make_tester().capabilities
     if run.connects and "connections" not in able:
@@ -125,7 +125,7 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
             code="unsupported-by-tester",
         )
     for benchmark in benchmarks:
-        lacking = sorted(benchmark.needs(bound) - able)
+        lacking = sorted(benchmark.list_capabilities(bound) - able)
         if lacking:
             raise EnvironmentLacking(
                 f"the {run.tester.kind} tester cannot measure {benchmark.name}: it needs a tester that "
@@ -140,7 +140,7 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
     run, plugin = bound.settings, bound.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
-            fit = [b.name for b in registry.installed() if b.exchange == plugin.exchange]
+            fit = [b.name for b in registry.load_installed() if b.exchange == plugin.exchange]
             raise UsageError(
                 f"{benchmark.name} needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}",
                 "one of " + ", ".join(fit),
@@ -151,9 +151,12 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
             hint = "leave it out of --measure, or choose a stateful technology such as nat44"
             raise UsageError(problem, hint, code="unsuitable-benchmark")
         if run.connects and benchmark.connections == "never":
-            others = [b.name for b in registry.installed() if b.connections != "never"]
-            problem = f"{benchmark.name} is not measured with connections"
-            raise UsageError(problem, "one of " + ", ".join(others), code="unsuitable-benchmark")
+            others = [b.name for b in registry.load_installed() if b.connections != "never"]
+            raise UsageError(
+                f"{benchmark.name} is not measured with connections",
+                "one of " + ", ".join(others),
+                code="unsuitable-benchmark",
+            )
     if not run.connects:
         return
     c = run.procedure.connections
@@ -181,8 +184,8 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
 def check_tester_connections(bound: BoundRun) -> Iterator[str]:
     """Yield warnings about the number of connections on this tester."""
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
-    most = max((b.most_connections(bound) for b in benchmarks), default=0)
-    needs = frozenset(n for b in benchmarks if b.fills_table for n in b.needs(bound))
+    most = max((b.find_max_connections(bound) for b in benchmarks), default=0)
+    needs = frozenset(n for b in benchmarks if b.fills_table for n in b.list_capabilities(bound))
     yield from bound.tester.connections(most, needs)
 
 
@@ -192,7 +195,7 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
     plugin.params.check_limits()
     limit = plugin.params.most_sessions
     for benchmark in benchmarks:
-        needed = benchmark.least_connections(bound)
+        needed = benchmark.find_min_connections(bound)
         if limit is not None and needed > limit:
             raise UsageError(
                 f"{benchmark.name} opens {needed:,} connections, but the device holds {limit:,} "
@@ -216,7 +219,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     sizes = plugin.sizes_of(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
-    first = phase_one_settings(run.procedure).connections(c.count, rate_cps)
+    first = make_phase_one_settings(run.procedure).connections(c.count, rate_cps)
     needed_s = first.phase_one_s + first.wait_s + first.gap_s
     if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s

@@ -222,8 +222,8 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 def _list_benchmarks() -> Iterator[Setting]:
     from v6t.benchmarks import registry
 
-    for benchmark in registry.installed():
-        keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
+    for benchmark in registry.load_installed():
+        keys = ", ".join(f"procedure.{key}" for key in benchmark.list_sections())
         settings = f" Its settings: {keys}." if keys else ""
         text = f"{benchmark.summary}{settings}"
         yield Setting(benchmark.name, "benchmark", "", text)
@@ -232,10 +232,10 @@ def _list_benchmarks() -> Iterator[Setting]:
 
 
 def _list_words() -> Iterator[Setting]:
-    from v6t.analysis.terms import terms
+    from v6t.analysis.terms import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
-    meanings = terms()
+    meanings = read_terms()
     for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
         yield Setting(term, TERM, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
@@ -362,7 +362,7 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     from v6t.benchmarks import registry
     from v6t.benchmarks.common import ROW_HEAD
 
-    for benchmark in registry.installed():
+    for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
         median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
         columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
@@ -408,9 +408,9 @@ def describe_attributes(kind: type) -> dict[str, str]:
 
 def _results() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the fields of results.json and of each kind of object in it."""
-    from v6t.benchmarks.registry import results_schema
+    from v6t.benchmarks.registry import make_results_schema
 
-    schema = results_schema()
+    schema = make_results_schema()
     for name, part in {"": schema, **schema["$defs"]}.items():
         keys = {key: known["description"] for key, known in part["properties"].items()}
         yield f"results.json {name}".strip(), keys

@@ -259,11 +259,11 @@ class Flags:
 
 def make_procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
-    sections = registry.sections()
+    sections = registry.list_sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
         raise ExtensionError(
             f"procedure.{name} is reserved by v6t, but the settings of "
-            f"{' and '.join(registry.of_section(name))} have this name",
+            f"{' and '.join(registry.find_by_section(name))} have this name",
             "its author must choose another section",
             code="duplicate",
         )
@@ -368,7 +368,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
+    return {**_COMMON[preset], **(registry.make_quick_preset() if preset == "quick" else {})}
 
 
 def is_demonstration(run: ResolvedRun) -> bool:

@@ -215,11 +215,11 @@ class LiveView(Listener):
 
 def _render_run(path: Path) -> str:
     from v6t.analysis.report.render import to_html
-    from v6t.analysis.report.run import build
-    from v6t.benchmarks.registry import presentations
+    from v6t.analysis.report.run import build_document
+    from v6t.benchmarks.registry import load_presentations
 
     # Drawing takes seconds: figures come with the finished report.
-    return to_html(build(load_run(path), presentations(), most_figures=0))
+    return to_html(build_document(load_run(path), load_presentations(), most_figures=0))
 
 
 class _Server(ThreadingHTTPServer):

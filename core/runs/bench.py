@@ -43,7 +43,11 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
     able, notes = make_tester(bound).capabilities, list(bound.notes)
     kept = []
     for name in bound.settings.benchmarks:
-        lacking = sorted(registry.load(name).needs(bound) - able) if name in bound.optional else []
+        lacking = (
+            sorted(registry.load(name).list_capabilities(bound) - able)
+            if name in bound.optional
+            else []
+        )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
             notes.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
@@ -71,7 +75,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
         links if loopback else intent.emulated_links,
         lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
-        delays=any(TIMING_CAPABILITIES & b.needs(bound) for b in benchmarks),
+        delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
         seed=bound.settings.seed,
     )
 

@@ -127,7 +127,7 @@ def _check_extensions() -> Iterator[Finding]:
         ("testers", TESTERS),
     )
     for title, group in groups:
-        rows = registry.listing() if group is registry.BENCHMARKS else group.list_rows()
+        rows = registry.list_benchmarks() if group is registry.BENCHMARKS else group.list_rows()
         good = sum(not row.error for row in rows)
         yield Finding(title, "ok" if good else "missing", f"{good} {group.noun}s")
         for row in rows:

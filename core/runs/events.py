@@ -194,15 +194,15 @@ def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
 
 def make_headline(record: Record) -> str:
     """Return a record's benchmark and its first figure."""
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
     if not record.measured:
         return f"{record.benchmark} not measured"
-    presentation = presentations().of(record)
+    presentation = load_presentations().find(record)
     result = next((r for r in presentation.results(record) if r.headline and r.summary), None)
     if result is None or result.summary is None:
         return record.benchmark
-    value = presentation.shown(result.summary.median)
+    value = presentation.format_value(result.summary.median)
     return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
 
 

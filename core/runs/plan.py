@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Point, Vary
-from v6t.benchmarks.tcp import syn_medium
+from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
@@ -197,10 +197,10 @@ def count_trials(
         device.carries_fps = point.known_fps or None
         most_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
         device.carries_cps = most_cps / 2
-        device.holds = max(connections.count, 3 * benchmark.most_connections(bound) // 4)
+        device.holds = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
     at: Point | None = device.at(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
-        at = prepared(device.at(point))
+        at = prepare_connections(device.at(point))
     if at is None:
         return 0, 0.0, ()
     rates = benchmark.run(at).rates
@@ -385,7 +385,7 @@ def _plan_size(
 ) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
     """Yield each benchmark at a frame size with its stages: those before it are set-up and self-test."""
     run = bound.settings
-    benchmarks = [b for b in registry.wanted(bound) if first or b.phase.sized]
+    benchmarks = [b for b in registry.select_benchmarks(bound) if first or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
@@ -394,14 +394,14 @@ def _plan_size(
         point = plan_point(bound, sizes, mode)
         groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
     if tcp:
-        syn_sizes, media_cps = syn_medium(bound)
+        syn_sizes, media_cps = find_syn_limit(bound)
         point = plan_point(bound, syn_sizes, "forward", media_cps)
         groups.append((point, make_opening_spec(run, syn_sizes, media_cps), tcp))
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
         point = groups[0 if benchmark.phase.sized else -1][0]
-        planned = plan_stage(benchmark, replace(point, found=rates))
+        planned = plan_stage(benchmark, replace(point, found_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
     setup_s = bound.tester.setup_s if first else bound.tester.load_s
     before = [PlannedStage(first_stage(sizes.label, first=first), setup_s)]
@@ -434,7 +434,7 @@ def _plan_size(
 
 def _find_counting(benchmark: Benchmark[Any, Any], point: Point) -> str:
     connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
-    needs = benchmark.needs(point.bound) | connects
+    needs = benchmark.list_capabilities(point.bound) | connects
     return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import TesterError, TranslationError
-from v6t.benchmarks.resolution import alone
+from v6t.benchmarks.resolution import make_selftest_queries
 from v6t.procedures.preflight import BENCHMARK, Finding, check_translation
 from v6t.procedures.stateful.phases import Prepared
 from v6t.profiles.mixes import Sizes
@@ -51,7 +51,7 @@ def prepare_loopback(bound: BoundRun, measure: Measure) -> Measure:
     """Let the tester learn its own frames and replay them, or answer its own queries."""
     plugin = bound.technology
     if plugin.exchange == "queries":
-        return _with_queries(measure, alone(bound))
+        return _with_queries(measure, make_selftest_queries(bound))
     if not plugin.stateful:
         return measure
     count = min(LOOPBACK_CONNECTIONS.count, plugin.combinations)

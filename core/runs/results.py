@@ -97,11 +97,11 @@ def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
     """Read the records among the results of a run directory."""
-    known = registry.presentations()
+    known = registry.load_presentations()
     records = []
     for number, values in enumerate(results.get("results", ()), 1):
         try:
-            records.append(known.read(values))
+            records.append(known.read_record(values))
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"

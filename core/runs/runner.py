@@ -14,7 +14,7 @@ from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Measured, Point
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
@@ -42,7 +42,7 @@ from v6t.core.runs.results import (
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, report_damage
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneFailed
-from v6t.procedures.tester_rate import MOST_AGAIN, usable_fps
+from v6t.procedures.tester_rate import MOST_AGAIN, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
 WRITING_SHARE = 20
@@ -159,7 +159,7 @@ class Runner:
 
     def _measure_size(self, sizes: Sizes, *, first: bool) -> None:
         """Measure a frame size, phase by phase, each in every mode or once."""
-        trials, benchmarks = self._trials, registry.wanted(self._bound)
+        trials, benchmarks = self._trials, registry.select_benchmarks(self._bound)
         trials.begin(first_stage(sizes.label, first=first))
         streams = trials.load(sizes)
         self._check_translation(sizes, first=first)
@@ -174,9 +174,9 @@ class Runner:
             if chosen and phase.directed:
                 for mode in self._run.modes:
                     point = make_point(trials, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, found=rates))
+                    self._measure_point(phase, chosen, replace(point, found_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, found=rates))
+                found = self._measure_point(phase, chosen, replace(once, found_rates=rates))
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
@@ -199,16 +199,16 @@ class Runner:
         if phase != Phase.VARIANTS:
             _ = point.tester_capacity  # the tester itself goes first
         if phase == Phase.STREAMS and self._run.connects:
-            connected = prepared(point)
+            connected = prepare_connections(point)
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:
-            current = replace(point, found={**point.found, **rates})
+            current = replace(point, found_rates={**point.found_rates, **rates})
             if refusal:
-                measured = benchmark.refuse(current, refusal)
+                measured = benchmark.skip(current, refusal)
             else:
                 current, measured = self._measure_benchmark(benchmark, current)
-                point = replace(current, found=point.found)
+                point = replace(current, found_rates=point.found_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
             self._keep(benchmark, measured)
@@ -235,7 +235,7 @@ class Runner:
                 point, measured = better, self._measure_planned(benchmark, better)
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
-            measured = benchmark.refuse(point, exc.message)
+            measured = benchmark.skip(point, exc.message)
         self._trials.counts.end(
             self._trials.bench.session,
             {
@@ -257,7 +257,9 @@ class Runner:
     ) -> Point | None:
         """Repeat the self-test after a result that it does not cover; None if nothing changes."""
         margin = self._run.procedure.selftest_margin
-        usable = self._bound.search_share * usable_fps(point.tester_capacity.rate_fps, margin)
+        usable = self._bound.search_share * compute_usable_rate(
+            point.tester_capacity.rate_fps, margin
+        )
         doubtful = benchmark.phase == Phase.STREAMS and measured.rates
         if not doubtful or median(measured.rates) <= usable:
             return None

@@ -30,11 +30,11 @@ from v6t.procedures.tester_rate import (
     CapacitySpec,
     Rules,
     TesterCapacity,
-    carries_more,
-    min_plausible_fps,
-    plausible_capacity,
-    tester_capacity,
-    usable_fps,
+    can_carry_more,
+    compute_usable_rate,
+    find_plausible_rate,
+    measure_plausible_capacity,
+    measure_tester_capacity,
 )
 from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
@@ -124,16 +124,16 @@ def find_capacity(
     if bound.tester.in_lab and least_fps > spec.start_fps:  # lower rates are known to pass
         spec = replace(spec, start_fps=least_fps)
     if bound.driver.absent and bound.tester.loops_back:
-        seen = tester_capacity(replace(spec, rules=None), measure)
+        seen = measure_tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _may_be_remembered(bound)):
-        return plausible_capacity(spec, measure, least_fps, say), THIS_RUN
+        return measure_plausible_capacity(spec, measure, least_fps, say), THIS_RUN
     key = _make_key(bound, known, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
         capacity, source = recall(bound, known, streams)
         if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < least_fps):
-            measured = plausible_capacity(spec, measure, least_fps, say)
+            measured = measure_plausible_capacity(spec, measure, least_fps, say)
             remember(bound, known, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": capacity.rate_fps, "source": source}
@@ -156,13 +156,13 @@ def remeasure_capacity(
     """
     if bound.driver.absent or not bound.tester.loops_back:
         return None
-    if not carries_more(spec, before.rate_fps, measure):
+    if not can_carry_more(spec, before.rate_fps, measure):
         return None
     say(
         f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
         "far more: self-test and search are repeated"
     )
-    capacity = tester_capacity(spec, measure, MOST_AGAIN + number, say)
+    capacity = measure_tester_capacity(spec, measure, MOST_AGAIN + number, say)
     if capacity.rate_fps <= before.rate_fps:
         return None
     if _may_be_remembered(bound):
@@ -206,8 +206,8 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode, media)
-                least_fps = min_plausible_fps(mode, rates)
-                capacity = plausible_capacity(spec, measure, least_fps, say)
+                least_fps = find_plausible_rate(mode, rates)
+                capacity = measure_plausible_capacity(spec, measure, least_fps, say)
                 rates[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(
@@ -216,7 +216,9 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
                         "mode": mode,
                         "convention": "per_direction",
                         "capacity_fps": capacity.rate_fps,
-                        "usable_fps": usable_fps(capacity.rate_fps, run.procedure.selftest_margin),
+                        "usable_fps": compute_usable_rate(
+                            capacity.rate_fps, run.procedure.selftest_margin
+                        ),
                         "media_fps": media,
                         "bounded_by": "line_rate" if capacity.rate_fps >= media else "tester",
                         "trials": len(capacity.keys),

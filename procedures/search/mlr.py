@@ -22,7 +22,7 @@ LABEL = (
 
 @dataclass(frozen=True)
 class Counted:
-    """What a trial counted, both directions together.
+    """Frames and losses of a trial in both directions.
 
     Attributes:
         frames: required.
@@ -59,10 +59,10 @@ def _find_installed_version() -> str | None:
         return None
 
 
-def mlr_search(
+def run_search(
     offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
 ) -> tuple[Observed, ...]:
-    """Trials until every goal has its bounds, or cannot have them.
+    """Run trials until every goal has its bounds, or cannot have them.
 
     Args:
         goals: all searched for at once; every trial counts for each.
@@ -96,16 +96,16 @@ def mlr_search(
     # the library watches a real clock; the length of a search is bounded by its loads instead
     config.search_duration_max = 1e9
     config.warmup_duration = None
-    measurer = _measurer(library, offer, max(goal.loss_ratio for goal in goals))
+    measurer = _make_measurer(library, offer, max(goal.loss_ratio for goal in goals))
     library.MultipleLossRatioSearch(config=config).search(measurer)
     return tuple(measurer.trials)
 
 
-def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
+def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):
-        """The library's call, answered by ours."""
+        """Measurer of the library that runs our trials."""
 
         def __init__(self) -> None:
             self.trials: list[Observed] = []

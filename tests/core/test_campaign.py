@@ -15,10 +15,10 @@ import jsonschema
 import pytest
 from v6t.analysis.record import FrameSizes
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.report.curves import curves
-from v6t.analysis.report.exports import schema
+from v6t.analysis.report.curves import draw_curves
+from v6t.analysis.report.exports import read_schema
 from v6t.base.errors import DutError, TranslationError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
@@ -64,7 +64,7 @@ def written(tmp_path, text=SMALL, name="campaign.yaml"):
     return path
 
 
-def summarize_docstring(directory):
+def summary_of(directory):
     return json.loads((directory / "summary.json").read_text())
 
 
@@ -78,7 +78,7 @@ def small(tmp_path_factory):
 
 
 def test_a_matrix_becomes_runs(small):
-    content = summarize_docstring(small)
+    content = summary_of(small)
     assert [(r["experiment"], *r["axes"].values()) for r in content["runs"]] == [
         ("customers", 64),
         ("customers", 128),
@@ -97,22 +97,22 @@ def test_a_matrix_becomes_runs(small):
 
 
 def test_the_summary_follows_its_schema(small):
-    jsonschema.validate(summarize_docstring(small), schema("campaign-1"))
+    jsonschema.validate(summary_of(small), read_schema("campaign-1"))
 
 
 def test_the_table_for_programs_has_a_line_per_figure(small):
     rows = list(csv.DictReader((small / "summary.csv").open()))
     assert [row["params.ces"] for row in rows[:3]] == ["64", "128", "256"]
-    medians = [f["median"] for r in summarize_docstring(small)["runs"] for f in r["results"]]
+    medians = [f["median"] for r in summary_of(small)["runs"] for f in r["results"]]
     assert [float(row["median"]) for row in rows] == medians
-    limited = [f["limited"] for r in summarize_docstring(small)["runs"] for f in r["results"]]
+    limited = [f["limited"] for r in summary_of(small)["runs"] for f in r["results"]]
     assert [row["limited"] for row in rows] == [str(mark) for mark in limited]
 
 
 def test_the_report_shows_scale_up_with_its_formula(small):
     page = (small / "report.html").read_text()
     assert "S_C(n, n0) = P(n) / P(n0)" in page
-    medians = [r["results"][0]["median"] for r in summarize_docstring(small)["runs"][:3]]
+    medians = [r["results"][0]["median"] for r in summary_of(small)["runs"][:3]]
     for median in medians:
         assert f"{median / medians[0]:.3f}" in page
     assert "More customers." in page
@@ -147,7 +147,7 @@ def test_named_values_numbers_and_mixtures_have_their_curves(tmp_path):
     out = tmp_path / "out"
     done = v6t("campaign", written(tmp_path, SCALING), "--no-report", "-o", out)
     assert done.status == 0, done.err
-    found = summarize_docstring(out)["runs"]
+    found = summary_of(out)["runs"]
     assert [r["axes"].get("params") for r in found[:2]] == ["one", "two"]
     config = json.loads((out / found[1]["directory"] / "config.json").read_text())
     assert config["params"] == {"fw_sport": {"policy": "fixed"}}
@@ -171,7 +171,7 @@ def test_scale_up_over_cores_is_by_its_own_formula(tmp_path):
         )
         for cores, rate in (("1", 100.0), ("1-2", 190.0), ("1-3,5", 300.0))
     ]
-    (table,) = curves("cores", runs, runs, presentations(), figures=False)
+    (table,) = draw_curves("cores", runs, runs, load_presentations(), figures=False)
     assert "S_CPU(n) = P(n) / (n * P(1))" in table.title
     found = {row[1]: row[-2] for row in table.rows}
     assert found == {"1": "1.000", "2": "0.950", "4": "0.750"}
@@ -248,7 +248,7 @@ def test_killed_twice_it_ends_with_the_same_summary(tmp_path):
 def unfinished(directory):
     """What the report of a campaign that was killed says about its runs."""
     assert v6t("report", directory).status == 0
-    found = summarize_docstring(directory)
+    found = summary_of(directory)
     return [f"{r['directory']}: {r['status']}" for r in found["runs"]]
 
 
@@ -267,7 +267,7 @@ def test_one_failed_run_does_not_end_the_others(tmp_path):
     )
     done = v6t("campaign", written(tmp_path, text), "--no-report", "-o", tmp_path / "out")
     assert done.status == TranslationError.exit_code
-    found = [r["status"] for r in summarize_docstring(tmp_path / "out")["runs"]]
+    found = [r["status"] for r in summary_of(tmp_path / "out")["runs"]]
     assert found == ["translation incorrect", "complete", "complete", "complete"]
     assert "1 of 4" not in done.out
     assert "3 of 4" in done.out
@@ -334,7 +334,7 @@ def test_testbeds_work_at_the_same_time(tmp_path):
         assert time.monotonic() < end
         time.sleep(0.02)
     assert process.returncode == 0
-    found = [r["testbed"] for r in summarize_docstring(out)["runs"]]
+    found = [r["testbed"] for r in summary_of(out)["runs"]]
     assert found == ["one", "two"]
     spans = []
     for directory in ("001-both-one", "002-both-two"):
@@ -376,7 +376,7 @@ def test_what_the_file_has_got_since_is_added(small, tmp_path):
     done = v6t("campaign", written(tmp_path, LONGER), "--resume", out, "--no-report")
     assert done.status == 0, done.err
     assert "1 run" in done.err
-    runs = summarize_docstring(out)["runs"]
+    runs = summary_of(out)["runs"]
     assert [r["directory"] for r in runs[:3]] == [
         "007-customers-32", "001-customers-64", "002-customers-128",
     ]  # fmt: skip
@@ -527,10 +527,10 @@ PAPERS = {
 
 
 def test_there_is_a_campaign_for_every_paper():
-    from v6t.analysis.published.library import sources
+    from v6t.analysis.published.library import list_sources
 
     assert sorted(list_packaged()) == sorted([*PAPERS, COMPLETE, ZOO])
-    assert sorted(paper for paper, _ in PAPERS.values()) == sorted(sources())
+    assert sorted(paper for paper, _ in PAPERS.values()) == sorted(list_sources())
     done = v6t("campaign", "--list")
     assert [line.split()[0] for line in done.out.splitlines()] == sorted(list_packaged())
 
@@ -593,7 +593,7 @@ def test_all_of_rfc_8219_can_be_rehearsed(tmp_path):
         *("--experiment", ",".join(wanted), "-o", out, "--no-report"),
     )
     assert done.status == 0, done.err
-    found = summarize_docstring(out)
+    found = summary_of(out)
     assert {r["experiment"] for r in found["runs"]} == set(wanted)
     assert all(r["results"] and r["status"] == "complete" for r in found["runs"])
     report = (out / "report.md").read_text()
@@ -633,7 +633,7 @@ def test_a_papers_campaign_can_be_rehearsed(name, tmp_path):
     out, file = tmp_path / "out", shortened(list_packaged()[name], tmp_path)
     done = v6t("campaign", file, "--tester", "sim", "--reps", 1, "--no-report", "-o", out)
     assert done.status == 0, done.err
-    found = summarize_docstring(out)
+    found = summary_of(out)
     assert found["paper"] == paper
     assert {r["status"] for r in found["runs"]} == {"complete"}
     assert all(r["results"] for r in found["runs"])

@@ -11,8 +11,8 @@ from time import sleep
 from types import SimpleNamespace
 
 import pytest
-from v6t.analysis.published.conditions import conditions
-from v6t.analysis.published.library import facts_of
+from v6t.analysis.published.conditions import compare_conditions
+from v6t.analysis.published.library import collect_facts
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
@@ -97,10 +97,10 @@ def test_results_say_what_went_on(tmp_path):
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
-    facts = facts_of(run.model_dump(mode="json"), {}, simulated=False)
+    facts = collect_facts(run.model_dump(mode="json"), {}, simulated=False)
     record = read_records(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
-    (odd,) = [c for c in conditions(entry, record, facts) if c.name == "modifier"]
+    (odd,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]
     assert odd.alike is False
 
 
@@ -375,7 +375,7 @@ def test_trials_without_it_are_counted(times, right, verdict, said):
         for t, r in zip(times, right, strict=True)
     ]
     data = SimpleNamespace(config={"modifier": "management"})
-    (clause,) = compliance._beside(data, trials)
+    (clause,) = compliance._check_modifier(data, trials)
     assert (clause.done, clause.verdict) == (
         f"management: {said}",
         "follows" if verdict else "deviates",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,3 +101,17 @@ def test_every_page_is_in_the_navigation(site):
         assert f'href="{link}"' in front or page.name == "index.md", (
             f"{page} is not in the navigation"
         )
+
+
+@pytest.mark.slow
+def test_search_works_in_a_browser_that_reads_the_site_from_disk(site, tmp_path):
+    browser = shutil.which("chromium")
+    if not browser:
+        pytest.skip("needs chromium: apt-get install chromium")
+    done = subprocess.run(
+        [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
+         f"--user-data-dir={tmp_path}", "--dump-dom", f"file://{site}/search.html?q=rollback"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    found = re.findall(r'<article><h3><a href="([^"]+)"', done.stdout)
+    assert "./duts/index.html#how-v6t-restores-the-device" in found

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.compare.likeness import Unlike, points, unlike_parameters, unlike_records
-from v6t.analysis.report.campaign_run import CampaignRun, shown
+from v6t.analysis.compare.likeness import Unlike, compare_parameters, compare_records, index_records
+from v6t.analysis.report.campaign_run import CampaignRun, format_axis_value
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, sheet, text_columns
 
@@ -62,12 +62,12 @@ def differing(
             by_technology.setdefault(named(run)[0], []).append((run, run.data))
     found = {}
     for runs in by_technology.values():
-        usual = _usual([data for _, data in runs], unlike_parameters)
+        usual = _usual([data for _, data in runs], compare_parameters)
         conditions = _usual_conditions([data for _, data in runs])
         for run, data in runs:
             odd = Differing(
                 *named(run),
-                unlike_parameters(usual, data),
+                compare_parameters(usual, data),
                 {b: apart for b, apart in _conditions(conditions, data).items() if apart},
             )
             if odd.parameters or odd.conditions:
@@ -90,17 +90,17 @@ def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
     """Choose for each point the record whose conditions most runs share."""
     records: dict[tuple[str, ...], list[Any]] = {}
     for data in several:
-        for key, record in points(data).items():
+        for key, record in index_records(data).items():
             records.setdefault(key, []).append(record)
-    return {key: _usual(found, unlike_records) for key, found in records.items()}
+    return {key: _usual(found, compare_records) for key, found in records.items()}
 
 
 def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Unlike]]:
     """In what its records differ from the usual ones, by benchmark; each difference once."""
     found: dict[str, list[Unlike]] = {}
-    for key, record in points(data).items():
+    for key, record in index_records(data).items():
         held = found.setdefault(record.benchmark, [])
-        held += [u for u in unlike_records(usual[key], record) if u not in held]
+        held += [u for u in compare_records(usual[key], record) if u not in held]
     return found
 
 
@@ -122,4 +122,4 @@ def brief(value: Any) -> str:
         return f"{len(value)}, the first: {brief(value[0])}"
     if isinstance(value, (list, tuple)):
         return brief(value[0])
-    return shown(value)
+    return format_axis_value(value)

@@ -65,7 +65,9 @@ class TaygaNftables(ConntrackDevice, Tayga):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
         pool = self.pool
-        candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
+        candidates = [
+            f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOL_CANDIDATES
+        ]
         wide_enough = candidates if pool.prefixlen >= 24 else []
         addresses.choose_free_address(
             "dynamic_pool", str(pool), wide_enough, addresses.find_test_networks(intent)
@@ -75,7 +77,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
             problem = (
-                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address"
+                f"{clients} clients do not fit TAYGA's dynamic pool {pool}, with one address each"
             )
             hint = f"set dynamic_pool to a /{length} or shorter"
             instead = {"dynamic_pool": f"10.0.0.0/{length}"}
@@ -94,7 +96,9 @@ class TaygaNftables(ConntrackDevice, Tayga):
         own4 = addresses.choose_free_address(
             "ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken
         )
-        return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
+        return own4, addresses.choose_free_address(
+            "ipv6_addr", o.ipv6_addr, addresses.OWN_IPV6_CANDIDATES, taken
+        )
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.get_prefix(intent)

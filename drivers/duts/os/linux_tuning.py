@@ -56,7 +56,16 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
     if options.offloads == "off" and "ethtool" in facts.programs:
         steps += [_disable_offloads(name) for name in names]
     if options.queues:
-        steps += [_set_queues(name, options.queues) for name in names]
+        steps += [
+            set_value(
+                f"ethtool -L {name} combined VALUE",
+                options.queues,
+                f"receive queues of {name}, each for a core",
+                read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
+                is_gone=is_gone(name),
+            )
+            for name in names
+        ]
     if options.rss:
         steps += [_set_hash(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")]
     if options.rps:
@@ -81,13 +90,6 @@ def _disable_offloads(name: str) -> Step:
         undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
         is_gone=is_gone(name),
     )
-
-
-def _set_queues(name: str, count: int) -> Step:
-    write = f"ethtool -L {name} combined VALUE"
-    why = f"receive queues of {name}, each for a core"
-    read = f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'"
-    return set_value(write, count, why, read=read, is_gone=is_gone(name))
 
 
 def _set_hash(name: str, kind: str, fields: str) -> Step:

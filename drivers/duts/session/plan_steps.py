@@ -45,11 +45,6 @@ class Difference:
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
-def list_state_commands(plan: Plan) -> dict[str, str]:
-    """Return the commands that print what a rollback restores, by the number of the step."""
-    return {str(n): step.before for n, step in enumerate(plan.steps, 1) if step.before}
-
-
 def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
     """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
@@ -121,10 +116,10 @@ def check_step(step: Step, done: Output, device: str) -> None:
 
 def list_comparison_commands(plan: Plan) -> dict[str, str]:
     """Return the commands that :func:`compare_plan` needs the answers of, by name."""
-    reads = {f"read-{n}": s.read for n, s in enumerate(plan.steps, 1) if s.read}
-    proofs = {f"proof-{n}": s.proof.command for n, s in enumerate(plan.steps, 1) if s.proof}
-    further = {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
-    return {**reads, **proofs, **further}
+    steps = list(enumerate(plan.steps, 1))
+    commands = {f"read-{n}": step.read for n, step in steps if step.read}
+    commands |= {f"proof-{n}": step.proof.command for n, step in steps if step.proof}
+    return commands | {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
 
 
 def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
@@ -184,9 +179,8 @@ def format_plan(plan: Plan) -> list[str]:
         lines += ["", f"# {number}. {step.why}", _add_input(step.set, step.text)]
         check = step.check
         if step.before and check is not None and check.command == step.before:
-            lines += _format_comment(
-                f"read ({step.existing.value})", f"{step.before}  -> {check.says}"
-            )
+            title = f"read ({step.existing.value})"
+            lines += _format_comment(title, f"{step.before}  -> {check.says}")
             check = None
         elif step.before:
             lines.append(f"#    before ({step.existing.value}): {step.before}")

@@ -34,10 +34,7 @@ class LabDut(LabDevice):
             hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
             raise UsageError(problem, hint, code="unsupported-by-device")
         if options.machine:
-            changes = ", ".join(options.machine)
-            problem = (
-                f"the lab's device has no cores of its own: {changes} would change this machine"
-            )
+            problem = f"the lab's device shares this machine's cores: {', '.join(options.machine)}"
             hint = f"leave dut.options.{options.machine[0]} out, or use a device elsewhere"
             raise UsageError(problem, hint, code="unsupported-by-tester")
         sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)

@@ -35,7 +35,7 @@ SHARED = {
 
 
 def render_device(name: str) -> str:
-    """Return capabilities, what was executed, own options, telemetry, and the plan of one case."""
+    """Return capabilities, options, telemetry, and the plan of one case."""
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in list_technologies(name)) or "any"
@@ -48,7 +48,7 @@ def render_device(name: str) -> str:
             for row, text in list_capabilities(name)
             if row not in ("technologies", "options")
         ]
-    lines += [f"- Executed: {made.executed}", "", "## Options of its own", ""]
+    lines += ["- Tested versions: [status](../status.md#devices)", "", "## Options", ""]
     shared = SHARED[
         "LinuxOptions" if issubclass(made.options_model, LinuxOptions) else "DutOptions"
     ]
@@ -65,7 +65,7 @@ def render_device(name: str) -> str:
         lines.append("None.")
     base = "Linux devices" if linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
-    lines += ["", f"Besides: [those of all {base}]({page}).", *_suited(name)]
+    lines += ["", f"Also: [the options of all {base}]({page}).", *_suited(name)]
     lines += ["", *_telemetry(name), "", "## The plan", ""]
     lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```"]
     return "\n".join(lines)
@@ -78,7 +78,7 @@ def _suited(name: str) -> list[str]:
         for technology in list_technologies(name)
         for parameter, own in kind({}).parameter_overrides(technology).items()
     ]
-    head = ["", "## Parameters that it sets where none are given", ""]
+    head = ["", "## Default parameters", ""]
     table = ["| technology | parameter | value | why |", "|---|---|---|---|"]
     return [*head, *table, *rows] if rows else []
 
@@ -90,7 +90,7 @@ def _telemetry(name: str) -> list[str]:
     head = [
         "## Telemetry",
         "",
-        "Every second under load; [what becomes of it](index.md#telemetry).",
+        "Read once a second under load ([figures](bottleneck.md#figures)).",
     ]
     rows = [
         f"| `{reading}` | {_cell(found.means or 'numbers that the command prints')} | "
@@ -98,7 +98,9 @@ def _telemetry(name: str) -> list[str]:
         for reading, found in known.items()
     ]
     if not rows:
-        parts = "That of its parts' drivers, watched one after the other; [what becomes of it](index.md#telemetry)."
+        parts = (
+            "That of the parts' drivers, one after the other ([figures](bottleneck.md#figures))."
+        )
         return ["## Telemetry", "", parts if name == "chain" else "None."]
     return [*head, "", "| reading | figures | command |", "|---|---|---|", *rows]
 

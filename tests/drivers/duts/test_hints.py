@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import shlex
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +21,8 @@ from v6t.drivers.duts.registry import names as drivers
 from v6t.plugins.siit import Siit
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
+
+from .support import run_shell
 
 KINDS = Path(next(iter(kinds.__path__)))
 
@@ -252,9 +253,7 @@ def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     assert "--set-dut module=FILE" in told.value.hint
     v6t_takes_it = v6t(*command_of("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))
     assert v6t_takes_it.status == 0, v6t_takes_it.err
-    asked = subprocess.run(
-        ["sh", "-c", driver.survey()["module"]], capture_output=True, text=True, check=True
-    )
+    asked = run_shell(driver.survey()["module"])
     assert asked.stdout in ("none\n", "/sys/module/nat46\n")
 
 

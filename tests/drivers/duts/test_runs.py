@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,21 +12,19 @@ import time
 
 import jsonschema
 import pytest
-from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
+from .support import in_lab
 from .test_devices import missing
 
-POSSIBLE, WHY = available()
 LACKING = missing("tayga", "over ssh")
 pytestmark = [
-    pytest.mark.lab,
+    *in_lab,
     pytest.mark.slow,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
 
@@ -79,7 +76,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     assert watched["samples"] >= 5
     assert set(watched["idle_percent"]) >= {"cpu0"}
     assert watched["says"] in done.stdout
-    jsonschema.validate(results, results_schema())
+    jsonschema.validate(results, make_results_schema())
     device = json.loads((tmp_path / "run" / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])
@@ -178,16 +175,3 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
         assert not (path / "dut-undo.json").exists()
         assert not LabSsh(NAME).running()
     print(f"seed {seed}: {kills} kills after trials {drawn} of {trials}, equal results")
-
-
-def test_after_kill_9_dut_restore_is_enough(testbed, tmp_path):
-    killed(testbed, tmp_path / "run")
-    flags = ("--plugin", "siit", "--testbed", testbed)
-    seen = v6t("dut", "status", *flags)
-    assert "siit (tayga)" in seen.stdout
-    shutil.rmtree(tmp_path / "run")  # the record on the device is enough, and the way to it
-    done = v6t("dut", "rollback", "--testbed", testbed)
-    assert done.returncode == 0, done.stderr
-    assert "itself: undone" in done.stdout
-    again = v6t("dut", "rollback", "--testbed", testbed)
-    assert "nothing is left" in again.stdout

@@ -51,8 +51,8 @@ class CliSession(Session):
             raise make_unsupported_error(
                 "the lab does not contain a device with a vendor command line", hint
             )
-        self._manners: CliOptions = driver.cli_options
-        self._cli = Dialogue(transport, self._manners)
+        self._cli_options: CliOptions = driver.cli_options
+        self._cli = Dialogue(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
         here = HereTransport(transport.name)
@@ -111,7 +111,7 @@ class CliSession(Session):
     def undo_program(self) -> str:
         device = {
             "ssh": self.driver.options.ssh.model_dump(mode="json", exclude_defaults=True),
-            "cli": self._manners.model_dump(mode="json", exclude_defaults=True),
+            "cli": self._cli_options.model_dump(mode="json", exclude_defaults=True),
             "ignored": self._ignored,
         }
         words = [sys.executable, "-m", __name__, json.dumps(device)]

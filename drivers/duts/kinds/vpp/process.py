@@ -101,9 +101,7 @@ def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None
     """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listed.strip() and file not in listed.split():
-        hint = (
-            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory"
-        )
+        hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
         raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 
