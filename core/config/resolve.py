@@ -328,11 +328,8 @@ def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -
         settings = [setting for setting in known if setting.partition(".")[0] in measured]
         if not settings:
             users = [name for s in known for name in registry.find_by_section(s.partition(".")[0])]
-            raise UsageError(
-                f"{flag} is for {', '.join(users)}",
-                "add one of them to --measure",
-                code="setting-without-effect",
-            )
+            problem = f"{flag} is for {', '.join(users)}"
+            raise UsageError(problem, "add one of them to --measure", code="setting-without-effect")
         if is_bit_rate(text):
             settings = [re.sub("_fps$", "_bps", setting) for setting in settings]
         texts.update(dict.fromkeys(settings, text))
