@@ -248,7 +248,7 @@ class Presentation(Generic[R]):
         return record.measured and isinstance(record, self.record)
 
 
-class Unknown(Presentation[Record]):
+class UnknownPresentation(Presentation[Record]):
     """Display of records whose benchmark is not installed."""
 
     name = ""
@@ -271,7 +271,7 @@ class Presentations:
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         self.failures: list[str] = []
         self.known = {p.name: _guard_methods(p, self.failures) for p in known}
-        self._unknown = Unknown()
+        self._unknown = UnknownPresentation()
 
     def has_presentation(self, record: Record) -> bool:
         """Check whether the benchmark of a record is installed."""

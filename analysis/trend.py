@@ -97,14 +97,14 @@ class Series:
         return f"changes below {self.resolution:,.6g} {self.unit}{share} (the resolution), could go unseen"
 
     @property
-    def enough(self) -> bool:
+    def has_enough_runs(self) -> bool:
         """Whether there are enough runs to detect a change."""
         return len(self.values) >= NEEDED
 
     @property
     def words(self) -> str:
         """Verdict in words."""
-        if not self.enough:
+        if not self.has_enough_runs:
             return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
         parts = [
             f"{c.percent:+.1f} % from {c.run} on, {'better' if c.better else 'worse'}"
@@ -209,11 +209,13 @@ def _find_cut(values: NDArray[np.float64]) -> int:
     """Return the place with the runs on either side closest to their median."""
     import numpy as np
 
-    def away(some: NDArray[np.float64]) -> float:
+    def sum_distances(some: NDArray[np.float64]) -> float:
         return float(np.abs(some - np.median(some)).sum())
 
     places = range(FEWEST, len(values) - FEWEST + 1)
-    return min(places, key=lambda place: away(values[:place]) + away(values[place:]))
+    return min(
+        places, key=lambda place: sum_distances(values[:place]) + sum_distances(values[place:])
+    )
 
 
 def _compute_step(series: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -260,7 +260,7 @@ class ShareSettings(StrictModel):
 Q = TypeVar("Q", bound=ShareSettings)
 
 
-class AtShare(Benchmark[R, Q]):
+class RateShareBenchmark(Benchmark[R, Q]):
     """A benchmark at a share of the throughput."""
 
     heeds = frozenset({"rate_from"})

@@ -34,7 +34,7 @@ from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
     measure_connection_rate,
 )
-from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
+from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneSettings
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial_runner import Repeated
 from v6t.trials.codec import connections_to_json
@@ -379,7 +379,7 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
     connections = replace(connections, reading="linear" if flows else c.reading, alpha=None)
     if flows:
         connections = replace(connections, entries=None)
-    measure = Prepared(point.measure, connections, c.retakes)
+    measure = ConnectionPreparer(point.measure, connections, c.retakes)
     conditions = {
         **connections_to_json(connections),
         "rate_source": source,

@@ -333,7 +333,7 @@ LOWER_SHARES = (0.75, 0.5, 0.25)
 D = TypeVar("D", bound=DelaySettings)
 
 
-class Shown(NamedTuple):
+class DelayColumn(NamedTuple):
     """Names of a figure in tables, comparisons, headlines and cards; empty: it is not shown there."""
 
     key: str
@@ -366,7 +366,7 @@ class Delay(Benchmark[DelayRecord, D]):
         "One-way delays, {}, all repetitions together: histogram, and share of frames that take "
         "longer. Timed frames: {}. Lost frames count as infinitely late."
     )
-    shown_figures: ClassVar[Sequence[Shown]]
+    shown_figures: ClassVar[Sequence[DelayColumn]]
     connections = "also"
     heeds = frozenset({"rate_from"})
     incremental = True
@@ -621,8 +621,10 @@ class Latency(Delay[LatencySettings]):
                      not undefined if tagged else None)  # fmt: skip
 
     shown_figures = (
-        Shown("tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"),
-        Shown("wcl", "WCL", has_spread=True, compared="WCL", headline="WCL"),
+        DelayColumn(
+            "tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"
+        ),
+        DelayColumn("wcl", "WCL", has_spread=True, compared="WCL", headline="WCL"),
     )
 
 
@@ -657,10 +659,10 @@ class Pdv(DelayVariation):
     capabilities = frozenset({"every-frame"})
 
     shown_figures = (
-        Shown("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
-        Shown("min", "Dmin"),
-        Shown("p99_9", "D99.9"),
-        Shown("max", "Dmax"),
+        DelayColumn("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
+        DelayColumn("min", "Dmin"),
+        DelayColumn("p99_9", "D99.9"),
+        DelayColumn("max", "Dmax"),
     )
 
 
@@ -682,9 +684,9 @@ class Ipdv(DelayVariation):
     drawn_values = "ipdv"
     caption = "Differences of consecutive delays, {}; pairs: {}."
     shown_figures = (
-        Shown("min", "min"),
-        Shown("med", "median", headline="median"),
-        Shown("max", "max", compared="IPDV max"),
+        DelayColumn("min", "min"),
+        DelayColumn("med", "median", headline="median"),
+        DelayColumn("max", "max", compared="IPDV max"),
     )
 
     def list_reported(self, record: DelayRecord) -> Iterator[Result]:
@@ -715,7 +717,7 @@ def _merge_distributions(
     return {way: one for way, one in whole.items() if one.values_ns}
 
 
-def _make_columns(s: Shown) -> Iterator[Column[Line]]:
+def _make_columns(s: DelayColumn) -> Iterator[Column[Line]]:
     def figure(line: Line) -> Figure:
         found: Figure = line.value.figures[s.key]
         return found

@@ -1,4 +1,7 @@
-"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame."""
+"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame.
+
+Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
+"""
 
 from __future__ import annotations
 
@@ -179,7 +182,7 @@ def list_loss_rows(result: FrameLossResult) -> list[Row]:
 def _summarize_rate(
     result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
-    offered = result.at(rate_fps)
+    offered = result.select_trials(rate_fps)
     lines = {
         name: _summarize_shares(o.loss(None if name == "sum" else name) for o in offered)
         for name in ((*ways, "sum") if len(ways) > 1 else ways)

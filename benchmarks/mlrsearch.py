@@ -80,6 +80,8 @@ class GoalSettings(StrictModel):
 class GoalAttributes(GoalSettings):
     """A search goal with all its attributes (RFC 9971 section 4.6)."""
 
+    name: str
+    """Of the goal, in tables and files; `RFC 2544` for a throughput."""
     code: str
     """Final trial, duration sum, loss and exceed ratio in a word, as in the RFC: `60f120d0l50e`."""
     like_rfc2544: Literal["unconditionally", "conditionally", "not"]

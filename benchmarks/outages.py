@@ -17,7 +17,7 @@ from v6t.analysis.sheet import Column, count, offered, seconds
 from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.base import AtShare, Benchmark, S, ShareSettings, StreamRecord
+from v6t.benchmarks.base import Benchmark, RateShareBenchmark, S, ShareSettings, StreamRecord
 from v6t.benchmarks.common import (
     POINT,
     REPEATED,
@@ -370,7 +370,7 @@ class ReconfigurationSettings(ShareSettings):
     """Times each change is made."""
 
 
-class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
+class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationSettings]):
     """What traffic loses while a rule, route or domain beside it is added, changed, removed."""
 
     name = "reconfiguration"

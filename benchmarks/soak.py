@@ -17,7 +17,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, count, mark, offered, percent, seconds
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import AtShare, Benchmark, ShareSettings, StreamRecord
+from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -241,7 +241,7 @@ class SoakSettings(ShareSettings):
     """Length of a stretch; an interrupted run measures no more than one of them again [s]."""
 
 
-class Soak(AtShare[SoakRecord, SoakSettings]):
+class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     """Loss over hours at a share of the throughput, and when it came."""
 
     name = "soak"

@@ -1,4 +1,7 @@
-"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12."""
+"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12.
+
+Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ class ThroughputRecord(RateRecord):
     @computed_field
     @property
     def aggregate_median(self) -> Number:
-        """Sum of the medians of both directions [frames per second]."""
+        """Both directions together, the sum of their medians [frames per second]."""
         return self.median * self.load_directions
 
     @property

@@ -53,7 +53,7 @@ class CriticalLoadSpec(PointSpec):
 
 
 @dataclass(frozen=True)
-class Step:
+class LoadStep:
     """A valid trial and the estimate after it; None: too few frames were lost."""
 
     key: str
@@ -63,11 +63,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[Step, ...]]):
+class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[LoadStep, ...]]):
     """Result of the search, which is its only repetition."""
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[LoadStep, ...]:
         """The valid trials of the search."""
         return self.repetitions[0]
 
@@ -93,7 +93,7 @@ class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[Step, ...]]):
 
 
 @dataclass
-class _Loads:
+class _LoadChoice:
     """Choice of the next load."""
 
     spec: CriticalLoadSpec
@@ -143,8 +143,8 @@ def measure_critical_load(
 ) -> CriticalLoadResult:
     """Search for the configured time; ignore invalid trials."""
 
-    def search(trials: TrialRunner) -> tuple[Step, ...]:
-        loads, steps, durations = _Loads(spec), list[Step](), spec.durations_s
+    def search(trials: TrialRunner) -> tuple[LoadStep, ...]:
+        loads, steps, durations = _LoadChoice(spec), list[LoadStep](), spec.durations_s
         for number, duration_s in enumerate(durations):
             last = steps[-1] if steps else None
             estimate = last.estimate if last else None
@@ -161,7 +161,7 @@ def measure_critical_load(
                 loads.add_load(offered)
                 seen = [*(step.offered for step in steps), offered]
                 inferred = infer(seen, spec.target, spec.most_fps) if steps else None
-                steps.append(Step(outcome.trial.key, duration_s, offered, inferred))
+                steps.append(LoadStep(outcome.trial.key, duration_s, offered, inferred))
         return tuple(steps)
 
     done = repeat(spec, 1, measure, watch, search)

@@ -95,7 +95,7 @@ class DirectionLoss:
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferedRate:
     """Trial of one rate in one repetition.
 
     Attributes:
@@ -145,15 +145,15 @@ class Offered:
 
 
 @dataclass(frozen=True)
-class FrameLossResult(Repeated[FrameLossSpec, list[Offered]]):
+class FrameLossResult(Repeated[FrameLossSpec, list[OfferedRate]]):
     """Result of all descents at a point."""
 
     @property
-    def offered(self) -> tuple[Offered, ...]:
+    def offered(self) -> tuple[OfferedRate, ...]:
         """All trials in their order."""
         return tuple(offered for descent in self.repetitions for offered in descent)
 
-    def at(self, rate_fps: float) -> tuple[Offered, ...]:
+    def select_trials(self, rate_fps: float) -> tuple[OfferedRate, ...]:
         """Select the trials of a rate."""
         return tuple(o for o in self.offered if o.rate_fps == rate_fps)
 
@@ -180,20 +180,20 @@ def measure_frame_loss(
     return FrameLossResult(spec, done.repetitions, done.attempts)
 
 
-def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[Offered]:
-    rates, offered, lossless = spec.rates, list[Offered](), 0
+def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[OfferedRate]:
+    rates, offered, lossless = spec.rates, list[OfferedRate](), 0
     for place, rate_fps in enumerate(rates, 1):
         trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
         outcome = trials.run(trial, f"l{place:03d}", steps=len(rates))
         counts = _count(spec, outcome.result) if outcome.verdict.valid else {}
-        offered.append(Offered(rate_fps, trials.number, counts, outcome.attempts))
+        offered.append(OfferedRate(rate_fps, trials.number, counts, outcome.attempts))
         lossless = lossless + 1 if offered[-1].lossless else 0
         if lossless == 2 and spec.rates_fps is None:
             break
     return offered
 
 
-def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[Offered]]) -> bool:
+def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[OfferedRate]]) -> bool:
     """Check whether the share of forwarded frames is known well enough.
 
     It is looked at in each direction of every rate that all repetitions offered: unlike the loss it is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
-from v6t.procedures.search.mlr import Counted, run_search
+from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
 from v6t.procedures.trial_runner import Outcome, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.conditions import Conditions
@@ -58,13 +58,13 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
-def count_loss(at: Conditions, outcome: Outcome) -> Counted:
+def count_loss(at: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction never make up for those that another one lost
     ways = outcome.result.directions.values()
     lost = sum(max(0, way.count_frames("required") - way.count_frames("received")) for way in ways)
     sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
-    return Counted(sum(way.count_frames("required") for way in ways), lost, sound)
+    return TrialCounts(sum(way.count_frames("required") for way in ways), lost, sound)
 
 
 def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
@@ -77,7 +77,7 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
         """Judge a trial by the loosest goal, for the display of progress."""
         return replace(at, loss_tolerance=loosest).assess(trial, result)
 
-    def offer(load_fps: float, duration_s: float, step: str) -> Counted:
+    def offer(load_fps: float, duration_s: float, step: str) -> TrialCounts:
         pause_s = at.pause_s if duration_s >= longest_s else min(at.pause_s, PROBE_PAUSE_S)
         trial = at.make_trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
         low, high = bracket

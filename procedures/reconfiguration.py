@@ -44,7 +44,7 @@ class ReconfigurationSpec(PointSpec):
 
 
 @dataclass(frozen=True)
-class Blocked:
+class BlockedTime:
     """Loss of one direction during a change.
 
     Attributes:
@@ -61,15 +61,15 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangeStream:
     """Stream with a change; ``directions`` is empty if every attempt was invalid."""
 
     change: str
     number: int
-    directions: Mapping[str, Blocked]
+    directions: Mapping[str, BlockedTime]
 
 
-ReconfigurationResult = Repeated[ReconfigurationSpec, list[Changed]]
+ReconfigurationResult = Repeated[ReconfigurationSpec, list[ChangeStream]]
 
 
 def measure_reconfiguration(
@@ -78,7 +78,7 @@ def measure_reconfiguration(
     """Make each change during a separate stream; ``measure`` carries it out."""
     at = spec.conditions
 
-    def change_device(trials: TrialRunner) -> list[Changed]:
+    def change_device(trials: TrialRunner) -> list[ChangeStream]:
         done = []
         for change in CONFIGURATION_CHANGES:
             hook = name_change_hook(change)
@@ -90,8 +90,10 @@ def measure_reconfiguration(
                 counted = outcome.result.directions[way]
                 frames = counted.count_frames("required")
                 lost = frames - counted.count_frames("received")
-                directions[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
-            done.append(Changed(change, trials.number, directions))
+                directions[way] = BlockedTime(
+                    frames, lost, lost / spec.rate_fps, counted.longest_gap_s
+                )
+            done.append(ChangeStream(change, trials.number, directions))
         return done
 
     return repeat(spec, spec.repetitions, measure, watch, change_device)

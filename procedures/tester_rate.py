@@ -18,7 +18,7 @@ CONFIRMATIONS = 12
 
 
 @dataclass(frozen=True)
-class Rules:
+class TrialRules:
     """Rules that the trials of a result must meet.
 
     Attributes:
@@ -38,7 +38,7 @@ class Rules:
             return self.duration_s
         return min(self.duration_s, self.most_frames / rate_fps)
 
-    def at_least(self, other: Rules) -> bool:
+    def is_as_strict_as(self, other: TrialRules) -> bool:
         """Check whether these rules are as strict as others."""
         return (
             self.duration_s >= other.duration_s
@@ -60,7 +60,7 @@ class CapacitySpec:
         refinements: halvings of the bracket afterwards.
         duration_s, residual_wait_s, pause_s: of each trial.
         sending_time_tolerance: as for measurements.
-        attempts: times a failing rate is offered before it counts while looking: in loopback a
+        attempts: times a failing rate is offered before it counts while probe_rules: in loopback a
             hiccup of the machine is no limit of the tester.
         rules: of the trial that the rate has to pass at last; None: it is not confirmed.
         variant: begins the keys of the trials; see :class:`~v6t.trials.conditions.Conditions`.
@@ -79,7 +79,7 @@ class CapacitySpec:
     sending_time_tolerance: float = 1.02
     attempts: int = 2
     variant: str = ""
-    rules: Rules | None = None
+    rules: TrialRules | None = None
     mix: str | None = None
 
     @property
@@ -88,14 +88,14 @@ class CapacitySpec:
         return make_sizes_key(self.ipv6_frame_size, self.mix)
 
     @property
-    def looking(self) -> Rules:
+    def probe_rules(self) -> TrialRules:
         """Rules of the short trials."""
-        return Rules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
+        return TrialRules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
 
     @property
     def confirmation_s(self) -> float:
         """Length of the confirming trial; 0 if none is needed [s]."""
-        if self.rules is None or self.looking.at_least(self.rules):
+        if self.rules is None or self.probe_rules.is_as_strict_as(self.rules):
             return 0.0
         return self.rules.duration_s + self.rules.residual_wait_s
 
@@ -136,8 +136,8 @@ def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) ->
     rate_fps = min(spec.media_fps, DOUBTFUL * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
-    trial = _make_trial(spec, f"u{rate_fps:.0f}", rate_fps, spec.looking)
-    return _judge_trial(trial, measure, spec.looking).passed
+    trial = _make_trial(spec, f"u{rate_fps:.0f}", rate_fps, spec.probe_rules)
+    return _judge_trial(trial, measure, spec.probe_rules).passed
 
 
 def measure_plausible_capacity(
@@ -183,7 +183,7 @@ def measure_tester_capacity(
     faults: list[str] = []
     valid: list[bool] = []
 
-    def passes_once(rate_fps: float, rules: Rules) -> bool:
+    def passes_once(rate_fps: float, rules: TrialRules) -> bool:
         trial = _make_trial(spec, f"{name}{len(keys) + 1:02d}", rate_fps, rules)
         keys.append(trial.key)
         verdict = _judge_trial(trial, measure, rules)
@@ -193,7 +193,7 @@ def measure_tester_capacity(
         return verdict.passed
 
     def passes(rate_fps: float) -> bool:
-        return any(passes_once(rate_fps, spec.looking) for _ in range(spec.attempts))
+        return any(passes_once(rate_fps, spec.probe_rules) for _ in range(spec.attempts))
 
     capacity_fps = _search_capacity(spec, passes)
     rules = spec.rules
@@ -205,7 +205,7 @@ def measure_tester_capacity(
                 f"{spec.confirmation_s:g} s look for its rate"
             )
         capacity_fps = _search_capacity(spec, lambda rate_fps: passes_once(rate_fps, rules))
-    elif rules is not None and not spec.looking.at_least(rules):
+    elif rules is not None and not spec.probe_rules.is_as_strict_as(rules):
         tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
@@ -213,7 +213,7 @@ def measure_tester_capacity(
     return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))
 
 
-def _make_trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Trial:
+def _make_trial(spec: CapacitySpec, name: str, rate_fps: float, rules: TrialRules) -> Trial:
     return Trial(
         benchmark=BENCHMARK,
         key=f"{spec.variant}{BENCHMARK}/{spec.sizes_key}/{spec.mode}/{name}",
@@ -228,7 +228,7 @@ def _make_trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) ->
     )
 
 
-def _judge_trial(trial: Trial, measure: Measure, rules: Rules) -> Verdict:
+def _judge_trial(trial: Trial, measure: Measure, rules: TrialRules) -> Verdict:
     tolerance = rules.sending_time_tolerance
     return assess_trial(
         trial, _require_all_frames(measure(trial)), sending_time_tolerance=tolerance

@@ -11,7 +11,7 @@ from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import (
     NEAR,
     SearchResult,
-    Step,
+    SearchStep,
     binary_search,
     count_halvings,
     find_lowest_rate,
@@ -19,7 +19,7 @@ from v6t.procedures.search.binary import (
     is_narrow_enough,
 )
 from v6t.procedures.search.goals import Goal, find_goal_result
-from v6t.procedures.search.mlr import Counted, run_search
+from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.trial_runner import PointSpec, Progress, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
@@ -186,7 +186,7 @@ class _Search:
         """Search for the RFC 2544 goal (RFC 9971, section 4.10.2) with short trials of a thirtieth."""
         spec, full_s = self._spec, self._spec.duration_s
         tolerated = spec.conditions.loss_tolerance
-        steps: list[Step] = []
+        steps: list[SearchStep] = []
         goal = Goal(
             name="RFC 2544",
             loss_ratio=tolerated,
@@ -198,7 +198,7 @@ class _Search:
             duration_sum_s=full_s,
         )
 
-        def offer(load_fps: float, duration_s: float, name: str) -> Counted:
+        def offer(load_fps: float, duration_s: float, name: str) -> TrialCounts:
             share = duration_s / full_s
             verdict = self._try(load_fps, share, name)
             low, high = self._bracket
@@ -206,14 +206,14 @@ class _Search:
                 high = min(high, load_fps)
             elif share >= 1:
                 low = max(low, load_fps)
-            steps.append(Step(name, load_fps, verdict, low, high))
+            steps.append(SearchStep(name, load_fps, verdict, low, high))
             self._narrow(steps[-1])
             frames = max(1, round(load_fps * duration_s))
             # of the worse direction: the tolerance holds for each by itself
             lost = min(frames, round(frames * max(verdict.loss.values(), default=0.0)))
             if verdict.passed:  # whole frames have decided that
                 lost = min(lost, math.floor(frames * tolerated))
-            return Counted(frames, lost, verdict.passed)
+            return TrialCounts(frames, lost, verdict.passed)
 
         trials = run_search(
             offer,
@@ -225,7 +225,7 @@ class _Search:
         unbounded = result.upper_fps is None
         return SearchResult(result.rate_fps, result.upper_fps, unbounded, tuple(steps), result)
 
-    def _narrow(self, step: Step) -> None:
+    def _narrow(self, step: SearchStep) -> None:
         self._bracket = step.low_fps, step.high_fps
 
     def _try(self, rate_fps: float, share: float, step: str) -> Verdict:

@@ -11,7 +11,13 @@ from statistics import median
 from typing import Any
 
 from v6t.analysis.compare.effect import Effect, estimate_factor, estimate_shift
-from v6t.analysis.compare.likeness import Key, Unlike, compare_records, compare_runs, index_records
+from v6t.analysis.compare.likeness import (
+    Difference,
+    Key,
+    compare_records,
+    compare_runs,
+    index_records,
+)
 from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, mark, pluralize, sheet, text_columns
@@ -231,7 +237,7 @@ def _compare_results(
     key: Key,
     ours: Mapping[str, Result],
     theirs: Mapping[str, Result],
-    odd: Sequence[Unlike],
+    odd: Sequence[Difference],
     left_out: list[str],
 ) -> list[Line]:
     for what in ours.keys() ^ theirs.keys():
@@ -280,7 +286,7 @@ def _judge(
     nothing = 1.0 if kind == "factor" else 0.0
     few = (
         ""
-        if effect.sure
+        if effect.is_covered
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
     if effect.coverage <= 0:
@@ -295,7 +301,7 @@ def _judge(
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
         most = _compute_reach(effect, nothing)
         return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
-    if not effect.sure:
+    if not effect.is_covered:
         fewest = sorted({len(a.defined), len(b.defined)})
         return "undecided", (
             f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
@@ -332,7 +338,7 @@ def _describe_unseen(lines: Sequence[Line]) -> str:
 
 def _warn_few_repetitions(lines: Sequence[Line]) -> str:
     alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
-    if not any(not effect.sure for effect in alike):
+    if not any(not effect.is_covered for effect in alike):
         return ""
     least = min(effect.coverage for effect in alike)
     return f" (too few repetitions to show any: the intervals cover {least:.0%})"

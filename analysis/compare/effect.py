@@ -28,7 +28,7 @@ class Effect:
     coverage: float
 
     @property
-    def sure(self) -> bool:
+    def is_covered(self) -> bool:
         """Whether there are enough repetitions for the required coverage."""
         return self.coverage >= CONFIDENCE
 

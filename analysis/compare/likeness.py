@@ -21,7 +21,7 @@ _IGNORED = frozenset({"seed"})
 
 
 @dataclass(frozen=True)
-class Unlike:
+class Difference:
     """A condition in which two runs differ."""
 
     what: str
@@ -38,7 +38,7 @@ def index_records(data: RunData) -> dict[Key, Record]:
     return {(r.benchmark, r.sizes, r.direction): r for r in data.records if r.measured}
 
 
-def compare_runs(first: RunData, second: RunData) -> list[Unlike]:
+def compare_runs(first: RunData, second: RunData) -> list[Difference]:
     """List conditions of whole runs that differ: then nothing in them can be compared."""
     pairs: list[tuple[str, Any, Any]] = [
         ("technology", first.config["plugin"], second.config["plugin"]),
@@ -46,26 +46,26 @@ def compare_runs(first: RunData, second: RunData) -> list[Unlike]:
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
         ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]
-    unlike = [Unlike(what, a, b) for what, a, b in pairs if a != b]
+    unlike = [Difference(what, a, b) for what, a, b in pairs if a != b]
     apart = compare_parameters(first, second)
     return unlike + [replace(u, what=f"parameter {u.what}") for u in apart]
 
 
-def compare_parameters(first: RunData, second: RunData) -> list[Unlike]:
+def compare_parameters(first: RunData, second: RunData) -> list[Difference]:
     """List parameters of the technology that differ, by name."""
     ours, theirs = _flatten(first.params), _flatten(second.params)
     return [
-        Unlike(name, ours.get(name), theirs.get(name))
+        Difference(name, ours.get(name), theirs.get(name))
         for name in sorted({*ours, *theirs} - _IGNORED)
         if ours.get(name) != theirs.get(name)
     ]
 
 
-def compare_records(first: Record, second: Record) -> list[Unlike]:
+def compare_records(first: Record, second: Record) -> list[Difference]:
     """List conditions of two records that differ, titles and conventions included."""
     ours, theirs = first.to_json(), second.to_json()
     return [
-        Unlike(name.replace("_", " "), ours.get(name), theirs.get(name))
+        Difference(name.replace("_", " "), ours.get(name), theirs.get(name))
         for name in _PER_RECORD
         if not _is_same(ours.get(name), theirs.get(name))
     ]

@@ -65,12 +65,7 @@ def pair_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
             config = run.data.config
             if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
                 continue
-            values = (
-                _list_bit_rates(run.records)
-                if metric == "throughput"
-                else _list_delays(run.records)
-            )
-            if values:
+            if values := _LISTS[metric](run.records):
                 yield entry, fmean(values)
 
 
@@ -81,3 +76,7 @@ def _list_bit_rates(records: Sequence[Record]) -> list[float]:
 
 def _list_delays(records: Sequence[Record]) -> list[float]:
     return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
+
+
+_LISTS = {"throughput": _list_bit_rates, "round-trip delay": _list_delays}
+"""Values of a run by the metric of the paper."""

@@ -133,7 +133,7 @@ def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
 
 def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
     """Print the commands that decide what too few repetitions or unlike rates leave open."""
-    few = [line for line in comparison.lines if line.effect and not line.effect.sure]
+    few = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
     apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
     needed = count_repetitions_needed()
     reasons, options = [], []

@@ -11,7 +11,13 @@ from statistics import median
 from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
-from v6t.analysis.compare.likeness import Key, Unlike, compare_records, compare_runs, index_records
+from v6t.analysis.compare.likeness import (
+    Difference,
+    Key,
+    compare_records,
+    compare_runs,
+    index_records,
+)
 from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
 from v6t.analysis.figures.plots import Curve, draw_series
 from v6t.analysis.rundata import RunData
@@ -69,7 +75,7 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
     last, left_out, comparable = runs[-1], [], []
     for run in runs:
         devices = last.config["dut"]["driver"], run.config["dut"]["driver"]
-        differing = [] if devices[0] == devices[1] else [Unlike("device", *devices)]
+        differing = [] if devices[0] == devices[1] else [Difference("device", *devices)]
         differing += compare_runs(last, run)
         if differing:
             left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
@@ -178,9 +184,9 @@ def _plot(series: Series, name: str) -> str:
 def _summarize(trend: Trend) -> Text:
     runs, results = pluralize(len(trend.runs), "run"), pluralize(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
-    if not any(s.enough for s in trend.series):
+    if not any(s.has_enough_runs for s in trend.series):
         return Text(f"{runs}: too few to tell a change from chance.")
-    unseen = sum(bool(s.unseen) for s in trend.series if s.enough)
+    unseen = sum(bool(s.unseen) for s in trend.series if s.has_enough_runs)
     more = (
         f" Changes below the resolution could go unseen in {unseen} of {results}." if unseen else ""
     )

@@ -28,8 +28,8 @@ from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
     MOST_AGAIN,
     CapacitySpec,
-    Rules,
     TesterCapacity,
+    TrialRules,
     can_carry_more,
     compute_usable_rate,
     find_plausible_rate,
@@ -77,7 +77,7 @@ def make_capacity_spec(
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
         sending_time_tolerance=max(1.02, p.sending_time_tolerance),
-        rules=Rules(
+        rules=TrialRules(
             max(p.trial_duration_s, p.final_duration_s or 0.0),
             p.residual_wait_s,
             p.sending_time_tolerance,
@@ -261,7 +261,7 @@ def recall(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> tuple[Teste
     if entry is None:
         return medium, UNKNOWN
     rules = entry.get("rules")
-    if spec.rules is not None and not (rules and Rules(**rules).at_least(spec.rules)):
+    if spec.rules is not None and not (rules and TrialRules(**rules).is_as_strict_as(spec.rules)):
         return medium, LAXER.format(**entry)
     return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 

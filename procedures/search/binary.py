@@ -21,7 +21,7 @@ TryRate = Callable[[float, str], Verdict]
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """A rate that was tried, and the bracket after it."""
 
     name: str
@@ -46,7 +46,7 @@ class SearchResult:
     rate_fps: float
     first_failed_fps: float | None
     hit_upper_bound: bool
-    steps: tuple[Step, ...]
+    steps: tuple[SearchStep, ...]
     goal: GoalResult | None = None
 
     def error_fps(self, resolution_fps: float) -> float:
@@ -92,7 +92,7 @@ def binary_search(
     *,
     upper_fps: float,
     resolution_fps: float,
-    on_step: Callable[[Step], None] | None = None,
+    on_step: Callable[[SearchStep], None] | None = None,
     share: float = NEAR,
     floor_fps: float = 0.0,
 ) -> SearchResult:
@@ -111,10 +111,10 @@ def binary_search(
     """
     if upper_fps <= 0 or resolution_fps <= 0:
         raise ValueError("upper bound and resolution must be positive")
-    steps: list[Step] = []
+    steps: list[SearchStep] = []
 
     def note(name: str, rate: float, verdict: Verdict, low: float, high: float) -> None:
-        steps.append(Step(name, rate, verdict, low, high))
+        steps.append(SearchStep(name, rate, verdict, low, high))
         if on_step is not None:
             on_step(steps[-1])
 

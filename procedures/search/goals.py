@@ -56,7 +56,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedTrial:
     """Load, duration and loss of a trial (RFC 9971 section 4.5).
 
     Attributes:
@@ -94,7 +94,7 @@ class GoalResult:
         return self.lower_fps or 0.0
 
 
-def classify(goal: Goal, trials: Iterable[Observed]) -> Bound:
+def classify(goal: Goal, trials: Iterable[ObservedTrial]) -> Bound:
     """Classify a load by its trials (RFC 9971 appendix A).
 
     A lower bound stays within the exceed ratio even if all that is missing to the duration sum loses
@@ -119,7 +119,7 @@ def classify(goal: Goal, trials: Iterable[Observed]) -> Bound:
 
 
 def compute_conditional_throughput(
-    goal: Goal, load_fps: float, trials: Iterable[Observed]
+    goal: Goal, load_fps: float, trials: Iterable[ObservedTrial]
 ) -> float:
     """Compute the conditional throughput of a lower bound (RFC 9971 appendix B).
 
@@ -138,9 +138,11 @@ def compute_conditional_throughput(
     return 0.0
 
 
-def find_goal_result(goal: Goal, trials: Sequence[Observed], max_load_fps: float) -> GoalResult:
+def find_goal_result(
+    goal: Goal, trials: Sequence[ObservedTrial], max_load_fps: float
+) -> GoalResult:
     """Find the relevant bounds at the end of a search (RFC 9971 section 4.8)."""
-    at: dict[float, list[Observed]] = {}
+    at: dict[float, list[ObservedTrial]] = {}
     for trial in trials:
         at.setdefault(trial.load_fps, []).append(trial)
     bounds = {load: classify(goal, trials) for load, trials in at.items()}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.procedures.search.goals import Goal, Observed
+from v6t.procedures.search.goals import Goal, ObservedTrial
 
 LIBRARY = "MLRsearch"
 VERSION = "1.2.1"
@@ -21,7 +21,7 @@ LABEL = (
 
 
 @dataclass(frozen=True)
-class Counted:
+class TrialCounts:
     """Frames and losses of a trial in both directions.
 
     Attributes:
@@ -36,7 +36,7 @@ class Counted:
     sound: bool
 
 
-Offer = Callable[[float, float, str], Counted]
+Offer = Callable[[float, float, str], TrialCounts]
 """Offers a load [fps per direction] for so long [s]; the last argument names the step."""
 
 
@@ -61,7 +61,7 @@ def _find_installed_version() -> str | None:
 
 def run_search(
     offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
-) -> tuple[Observed, ...]:
+) -> tuple[ObservedTrial, ...]:
     """Run trials until every goal has its bounds, or cannot have them.
 
     Args:
@@ -108,7 +108,7 @@ def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
         """Measurer of the library that runs our trials."""
 
         def __init__(self) -> None:
-            self.trials: list[Observed] = []
+            self.trials: list[ObservedTrial] = []
 
         def measure(self, intended_duration: float, intended_load: float) -> Any:
             observation = offer(intended_load, intended_duration, f"s{len(self.trials):02d}")
@@ -122,7 +122,7 @@ def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
                 loss_count=lost,
             )
             # the library's own ratio, so that both compare the same number with a goal's
-            self.trials.append(Observed(intended_load, intended_duration, result.loss_ratio))
+            self.trials.append(ObservedTrial(intended_load, intended_duration, result.loss_ratio))
             return result
 
     return Measurer()

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import NEAR, SearchResult, Step, binary_search, count_halvings
+from v6t.procedures.search.binary import (
+    NEAR,
+    SearchResult,
+    SearchStep,
+    binary_search,
+    count_halvings,
+)
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
 from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
@@ -93,7 +99,7 @@ def measure_connection_rate(
 def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRepetition:
     bracket = (0.0, spec.upper_bound_cps)
 
-    def set_bracket(step: Step) -> None:
+    def set_bracket(step: SearchStep) -> None:
         nonlocal bracket
         bracket = step.low_fps, step.high_fps
 

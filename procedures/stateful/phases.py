@@ -174,7 +174,7 @@ def attempt_connections(
     return attempts.run(trial, step, steps=steps, bracket=bracket, assess=judged)
 
 
-class Prepared:
+class ConnectionPreparer:
     """Measurement of phase 2 that establishes the connections of each trial first.
 
     A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded

@@ -31,7 +31,7 @@ def test_the_interval_holds_the_true_factor_as_often_as_it_says(counts):
 def test_few_repetitions_give_little_coverage():
     assert estimate_factor([1.0, 2.0], [1.0, 2.0]).coverage == pytest.approx(2 / 3)
     assert estimate_factor([1.0], [2.0]).coverage == 0.0
-    assert not estimate_factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).sure
+    assert not estimate_factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).is_covered
 
 
 def test_the_resolution_widens_the_interval():

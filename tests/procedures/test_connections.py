@@ -15,9 +15,9 @@ from v6t.procedures.reset import ResetSpec, measure_reset
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import ConnectionRateSpec, measure_connection_rate
 from v6t.procedures.stateful.phases import (
+    ConnectionPreparer,
     PhaseOneFailed,
     PhaseOneSettings,
-    Prepared,
     judge_connections,
 )
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
@@ -218,21 +218,21 @@ def test_second_attempt_lowers_no_rate_of_others():
 def test_a20_phase_two_is_retaken_a_bounded_number_of_times():
     asked = Connections(1000, 10_000.0)
     tester = stateful(phase_one_loss=1, phase_one_loss_trials=2)
-    prepared = Prepared(tester, asked)
+    prepared = ConnectionPreparer(tester, asked)
     assert prepared(TRIAL).directions["reverse"].count_frames("received") == 1000
     assert [t.key for t in tester.trials] == ["k", "k/p2", "k/p3"]
     assert prepared.finder({"k/p3": "it", "k": "not it"}.__getitem__)("k") == "it"
     with pytest.raises(PhaseOneFailed, match="999 of 1000"):
-        Prepared(stateful(phase_one_loss=1, phase_one_loss_trials=4), asked)(TRIAL)
+        ConnectionPreparer(stateful(phase_one_loss=1, phase_one_loss_trials=4), asked)(TRIAL)
     lossy = stateful(phase_one_loss=1, phase_one_loss_trials=4)
-    assert Prepared(lossy, asked, 4)(TRIAL).connections
+    assert ConnectionPreparer(lossy, asked, 4)(TRIAL).connections
 
 
 def resetting(direction, connections, **device):
     """Reset a device with connections three times; return result, record and trials."""
     tester = stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
     spec = ResetSpec(at(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
-    result = measure_reset(spec, Prepared(tester, connections))
+    result = measure_reset(spec, ConnectionPreparer(tester, connections))
     return result, make_reset_record(result, conditions={"connections": {}}), tester.trials
 
 
@@ -266,7 +266,7 @@ def test_failed_phase_one_names_tester_or_device(is_tester):
     tester = falters if is_tester else stateful(phase_one_loss=1, phase_one_loss_trials=10)
     words = "its receive ring" if is_tester else "of 1000"
     with pytest.raises(PhaseOneFailed, match=words) as caught:
-        Prepared(tester, Connections(1000, 10_000.0))(TRIAL)
+        ConnectionPreparer(tester, Connections(1000, 10_000.0))(TRIAL)
     assert caught.value.tester is is_tester
     spec = TeardownSpec(at(invalid_retries=0), 1000, 10_000.0, "given", repetitions=1)
     with pytest.raises(PhaseOneFailed, match=words) as caught:

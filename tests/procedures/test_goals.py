@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from v6t.procedures.search.goals import (
     Goal,
-    Observed,
+    ObservedTrial,
     classify,
     compute_conditional_throughput,
     find_goal_result,
@@ -25,7 +25,9 @@ def goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005)
 
 def trials(*groups):
     """``(how many, seconds, loss in per cent)``."""
-    return [Observed(LOAD, s, percent / 100) for many, s, percent in groups for _ in range(many)]
+    return [
+        ObservedTrial(LOAD, s, percent / 100) for many, s, percent in groups for _ in range(many)
+    ]
 
 
 RFC9971 = yaml.safe_load((Path(__file__).parent / "vectors" / "rfc9971.yaml").read_text())
@@ -101,7 +103,9 @@ def goals(draw):
     return Goal("drawn", loss, draw(EXCEEDS), 0.005, final, final, whole)
 
 
-MEASURED = st.lists(st.builds(Observed, st.just(LOAD), DURATIONS, RATIOS), min_size=0, max_size=30)
+MEASURED = st.lists(
+    st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), min_size=0, max_size=30
+)
 
 
 @pytest.mark.slow
@@ -141,7 +145,7 @@ WIDE = replace(RFC2544, width=0.1)
 def test_result_of_full_trials_has_the_relevant_bounds(
     of, trials_, lower, upper, conditional, is_regular
 ):
-    observed = [Observed(float(load), of.final_trial_s, loss) for load, loss in trials_]
+    observed = [ObservedTrial(float(load), of.final_trial_s, loss) for load, loss in trials_]
     result = find_goal_result(of, observed, 1000.0)
     assert (result.lower_fps, result.upper_fps) == (lower, upper)
     assert result.conditional_fps == conditional

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
 from v6t.procedures.search.goals import Goal
-from v6t.procedures.search.mlr import VERSION, Counted, run_search
+from v6t.procedures.search.mlr import VERSION, TrialCounts, run_search
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
 
 # collecting must not import it: within pytest that takes a second
@@ -170,7 +170,7 @@ def test_goals_with_the_same_attributes_have_the_same_result():
 def test_impossible_loads_are_refused(loads):
     least, most = loads
     with pytest.raises(ValueError, match="below the largest"):
-        run_search(lambda *_: Counted(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
+        run_search(lambda *_: TrialCounts(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
 
 
 def test_version_of_the_library_is_the_rfcs():

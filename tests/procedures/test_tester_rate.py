@@ -3,11 +3,11 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import ATTEMPTS, check_translation
-from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
+from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, TrialRules
 from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
-LONG = Rules(60.0, 2.0, 1.00001)
+LONG = TrialRules(60.0, 2.0, 1.00001)
 
 
 def answer(trial, received, odd=None, **more):
@@ -52,7 +52,7 @@ def blurred(trial):
 
 def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     notes, tester = [], Recorded(blurred)
-    spec = looking(rules=Rules(3.0, 0.1, 1.02), media_fps=1e6)
+    spec = looking(rules=TrialRules(3.0, 0.1, 1.02), media_fps=1e6)
     found = tester_rate.measure_tester_capacity(spec, tester, 0, notes.append)
     assert 35_000 <= found.rate_fps <= 50_000
     assert sum(trial.duration_s == 3.0 for trial in tester.trials) == 5
@@ -62,7 +62,7 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
 
 def test_rate_that_no_trial_shows_is_zero():
     notes = []
-    spec = looking(rules=Rules(0.4, 0.1, 1.02))
+    spec = looking(rules=TrialRules(0.4, 0.1, 1.02))
     found = tester_rate.measure_tester_capacity(spec, Recorded(blurred), 0, notes.append)
     assert (found.rate_fps, notes) == (0, [])
     assert found.faults
@@ -72,7 +72,7 @@ def test_rate_that_no_trial_shows_is_zero():
 
 
 @pytest.mark.parametrize(
-    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (Rules(0.1, 5.0, 1.5), 0.0)]
+    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (TrialRules(0.1, 5.0, 1.5), 0.0)]
 )
 def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
     assert looking(rules=rules).confirmation_s == confirmation_s

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.compare.likeness import Unlike, compare_parameters, compare_records, index_records
+from v6t.analysis.compare.likeness import (
+    Difference,
+    compare_parameters,
+    compare_records,
+    index_records,
+)
 from v6t.analysis.report.campaign_run import CampaignRun, format_axis_value
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, sheet, text_columns
@@ -29,8 +34,8 @@ class Differing:
 
     technology: str
     device: str
-    parameters: Sequence[Unlike]
-    conditions: Mapping[str, Sequence[Unlike]]
+    parameters: Sequence[Difference]
+    conditions: Mapping[str, Sequence[Difference]]
 
     def concerns(self, benchmark: str) -> bool:
         """Whether a benchmark was measured otherwise than on most devices."""
@@ -75,7 +80,7 @@ def differing(
     return found
 
 
-def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Unlike]]) -> Any:
+def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Difference]]) -> Any:
     """Return the first member of the largest group of equal objects."""
     groups: list[list[Any]] = []
     for one in several:
@@ -95,9 +100,9 @@ def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
     return {key: _usual(found, compare_records) for key, found in records.items()}
 
 
-def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Unlike]]:
+def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Difference]]:
     """In what its records differ from the usual ones, by benchmark; each difference once."""
-    found: dict[str, list[Unlike]] = {}
+    found: dict[str, list[Difference]] = {}
     for key, record in index_records(data).items():
         held = found.setdefault(record.benchmark, [])
         held += [u for u in compare_records(usual[key], record) if u not in held]
