@@ -10,7 +10,7 @@ from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import print_json, print_text, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
-from v6t.core.runs.events import duration
+from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.profiles.mixes import format_sizes
@@ -100,9 +100,11 @@ def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
 
 
 def _time(planned: RunPlan) -> str:
-    text = f"about {pluralize(planned.trials, 'trial')}, {duration(planned.duration_s)}"
+    text = f"about {pluralize(planned.trials, 'trial')}, {format_duration(planned.duration_s)}"
     if planned.least_s < EARLY_SHARE * planned.duration_s:
-        text += f" ({duration(planned.least_s)} if the device carries every upper bound at once)"
+        text += (
+            f" ({format_duration(planned.least_s)} if the device carries every upper bound at once)"
+        )
     return text
 
 
@@ -124,7 +126,7 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (
             f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
-            f"{point.trials} trials, about {duration(point.duration_s)}; the medium carries "
+            f"{point.trials} trials, about {format_duration(point.duration_s)}; the medium carries "
             f"{point.media_fps:,} fps per direction{counted}"
         )
     yield f"  together {_time(planned)}"
