@@ -163,7 +163,7 @@ def load(directory: str | Path) -> Run | Campaign:
         load_campaign(path)
         return Campaign(path)
     if not (path / rundir.CONFIG).is_file():
-        raise rundir.no_run(path)
+        raise rundir.make_no_run_error(path)
     return Run(path)
 
 
@@ -223,7 +223,7 @@ def run(
     )
     run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
     bound = drop_unsupported(resolve_and_bind(run_path, testbed_path, flags))
-    path = Path(output) if output is not None else rundir.default_path(bound.settings)
+    path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
     return Run(path, runner.execute(bound, path, listener or Listener()))
 

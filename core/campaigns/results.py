@@ -59,13 +59,12 @@ def write_summary(
         "csv": lambda: to_csv(content),
     }
     place = output or directory
-    written = []
+    written = [place / FILES[kind] for kind in formats if kind in FILES]
     try:
         place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             if kind in FILES:
                 write_atomically(place / FILES[kind], texts[kind]())
-                written.append(place / FILES[kind])
     except OSError as exc:
         raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
@@ -215,7 +214,7 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
             if name not in other:
                 left_out.append(f"{name}: not in {campaign}")
                 continue
-            with rundir.reading(other[name]):
+            with rundir.report_damage(other[name]):
                 found = compare(
                     load_run(path), [load_run(other[name])], load_presentations(), anyway=anyway
                 )
@@ -223,11 +222,8 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
                 for line in found.lines
             ]
-            reasons = [
-                *found.left_out,
-                *(text for texts in found.unlike.values() for text in texts),
-            ]
-            left_out += [f"{name}: {text}" for text in reasons]
+            unlike = [text for texts in found.unlike.values() for text in texts]
+            left_out += [f"{name}: {text}" for text in [*found.left_out, *unlike]]
     if not lines:
         raise UsageError(
             f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
@@ -248,7 +244,7 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
         runs = []
         for campaign, paths in campaigns:
             if name in paths:
-                with rundir.reading(paths[name]):
+                with rundir.report_damage(paths[name]):
                     runs.append(replace(load_run(paths[name]), name=campaign))
         try:
             trend = find_trend_of_runs(runs, order, least_percent)
@@ -259,9 +255,8 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
         series += [replace(s, point=f"{name}: {s.point}") for s in trend.series]
         left_out += [f"{name}: {text}" for text in trend.left_out]
     if not series:
-        raise UsageError(
-            f"{directories[-1]} contains no benchmark with a trend", code="no-such-run"
-        )
+        problem = f"{directories[-1]} contains no benchmark with a trend"
+        raise UsageError(problem, code="no-such-run")
     return Trend(tuple(dict.fromkeys(names)), order, tuple(series), tuple(left_out))
 
 

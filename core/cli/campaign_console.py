@@ -29,7 +29,7 @@ from v6t.core.campaigns.campaign import (
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.stopping import print_line, signals, stop_campaign
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.events import Listeners, duration
+from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.rundir import read_config
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ def show_plan(campaign: Campaign) -> None:
     """Print every run with its trials and time, and the sums."""
     for run in campaign.runs:
         trials = pluralize(run.trials, "trial")
-        print(f"{run.directory}: {trials}, about {duration(run.duration_s)}")
+        print(f"{run.directory}: {trials}, about {format_duration(run.duration_s)}")
     groups = campaign.groups()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
         f"together {pluralize(len(campaign.runs), 'run')}, "
         f"{pluralize(sum(r.trials for r in campaign.runs), 'trial')}, "
-        f"about {duration(campaign.duration_s)}{beds}"
+        f"about {format_duration(campaign.duration_s)}{beds}"
     )
 
 
@@ -68,7 +68,7 @@ def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str 
     with _open_page(live, directory, campaign) as view:  # before anything is on disk
         create_campaign(campaign, directory)
         runs = pluralize(len(campaign.runs), "run")
-        log.notice(f"{runs}, about {duration(campaign.duration_s)}")
+        log.notice(f"{runs}, about {format_duration(campaign.duration_s)}")
         return _carry_out(directory, load_campaign(directory), report, view)
 
 

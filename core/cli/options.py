@@ -439,12 +439,12 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
 
 
 def _is_technology(given: Mapping[str, Any]) -> bool:
-    from v6t.core.config.plugins import is_technology, technology_name
+    from v6t.core.config.plugins import is_technology, resolve_alias
 
     path = given["run_file"]
     if path.exists() or not is_technology(str(path)):
         return False
-    if given["plugin"] not in (None, str(path), technology_name(str(path))):
+    if given["plugin"] not in (None, str(path), resolve_alias(str(path))):
         raise UsageError(
             f"{path} and --plugin {given['plugin']} name different technologies",
             "leave out one of them",

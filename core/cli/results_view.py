@@ -42,13 +42,13 @@ def show_results(
         data: the run, if it has been loaded.
     """
     from v6t.core.runs.results import load_run
-    from v6t.core.runs.rundir import reading
+    from v6t.core.runs.rundir import report_damage
 
     if as_json:
         sys.stdout.write(read_text(path / "results.json"))
         return
     console = make_console(120)
-    with reading(path):
+    with report_damage(path):
         print_results(console, data or load_run(path), path, complete=complete, warnings=warnings)
     line = f"Report: {page}" if page else f"Results: {path}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -9,14 +9,14 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.checks import check_tester_connections
-from v6t.core.config.explain import as_yaml
+from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
     RFC_REPETITIONS,
     ProcedureSettings,
     ResolvedRun,
     is_demonstration,
-    procedure_model,
-    procedure_of,
+    make_preset,
+    make_procedure_model,
 )
 from v6t.drivers.transport.ssh_client import no_client
 from v6t.plugins.translation import WELL_KNOWN
@@ -58,7 +58,7 @@ def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
 
 def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
-    preset = procedure_model().model_validate(procedure_of(run.preset))
+    preset = make_procedure_model().model_validate(make_preset(run.preset))
     measured = registry.select_benchmarks(bound)
     benchmarks = [*measured, *(part for b in measured for part in b.list_parts(bound))]
     used = {section for b in benchmarks for section in b.list_sections()}
@@ -267,9 +267,9 @@ def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
     own = bound.driver.parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
-        usual = f", not {as_yaml(defaults[name].get_default())}" if name in defaults else ""
+        usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
         why = f": {own[name].why}" if name in own else ""
-        yield f"{name} is {as_yaml(bound.settings.params[name])}{usual}{why}"
+        yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 
 def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:

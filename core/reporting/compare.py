@@ -53,18 +53,12 @@ def compare_runs(runs: Sequence[RunData], anyway: bool) -> Comparison:
     if comparison.unlike and not anyway:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
-        raise UsageError(
-            f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}",
-            "--anyway compares them all the same",
-            code="not-comparable",
-        )
+        problem = f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}"
+        raise UsageError(problem, "--anyway compares them all the same", code="not-comparable")
     if not comparison.lines:
         why = comparison.left_out[0] if comparison.left_out else "nothing was measured"
-        raise UsageError(
-            f"these runs cannot be compared: {why}",
-            "--anyway compares what it can",
-            code="not-comparable",
-        )
+        problem = f"these runs cannot be compared: {why}"
+        raise UsageError(problem, "--anyway compares what it can", code="not-comparable")
     return comparison
 
 

@@ -24,7 +24,7 @@ from v6t.core.runs.events import (
     describe_activity,
     describe_place,
     describe_step,
-    duration,
+    format_duration,
 )
 from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
@@ -76,11 +76,9 @@ def parse_address(text: str) -> tuple[str, int]:
         if not 0 <= number <= 65535:
             raise ValueError(port)
     except ValueError as exc:
-        raise UsageError(
-            f"--live takes ADDRESS:PORT, not '{text}'",
-            "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
-            code="wrong-form",
-        ) from exc
+        problem = f"--live takes ADDRESS:PORT, not '{text}'"
+        hint = "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live"
+        raise UsageError(problem, hint, code="wrong-form") from exc
     return str(address), number
 
 
@@ -170,7 +168,7 @@ class LiveView(Listener):
 
     def on_trial_start(self, activity: Activity) -> None:
         state = describe_activity(activity, self._progress, 0.0)
-        self._show(f"{state}; about {duration(activity.left_s)} left")
+        self._show(f"{state}; about {format_duration(activity.left_s)} left")
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
         """Show the state of other processes and their number of finished runs, if the page is viewed."""

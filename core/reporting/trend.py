@@ -26,7 +26,7 @@ from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, fin
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
-from v6t.core.runs.rundir import CONFIG, no_run
+from v6t.core.runs.rundir import CONFIG, make_no_run_error
 
 MOST_NAMES = 40
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
@@ -49,7 +49,7 @@ def find_trend(directories: Sequence[Path], order: str, least_percent: float) ->
         is_run = (path / CONFIG).is_file()
         runs = [path] if is_run else sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
         if not runs:
-            raise no_run(path)
+            raise make_no_run_error(path)
         paths += runs
     return find_trend_of_runs([*map(load_run, paths)], order, least_percent)
 
@@ -69,11 +69,8 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
     if order != "given":
         for run in runs:
             if not key(run):
-                raise UsageError(
-                    f"{run.name} does not contain the sort key {order}",
-                    "--by given takes the order given",
-                    code="not-comparable",
-                )
+                problem = f"{run.name} does not contain the sort key {order}"
+                raise UsageError(problem, "--by given takes the order given", code="not-comparable")
         runs = sorted(runs, key=lambda run: _split_numbers(key(run)))
     last, left_out, comparable = runs[-1], [], []
     for run in runs:

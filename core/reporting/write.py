@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, write_atomically
-from v6t.core.runs.rundir import REPETITIONS, reading
+from v6t.core.runs.rundir import REPETITIONS, report_damage
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -74,15 +74,14 @@ def write(
         for kind in formats:
             written.append(directory / ALL_FILES[kind])
             if kind != "csv" or output is not None:
-                with reading(path):
+                with report_damage(path):
                     text = renderers[kind]()
                 write_atomically(written[-1], text)
         if figures == "pdf":
             written.append(_write_pdf(directory, data))
     except OSError as exc:
-        raise UsageError(
-            f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        problem = f"cannot write {directory}: {exc.strerror}"
+        raise UsageError(problem, code="file-unwritable") from exc
     return written
 
 

@@ -15,7 +15,7 @@ from v6t.core.runs.device import (
     DeviceAction,
     find_state,
     lab_device,
-    remote_session,
+    make_remote_session,
     run_device_event,
     run_hook,
 )
@@ -98,7 +98,7 @@ def compile_point(
     }
 
 
-def streams_of(
+def compile_streams(
     bound: BoundRun,
     sizes: Sizes,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
@@ -268,7 +268,7 @@ class Bench:
         """Configure a remote device before the tester opens its ports."""
         if self._loopback or self._device is not None:
             return
-        device = remote_session(self._bound, self._keep)
+        device = make_remote_session(self._bound, self._keep)
         if device is not None:
             device.open()
             self._device = device

@@ -62,11 +62,9 @@ class JudgedTrial:
 def check_watchable(bound: BoundRun) -> None:
     """Refuse a run whose device has no driver."""
     if not bound.driven:
-        raise UsageError(
-            "no device driver is configured that can watch the device",
-            "name a driver with --dut or in the testbed file",
-            code="missing-driver",
-        )
+        problem = "no device driver is configured that can watch the device"
+        hint = "name a driver with --dut or in the testbed file"
+        raise UsageError(problem, hint, code="missing-driver")
 
 
 def watch_device(
@@ -96,11 +94,8 @@ def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     entries = results.get("results", [])
     records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
     if not records:
-        raise UsageError(
-            "this run does not contain a throughput",
-            "a finished `v6t run` is needed",
-            code="no-such-run",
-        )
+        problem = "this run does not contain a throughput"
+        raise UsageError(problem, "a finished `v6t run` is needed", code="no-such-run")
     return records
 
 
@@ -134,9 +129,8 @@ def _watch_point(
         if first.connections is not None:  # phase 1 is not sampled
             bench.measure(replace(first, key=f"{first.key}/phase-1", duration_s=1.0))
         if bench.session is None:
-            raise UsageError(
-                "the driver of this run's device cannot watch it", code="missing-driver"
-            )
+            problem = "the driver of this run's device cannot watch it"
+            raise UsageError(problem, code="missing-driver")
         devices = bench.session.devices()
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)

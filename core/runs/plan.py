@@ -18,9 +18,9 @@ from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs.bench import streams_of
+from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
-from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
+from v6t.core.runs.tester_capacity import make_capacity_spec, make_opening_spec
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
@@ -346,7 +346,7 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     frames = run.model_dump_json(include=_FRAMES)
     all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
     if frames not in known:
-        known[frames] = {sizes.label: streams_of(bound, sizes) for sizes in all_sizes}
+        known[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []
     stages: list[PlannedStage] = []
     for number, sizes in enumerate(all_sizes):
@@ -392,11 +392,11 @@ def _plan_size(
     groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
-        groups.append((point, capacity_spec(run, sizes, mode, round(point.media_fps)), group))
+        groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
     if tcp:
         syn_sizes, media_cps = find_syn_limit(bound)
         point = plan_point(bound, syn_sizes, "forward", media_cps)
-        groups.append((point, opening_spec(run, syn_sizes, media_cps), tcp))
+        groups.append((point, make_opening_spec(run, syn_sizes, media_cps), tcp))
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode

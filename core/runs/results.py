@@ -21,7 +21,7 @@ from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.journal import Journal, find_mark, read_journal
-from v6t.core.runs.manifest import setup
+from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
     JOURNAL,
@@ -31,10 +31,10 @@ from v6t.core.runs.rundir import (
     RESULTS,
     TRIALS,
     RunDir,
-    no_run,
+    make_no_run_error,
     read_config,
     read_optional_json,
-    reading,
+    report_damage,
 )
 from v6t.profiles.mixes import describe_sequence
 
@@ -190,12 +190,12 @@ def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
 
 def load_run(path: Path, technology: Technology | None = None) -> RunData:
     """Read a run directory; nothing in it is changed, and the run may be in progress."""
-    with reading(path):
+    with report_damage(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
         config = read_optional_json(path / CONFIG)
         if config is None:
-            raise no_run(path)
+            raise make_no_run_error(path)
         run = read_config(path / CONFIG)
         trials = read_journal(path / JOURNAL, find_mark(manifest))
         return make_run_data(
@@ -229,7 +229,7 @@ def make_run_data(
             "title": technology.title,
             "rfcs": technology.rfcs,
             "rfc_frame_sizes": technology.rfc_frame_sizes,
-            "setup": setup(technology, run.frame_sizes),
+            "setup": describe_setup(technology, run.frame_sizes),
         }
     if manifest and "setup" in manifest:
         about["setup"] = manifest["setup"]

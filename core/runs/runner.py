@@ -22,9 +22,9 @@ from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import KEY as DEVICE
 from v6t.core.runs.device import DeviceCounts
-from v6t.core.runs.events import Listener, headline, log_run
+from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
-from v6t.core.runs.manifest import manifest, utc_now
+from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
@@ -39,7 +39,7 @@ from v6t.core.runs.results import (
     read_records,
     read_results,
 )
-from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, reading
+from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, report_damage
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneFailed
 from v6t.procedures.tester_rate import MOST_AGAIN, compute_usable_rate
@@ -61,7 +61,7 @@ def execute(
     check_capabilities(bound, lambda: make_tester(bound))
     planned = planned or plan(bound)
     with RunDir(path, new=True) as directory:
-        document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
+        document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
         directory.write_json(MANIFEST, document)
         directory.write_json(CONFIG, bound.settings.model_dump(mode="json"))
         with log_run(events, path) as log:
@@ -74,7 +74,7 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
     """Continue an interrupted run; a complete one is only read."""
     with RunDir(path, new=False) as directory:
         run = directory.config()
-        with reading(path):
+        with report_damage(path):
             results = read_results(path)
             if results.get("status") == COMPLETE:
                 read_complete_journal(directory, results)
@@ -299,7 +299,10 @@ class Runner:
             return
         records = self._results.records
         content = content or {"run": self._journal.run or ""}
-        content |= {"status": self._status, "headline": headline(records[0]) if records else ""}
+        content |= {
+            "status": self._status,
+            "headline": make_headline(records[0]) if records else "",
+        }
         if tester:
             content["tester"] = tester
             content.setdefault("finished", []).append(utc_now())

@@ -19,8 +19,8 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, read_json, write_atomically
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.bench import Bench, streams_of
-from v6t.core.runs.manifest import machine, utc_now
+from v6t.core.runs.bench import Bench, compile_streams
+from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import prepare_loopback
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import ignore_message
@@ -62,7 +62,9 @@ _OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_core
 Streams = Mapping[Direction, StreamSet]
 
 
-def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) -> CapacitySpec:
+def make_capacity_spec(
+    run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float
+) -> CapacitySpec:
     """Return how a run looks for the tester's own capacity."""
     careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
@@ -83,15 +85,15 @@ def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) 
     )
 
 
-def phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
+def make_phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
     """Return the same for connections, of which there are a limited number."""
     rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
     return replace(spec, rules=rules)
 
 
-def opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
+def make_opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
     """Return the same for TCP connections, which are opened for a second at least."""
-    spec = phase_one_spec(run, capacity_spec(run, sizes, "forward", media_cps))
+    spec = make_phase_one_spec(run, make_capacity_spec(run, sizes, "forward", media_cps))
     return replace(spec, duration_s=max(OPENING_S, spec.duration_s))
 
 
@@ -197,13 +199,13 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
     try:
         for size in run.frame_sizes:
             sizes = plugin.sizes_of(size)
-            streams = streams_of(bound, sizes)
+            streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             rates: dict[Mode, float] = {}
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
-                spec = capacity_spec(run, sizes, mode, media)
+                spec = make_capacity_spec(run, sizes, mode, media)
                 least_fps = find_plausible_rate(mode, rates)
                 capacity = measure_plausible_capacity(spec, measure, least_fps, say)
                 rates[mode] = capacity.rate_fps
@@ -274,7 +276,7 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
     """Return a hash of what a capacity depends on: tester, machine, medium, frames, how it is found."""
     run = bound.settings
     what = [
-        *tester_facts(bound),
+        *list_tester_facts(bound),
         run.line_rate_bps,
         # In loopback it matters how it was found; the streams say the mix.
         {k: v for k, v in asdict(spec).items() if k != "mix"}
@@ -288,9 +290,9 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def tester_facts(bound: BoundRun) -> list[Any]:
+def list_tester_facts(bound: BoundRun) -> list[Any]:
     """Return kind and options of a tester, and its machine, if that is this one."""
     run = bound.settings
     options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
-    here = {k: machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
+    here = {k: describe_machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
     return [run.tester.kind, options, here]

@@ -57,9 +57,8 @@ def judge_device(
     told = summarize_samples(samples)
     dropped = sum(told.reasons.values())
     # the drops of the device must be enough to explain what was lost
-    speaks = (
-        dropped >= FEW_LOSSES if lost is None else 0 < STRAY_DROPS_PERCENT * lost <= 100 * dropped
-    )
+    explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
+    speaks = dropped >= FEW_LOSSES if lost is None else explained
     device, losses = _Judge(told if speaks else replace(told, drops={}), lost), _Judge(told, lost)
     cores = {} if told.polls else compute_core_shares(samples, "idle")
     middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
@@ -140,15 +139,12 @@ class _Judge:
         self.told = told
         self.lost = lost
         self.ran, self.waited = (told.process.get(name, 0.0) for name in ("run", "wait"))
-        self.node, self.vectors = max(
-            told.vectors_per_call.items(), key=itemgetter(1), default=("", 0.0)
-        )
+        nodes = told.vectors_per_call.items()
+        self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
         self.worst = _find_most_frequent(told.reasons) if told.drops else ""
         # losses for want of room have nothing to do with time
-        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in (
-            LossReason.ROOM,
-            LossReason.ENTRY,
-        )
+        room = (LossReason.ROOM, LossReason.ENTRY)
+        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in room
 
     def judge_table(self, at_least: float = 0.0) -> _Finding | None:
         """Judge losses caused by a full table: at least half of all losses, or any if the table is full.

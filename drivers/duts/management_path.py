@@ -110,9 +110,7 @@ def parse_path(client: str, looked: str, management: Sequence[str]) -> Managemen
         return ManagementPath(unknown="$SSH_CONNECTION on the device does not name its origin")
     server = words[2].partition("%")[0]
     if not management:
-        return ManagementPath(
-            unknown=f"no interface of the device has {server}, the server address"
-        )
+        return ManagementPath(unknown=f"no interface of the device has {server}, its address")
     peers, vrf = [], ""
     for line in looked.splitlines():
         head, _, rest = line.partition(" ")
@@ -144,9 +142,8 @@ def check_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
     claimed = list(_list_claimed_networks("", intent.configuration.to_json()))
     routed = [] if path.vrf else list(_list_routed_networks(intent, plan))
     for peer in path.peers:
-        taken = [
-            what for what, net in routed if peer.address in net and net.prefixlen >= peer.length
-        ]
+        near = [(what, net) for what, net in routed if peer.address in net]
+        taken = [what for what, net in near if net.prefixlen >= peer.length]
         taken += [f"{what} {net}" for what, net in claimed if peer.address in net]
         if taken:
             problem = f"the test's {taken[0]} would take the way to {peer.text}"

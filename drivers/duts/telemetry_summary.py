@@ -154,9 +154,8 @@ def _summarize_process(
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
     ran, waited = map(_compute_median, zip(*busiest, strict=True))
     found = {"run": ran, "wait": waited}
-    periods, throttled = (
-        _measure_growth(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
-    )
+    quota = ("quota.periods", "quota.throttled")
+    periods, throttled = (_measure_growth(samples, "process", name) for name in quota)
     return {**found, "throttled": round(100 * throttled / periods, 1)} if periods else found
 
 

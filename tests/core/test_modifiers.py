@@ -22,7 +22,7 @@ from v6t.core.modifiers.base import MODIFIERS, RepeatedAction
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
-from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_records, read_results
@@ -63,7 +63,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     flags = Flags(plugin, tester="sim", modifier="broadcast", params=params)
     bound = bind(resolve(None, tmp_path / "bed.yaml", flags))
     (size,) = bound.settings.frame_sizes
-    for way, made in streams_of(bound, bound.technology.frame_pair(size)).items():
+    for way, made in compile_streams(bound, bound.technology.frame_pair(size)).items():
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)
@@ -452,7 +452,7 @@ class Sending:
 
 def bench_of(monkeypatch, tester, **more):
     monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr(bench_module, "remote_session", lambda *_: None)
+    monkeypatch.setattr(bench_module, "make_remote_session", lambda *_: None)
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.events import duration
+from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimTester
 from v6t.procedures.search.binary import count_halvings
@@ -162,4 +162,4 @@ def test_a_rehearsal_needs_the_trials_that_were_planned(tmp_path):
     ],
 )
 def test_durations_in_words(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -14,7 +14,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.manifest import setup
+from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run
 
 from .reportruns import made
@@ -25,7 +25,7 @@ def without_ipv6():
     found = []
     for name in TECHNOLOGIES.names():
         technology = bind(resolve(flags=Flags(plugin=name, tester="sim"))).technology
-        told = setup(technology, [technology.default_frame_sizes[0]])
+        told = describe_setup(technology, [technology.default_frame_sizes[0]])
         links = {*told["ip_versions"]} | (
             {told["middle_version"]} if len(told["devices"]) > 1 else set()
         )

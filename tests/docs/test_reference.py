@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli.main import COMMANDS
-from v6t.core.config.explain import every_setting
+from v6t.core.config.explain import list_all_settings
 from v6t.tools import reference_pages
 
 from . import clauses
@@ -33,12 +33,12 @@ def test_reference_has_every_command():
 def test_reference_has_every_setting():
     text = "".join(REFERENCE[f"{name}-file.md"] for name in ("run", "testbed", "campaign"))
     shown = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
-    names = {row.name.removeprefix("procedure.") for row in every_setting()}
+    names = {row.name.removeprefix("procedure.") for row in list_all_settings()}
     assert names - shown == set()
 
 
 def test_every_setting_has_a_description():
-    assert [row.name for row in every_setting() if not row.text.strip()] == []
+    assert [row.name for row in list_all_settings() if not row.text.strip()] == []
 
 
 def test_every_key_of_the_results_has_a_description():

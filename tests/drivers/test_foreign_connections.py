@@ -63,7 +63,7 @@ def table():
     held.close()
 
 
-def streams_of(plugin):
+def compile_streams(plugin):
     return compile_point(plugin, plugin.frame_pair(SIZE), 1)
 
 
@@ -80,7 +80,7 @@ def translated(kind, opening):
 @pytest.mark.parametrize("kind", ALL)
 def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     plugin = kind()
-    streams = streams_of(plugin)
+    streams = compile_streams(plugin)
     first = foreground(streams["forward"])
     opening = Expander(first).frames(0, COUNT)
     out, numbers = translated(kind, opening)
@@ -127,7 +127,7 @@ def test_icmp_queries_through_the_kernels_nat():
     )
     tester.open()
     try:
-        tester.load(streams_of(plugin), plugin)
+        tester.load(compile_streams(plugin), plugin)
         for _ in range(4):  # a busy machine may spoil one
             tester.device_state().flush()
             phase = tester.establish(trial, asked)

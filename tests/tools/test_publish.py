@@ -25,7 +25,7 @@ from v6t.analysis.report.exports import read_schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.config.plugins import can_be, technologies_for
+from v6t.core.config.plugins import can_configure, list_technologies
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
@@ -719,9 +719,9 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
     runs = plan_campaign(list_packaged()["zoo"], Overrides()).runs
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]
     for plugin, driver in pairs:
-        assert can_be(driver, plugin) or driver == "reference"
+        assert can_configure(driver, plugin) or driver == "reference"
     # boxes of others and names for others' devices
     elsewhere = {"network-cli", "command", "cable", "reference"}
-    known = {(t, d) for d in set(names()) - elsewhere for t in technologies_for(d)}
+    known = {(t, d) for d in set(names()) - elsewhere for t in list_technologies(d)}
     assert not known - set(pairs)
     assert all(r.config["tester"]["kind"] == "embedded" for r in runs)

@@ -121,6 +121,7 @@ class Ip6Tunnel(LinuxDriver):
         mtu = getattr(intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
         # it stays if somebody else has a tunnel by the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
+        why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {MODULE}"
         return [
             load_module(MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
@@ -133,7 +134,7 @@ class Ip6Tunnel(LinuxDriver):
                 read=read_link(TUNNEL),
                 want=is_link(TUNNEL, UP, mtu=mtu),
             ),
-            set_sysctls({f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, "any source out of the tunnel"),
+            set_sysctls({f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, why),
             *_route_into_tunnel(inside),
         ]
 

@@ -123,9 +123,8 @@ class Jool(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         program, lab = choose_program(intent), self.options.in_lab
-        unload = (
-            f'[ "$(cat /sys/module/{program}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {program}'
-        )
+        refcnt = f"/sys/module/{program}/refcnt"
+        unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
         load = load_module(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
@@ -136,10 +135,8 @@ class Jool(LinuxDriver):
                 flush = (renew_instance(intent, self.options, facts.version),)
             else:
                 command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
-                why, limit_s = (
-                    "no state of an earlier trial is left",
-                    self.options.reboot_deadline_s,
-                )
+                why = "no state of an earlier trial is left"
+                limit_s = self.options.reboot_deadline_s
                 flush = (Step(command, why, reboots=True, deadline_s=limit_s),)
         else:
             own = make_instance(intent, self.options)

@@ -60,9 +60,8 @@ def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
     show = f"{program} -i v6t global display --csv --no-headers"
     if program == SIIT:
         table = addresses.list_mappings(intent)
-        content["eamt"] = [
-            {"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table
-        ]
+        rows = [{"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table]
+        content["eamt"] = rows
         show += f"; {program} -i v6t eamt display --csv --no-headers"
         checks += [f"{six},{four}" for four, six in table]
         says = f"{len(table)} mappings, {says}"

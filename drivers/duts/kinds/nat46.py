@@ -96,10 +96,8 @@ class Nat46(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         named = self.options.module
         file = f"ls {named} 2>/dev/null" if "/" in named else f"modinfo -n {named} 2>/dev/null"
-        return {
-            **super().survey(),
-            MODULE: f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none",
-        }
+        known = f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none"
+        return {**super().survey(), MODULE: known}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)

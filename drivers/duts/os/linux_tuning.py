@@ -41,9 +41,8 @@ def survey(options: LinuxOptions) -> dict[str, str]:
         patterns = " ".join(f"-e ^{word}" for word in shown)
         commands[f"offloads_{side}"] = f"ethtool -k {name} | grep {patterns}"
         commands[f"queues_{side}"] = f"ethtool -l {name}"
-        commands[f"rss_{side}"] = "; ".join(
-            f"ethtool -n {name} rx-flow-hash {kind}" for kind in ("udp4", "udp6")
-        )
+        hashes = [f"ethtool -n {name} rx-flow-hash {kind}" for kind in ("udp4", "udp6")]
+        commands[f"rss_{side}"] = "; ".join(hashes)
     return commands
 
 
@@ -94,9 +93,8 @@ def _disable_offloads(name: str) -> Step:
 
 def _set_hash(name: str, kind: str, fields: str) -> Step:
     """Set the fields; ``ethtool -N`` reports success when it fails, only ``-n`` shows the result."""
-    letters = "".join(
-        f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in _HASH_WORDS.items()
-    )
+    words = _HASH_WORDS.items()
+    letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
 
     wanted = set(fields) & set(_HASH_WORDS)
     return Step(

@@ -70,10 +70,8 @@ def make_undo_entry(number: int, step: Step, old: str) -> Undo:
     command = step.undo
     if step.existing is Existing.KEEP and old.strip():
         command = ""  # the step changes nothing
-    values = {
-        "{old}": shlex.quote(old.rstrip("\n")),
-        "{words}": " ".join(shlex.quote(w) for w in old.split()),
-    }
+    words = " ".join(map(shlex.quote, old.split()))
+    values = {"{old}": shlex.quote(old.rstrip("\n")), "{words}": words}
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
     text = step.undo_text.replace("{old}", old)
@@ -82,18 +80,15 @@ def make_undo_entry(number: int, step: Step, old: str) -> Undo:
 
 def compute_undo_deadline_s(steps: Iterable[Step]) -> float:
     """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
-    return UNDO_DEADLINE_S + sum(
-        s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
-    )
+    slow = (s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
+    return UNDO_DEADLINE_S + sum(slow)
 
 
 def build_step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
-    lines = [
-        f"(umask 077; echo {number} >>{progress}) || exit 125",
-        track_command(directory, step.set),
-    ]
+    lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
+    lines.append(track_command(directory, step.set))
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
     return "\n".join(lines)

@@ -120,11 +120,8 @@ class Session(Transaction, DeviceSession):
         configured: dict[str, Any] | None = None
         if record is not None:
             progress = self._store.read_progress()
-            configured = {
-                "owner": record.owner,
-                "started": record.started,
-                "steps": len(record.undo),
-            }
+            configured = {"owner": record.owner, "started": record.started}
+            configured["steps"] = len(record.undo)
             configured |= {"begun": progress.begun, "verified": progress.verified}
             configured["finished"] = progress.is_finished(record)
         return {

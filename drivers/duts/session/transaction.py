@@ -125,9 +125,8 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        states = self.read_states(
-            {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
-        )
+        befores = {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
+        states = self.read_states(befores)
         ssh = self.driver.options.ssh
         record = self._record = Record(
             owner=self.owner,
@@ -276,9 +275,7 @@ class Transaction(Connection):
                 if time.monotonic() > end:
                     raise self._make_unknown_state_error(exc, limit_s) from exc
                 if not reported:
-                    text = (
-                        "%s: %s; waiting for its rollback timer, which acts after %g s of silence"
-                    )
+                    text = "%s: %s; waiting for its rollback timer (after %g s of silence)"
                     _LOG.log(NOTICE, text, self.name, exc.message, limit_s)
                     reported = True
                 time.sleep(RETRY_PAUSE_S)

@@ -62,9 +62,8 @@ class Undo:
         """Command that prints the state; an object that is gone counts as unchanged."""
         if not self.gone:
             return self.before
-        return (
-            f"if {self.gone}; then printf '%s\\n' {shlex.quote(self.old)}; else {self.before}\nfi"
-        )
+        old = f"printf '%s\\n' {shlex.quote(self.old)}"
+        return f"if {self.gone}; then {old}; else {self.before}\nfi"
 
     def differs(self, state: str) -> bool:
         """Return whether the state differs from that before the step, ignoring lines of others."""
@@ -328,14 +327,12 @@ class UndoStore:
         out = self._call("read_timer").out
         facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
         remaining_s = int(facts["remaining"] or 0) if "remaining" in facts else None
-        return TimerStatus(
-            facts.get("lock", "").partition(" ")[2], remaining_s, facts.get("fired", "")
-        )
+        holder = facts.get("lock", "").partition(" ")[2]
+        return TimerStatus(holder, remaining_s, facts.get("fired", ""))
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
-        return self._transport.run(
-            call("state", function, *arguments, directory=self._directory), text
-        )
+        script = call("state", function, *arguments, directory=self._directory)
+        return self._transport.run(script, text)
 
     def _require(self, function: str, purpose: str, code: str) -> Output:
         done = self._call(function)

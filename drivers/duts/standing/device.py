@@ -143,9 +143,8 @@ class LabDut(LabDevice):
 
     def prepare(self) -> None:
         links, options = self.intent.links, self.driver.options
-        lines = [
-            "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
-        ]
+        ipv6 = "net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
+        lines = [f"sysctl -q -w {ipv6}"]
         for name, link in ((options.left, links.left), (options.right, links.right)):
             lines += [
                 f"sysctl -q -w net.ipv6.conf.{name}.accept_dad=0 "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from v6t.core.config.explain import as_yaml, settings_of
+from v6t.core.config.explain import format_yaml, list_settings
 from v6t.core.config.plugins import (
     accepts_any,
     list_capabilities,
-    part_families,
-    technologies_for,
+    list_part_families,
+    list_technologies,
 )
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -38,8 +38,8 @@ def render_device(name: str) -> str:
     """Return capabilities, options, telemetry, and the plan of one case."""
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
-    known = ", ".join(f"`{t}`" for t in technologies_for(name)) or "any"
-    if parts := part_families(name):
+    known = ", ".join(f"`{t}`" for t in list_technologies(name)) or "any"
+    if parts := list_part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
     lines = [f"- Technologies: {known}"]
     if made.configures and not made.of_parts:
@@ -54,7 +54,7 @@ def render_device(name: str) -> str:
     ]
     own = [
         row
-        for row in settings_of(made.options_model)
+        for row in list_settings(made.options_model)
         if row.name.partition(".")[0].partition("[")[0] not in shared
         or row.name in made.options_model.__annotations__
     ]
@@ -74,8 +74,8 @@ def render_device(name: str) -> str:
 def _suited(name: str) -> list[str]:
     kind = driver_type(name)
     rows = [
-        f"| `{technology}` | `{parameter}` | {_code(as_yaml(own.value))} | {_cell(own.why)} |"
-        for technology in technologies_for(name)
+        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.why)} |"
+        for technology in list_technologies(name)
         for parameter, own in kind({}).parameter_overrides(technology).items()
     ]
     head = ["", "## Default parameters", ""]
@@ -115,7 +115,7 @@ def options_table(model: type[DutOptions]) -> str:
     """Return the options that all devices, or all Linux devices, have."""
     above = SHARED["DutOptions"] if model is LinuxOptions else set()
     lines = ["| option | default | what it is |", "|---|---|---|"]
-    for row in settings_of(model):
+    for row in list_settings(model):
         if row.name.partition(".")[0] not in above:
             lines.append(f"| `{row.name}` | {_code(row.default)} | {_cell(row.text)} |")
     return "\n".join(lines)

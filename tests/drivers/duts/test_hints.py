@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from v6t.core.cli.hints import drivers_for
+from v6t.core.config.plugins import list_technologies
 from v6t.core.config.plugins import names as technologies
-from v6t.core.config.plugins import technologies_for
 from v6t.drivers.duts import kinds
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.registry import names as drivers
@@ -194,7 +194,7 @@ def test_who_cannot_be_a_technology_names_those_that_can_and_a_command_that_work
     """Over the whole table; the commands differ by the technology alone."""
     commands = set()
     for driver in drivers():
-        able = technologies_for(driver)
+        able = list_technologies(driver)
         if not able or technology in able:
             continue
         refused = v6t(*command_of(technology, driver, []))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+import time
 
 import jsonschema
 import pytest
@@ -134,3 +136,42 @@ def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
     assert "configured as siit" in lines[first + 2]
     assert (tmp_path / "second" / "results.json").exists()
     assert not LabSsh(NAME).running()
+
+
+def read_outcome(path):
+    """Return status, median and trials of each result, without what differs from run to run."""
+    results = json.loads((path / "results.json").read_text())
+    return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
+
+
+def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
+    """V6T_KILLS kills (default: 1), at trials drawn with V6T_SEED."""
+    kills, seed = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
+    dice = random.Random(seed)
+    whole, flags = tmp_path / "whole", (*QUICK, "--testbed", testbed, "-o")
+    done = v6t("run", *flags, whole)
+    assert done.returncode == 0, done.stderr
+    trials = (whole / "journal.jsonl").read_bytes().count(b"\n")
+    drawn = []
+    for number in range(kills):
+        path, wanted = tmp_path / f"{number}", dice.randrange(1, trials)
+        journal = path / "journal.jsonl"
+        process = subprocess.Popen(
+            command("run", *flags, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while not journal.exists() or journal.read_bytes().count(b"\n") < wanted:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        begun = journal.read_bytes()
+        drawn.append(begun.count(b"\n"))
+        assert LabSsh(NAME).running()
+        done = v6t("resume", path, "--no-report")
+        assert done.returncode == 0, done.stderr
+        assert "is undone" in done.stderr
+        assert journal.read_bytes().startswith(begun)
+        assert read_outcome(path) == read_outcome(whole)
+        assert not (path / "dut-undo.json").exists()
+        assert not LabSsh(NAME).running()
+    print(f"seed {seed}: {kills} kills after trials {drawn} of {trials}, equal results")

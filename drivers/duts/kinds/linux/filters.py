@@ -87,9 +87,8 @@ def _generate_chain(
                     sets = (_format_set(sources), _format_set(destinations))
                     yield _format_rule(version, *sets, "accept")
         else:
-            yield _format_rule(
-                first, str(net[number]), str(net[number + DESTINATION_OFFSET]), "drop"
-            )
+            destination = str(net[number + DESTINATION_OFFSET])
+            yield _format_rule(first, str(net[number]), destination, "drop")
 
 
 def _format_rule(version: int, source: str, destination: str, verdict: str) -> str:

@@ -143,9 +143,8 @@ _NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have
 
 def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the connections of the clients' networks only."""
-    largest_first = sorted(
-        inside, key=lambda net: int(net.rpartition("/")[2])
-    )  # each reads the whole table
+    # each reads the whole table
+    largest_first = sorted(inside, key=lambda net: int(net.rpartition("/")[2]))
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)

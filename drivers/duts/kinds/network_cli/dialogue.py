@@ -310,9 +310,8 @@ class Dialogue:
         try:
             return check_one_line(typed)
         except ValueError as exc:
-            raise LineRejected(
-                f"{self.name}: {self._hide(str(exc))}", code="command-rejected"
-            ) from None
+            problem = f"{self.name}: {self._hide(str(exc))}"
+            raise LineRejected(problem, code="command-rejected") from None
 
     def _hide(self, text: str) -> str:
         for secret in self._secrets:

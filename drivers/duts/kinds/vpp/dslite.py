@@ -51,9 +51,7 @@ class DsLite(VppFunction):
 
     def refuse(self, version: str) -> None:
         if not self.options.started:
-            problem = (
-                "VPP cannot forget the AFTR's tunnel address: v6t must start it to put it back"
-            )
+            problem = "VPP cannot forget the AFTR's tunnel address unless v6t starts it"
             raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
         own = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:

@@ -84,9 +84,7 @@ class MapRules(MapRelay):
             near = self._find_nearest_prefix(rule, version)
             hint = f"the nearest rule that works has rule_ipv6={near}"
             if end > 64:
-                problem = (
-                    f"VPP does not support EA bits beyond bit 64; those of {net} end at bit {end}"
-                )
+                problem = f"VPP does not support EA bits beyond bit 64; {net}'s end at bit {end}"
                 hint = hint if rule.ea_len < 64 else ""
                 raise make_unsupported_error(problem, hint, params=params)
             if self._loses_packets(net, version) and not self.options.known_losses:
@@ -174,9 +172,8 @@ class MapE(MapRules):
 
     def domains(self) -> list[Step]:
         rows = self._softwires()
-        more = (
-            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
-        )
+        place, first = self.options.state_dir, len(self.rules)
+        more = _add_softwires(rows, self.cli, place, first) if rows else []
         return [*more, *super().domains()]
 
     def _softwires(self) -> list[Softwire]:
