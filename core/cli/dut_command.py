@@ -100,7 +100,7 @@ def compare(as_json: bool, **given: Any) -> int:
     if as_json:
         print_json({"device": name, "steps": [asdict(step) for step in steps]})
     else:
-        for line in format_comparison(steps, every=is_verbose()):
+        for line in format_comparison(steps, with_equal=is_verbose()):
             print_text(line)
         states = [step.state for step in steps]
         as_planned, unread = map(states.count, (StepState.PRESENT, StepState.UNREADABLE))
@@ -264,7 +264,7 @@ def _resolve(
     plugin, driver = given["plugin"], given["dut"]
     if any_technology and plugin is None and run_file is None:
         from v6t.core.runs.dut import find_technology
-        from v6t.drivers.duts.registry import driver_type
+        from v6t.drivers.duts.registry import load_driver_type
 
         if driver is None and testbed is None:
             raise UsageError(
@@ -273,7 +273,7 @@ def _resolve(
                 code="missing-device",
             )
         if driver is not None:
-            driver_type(driver)  # refuses an unknown name
+            load_driver_type(driver)  # refuses an unknown name
         plugin = find_technology(driver or find_driver_name(testbed))
     flags = Flags(
         plugin=plugin,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
-from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def load_plugin(name: str) -> type[Technology]:
 
 def accepts_any(driver: str) -> bool:
     """Return whether a driver makes a device of any technology, as the user's own lines do."""
-    kind = driver_type(driver)
+    kind = load_driver_type(driver)
     return DeviceConfig in kind.accepts and not kind.of_parts
 
 
@@ -75,7 +75,7 @@ def can_configure(driver: str, technology: str) -> bool:
     if accepts_any(driver):
         return False
     try:
-        driver_type(driver).check_supported(_default_intent(load_plugin(technology)))
+        load_driver_type(driver).check_supported(_default_intent(load_plugin(technology)))
     except UsageError:
         return False
     return True
@@ -96,7 +96,7 @@ def list_part_families(driver: str) -> tuple[str, ...]:
     whole = [_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)]
     return tuple(
         kind.family
-        for kind in driver_type(driver).accepts
+        for kind in load_driver_type(driver).accepts
         if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
     )
 

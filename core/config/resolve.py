@@ -46,7 +46,7 @@ from v6t.core.config.yaml_file import (
     parse_assignments,
     validate,
 )
-from v6t.drivers.duts.registry import REFERENCE, driver_type, make_driver
+from v6t.drivers.duts.registry import REFERENCE, load_driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 
@@ -225,7 +225,7 @@ def _choose_driver(
     with locate_errors(source, "dut", "driver"):
         known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
         name = check_name(flags.dut or named, known, "device driver")
-        kind = driver_type(name)
+        kind = load_driver_type(name)
     options = dict(bed.dut.options) if name == named else {}
     given = kind.from_flags(options, parse_assignments(flags.dut_params))
     if given:

@@ -218,7 +218,7 @@ def rollback(
         by_script: run ``undo.sh`` if the record is damaged.
     """
     labs = _labs(bound)
-    ended = [lab.name for lab in labs if not lab.running()]
+    ended = [lab.name for lab in labs if not lab.find_pid()]
     elsewhere = [ssh for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.host]
     if labs and len(ended) == len(labs) and not elsewhere:
         return ["there is no such lab device; nothing is left of it"]
@@ -239,10 +239,10 @@ def rollback(
 def find_technology(driver: str) -> str | None:
     """Return any technology of a driver; None for a chain, whose technology matters."""
     from v6t.core.config.plugins import list_technologies, names
-    from v6t.drivers.duts.registry import driver_type
+    from v6t.drivers.duts.registry import load_driver_type
     from v6t.drivers.duts.registry import names as drivers
 
-    if driver not in drivers() or driver_type(driver).of_parts:
+    if driver not in drivers() or load_driver_type(driver).of_parts:
         return None
     possible = list_technologies(driver) or names()
     return next((name for name in possible if name in names()), None)
@@ -283,7 +283,7 @@ def _make_session(
         problem = "the lab's device exists during a run only"
         hint = "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh"
         raise UsageError(problem, hint, code="missing-device")
-    ended = [lab.name for lab in labs if not lab.running()]
+    ended = [lab.name for lab in labs if not lab.find_pid()]
     if ended and not partial:
         problem = f"the lab device {' and '.join(ended)} does not stand"
         raise UsageError(problem, "it stands while a run uses it", code="missing-device")

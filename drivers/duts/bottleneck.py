@@ -11,24 +11,24 @@ from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.telemetry_summary import Telemetry, compute_core_shares, summarize_samples
 
 BUSY_CORE_IDLE_PERCENT = 3.0
-"""A core that is idle for less than this is busy throughout [%]."""
+"""A core that is idle for less than this share of the time is saturated [%]."""
 FREE_CORE_IDLE_PERCENT = 80.0
-"""A device all of whose cores are idle for more than this does not limit anything [%]."""
+"""A device whose cores are all idle for more than this share of the time is not the bottleneck [%]."""
 FULL_VECTORS_PER_CALL = 200.0
-"""Vectors per call from which a VPP is near its 256: it polls, and its cores are never idle."""
+"""Vectors per call from which a VPP, which polls and never idles, counts as saturated (maximum 256)."""
 FULL_THREAD_PERCENT = 90.0
-"""A thread that runs, or is ready to and is not let, for more than this has no time left [%]."""
+"""A thread that runs or waits for a core for more than this share of the time is saturated [%]."""
 THROTTLED_PERCENT = 25.0
-"""A quota that holds a process back in more of its periods than this limits it [%]."""
+"""A CPU quota limits a process that it throttles in more than this share of its periods [%]."""
 FULL_TABLE_PERCENT = 99.0
-"""A table of whose entries more than this are in use has no room [%]."""
+"""A table with more than this share of its entries in use counts as full [%]."""
 MAJORITY_PERCENT = 50.0
-"""Losses of one kind are the matter where they are at least this part of all [%]."""
+"""Losses of one kind decide the verdict from this share of all losses [%]."""
 STRAY_DROPS_PERCENT = 10.0
-"""What a device has dropped says nothing of what was lost if it is a smaller part of that [%]."""
+"""Drop counters below this share of the lost frames do not explain the loss [%]."""
 FEW_LOSSES = 10.0
-"""So few losses are no reason to look past a core that has no time left, and where nobody knows what was lost
-they may be of any frames: router solicitations, LLDP [frames]."""
+"""Fewer losses than this do not outweigh a saturated core. If the tester does not count lost frames, they may
+be of other frames, such as router solicitations and LLDP [frames]."""
 NOT_COUNTED = "frames were lost, and no counter of this device says that it was here"
 
 
@@ -37,7 +37,7 @@ class Verdict:
     """Limit of a device in one word (``cpu``, ``nothing here`` ...) and one sentence, with the evidence."""
 
     limited_by: str
-    says: str
+    explanation: str
     evidence: tuple[str, ...]
 
 
@@ -54,21 +54,24 @@ def judge_device(
             may have lost them.
         shared: the tester works on the device's cores.
     """
-    told = summarize_samples(samples)
-    dropped = sum(told.reasons.values())
+    summary = summarize_samples(samples)
+    dropped = sum(summary.reasons.values())
     # the drops of the device must be enough to explain what was lost
     explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
     speaks = dropped >= FEW_LOSSES if lost is None else explained
-    device, losses = _Judge(told if speaks else replace(told, drops={}), lost), _Judge(told, lost)
-    cores = {} if told.polls else compute_core_shares(samples, "idle")
+    device, losses = (
+        _Judge(summary if speaks else replace(summary, drops={}), lost),
+        _Judge(summary, lost),
+    )
+    cores = {} if summary.polls else compute_core_shares(samples, "idle")
     middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
     no_time = _judge_full_cores(middles, tester if shared else "")
-    found = (
+    finding = (
         losses.judge_table(at_least=FEW_LOSSES)
         or device.judge_rules()
         or device.judge_process()
         or device.judge_full_vectors()
-        or (("tester", tester) if tester and not device.told.drops else None)
+        or (("tester", tester) if tester and not device.summary.drops else None)
         or (None if no_time else losses.judge_table())
         or device.judge_waiting()
         or device.judge_vectors()
@@ -77,7 +80,7 @@ def judge_device(
         or no_time
         or device.judge_cores(middles)
     )
-    return Verdict(*found, tuple(_list_evidence(samples, told, lost)))
+    return Verdict(*finding, tuple(_list_evidence(samples, summary, lost)))
 
 
 def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
@@ -90,43 +93,45 @@ def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
     full = [name for name, limit in limits.items() if limit == "cpu"]
     losing = ("queue", "table", "contention", "rules")
     limiting = full or [name for name, limit in limits.items() if limit in losing]
-    others = {n: limit for n, limit in limits.items() if n not in limiting}
+    remaining_limits = {n: limit for n, limit in limits.items() if n not in limiting}
     if len(limiting) == 1:
         why = "has no time left" if full else f"loses frames ({limits[limiting[0]]})"
-        rest = "; ".join(f"{name}: {limit}" for name, limit in others.items())
-        if set(others.values()) <= {"nothing here"}:
-            rest = "the others have room"
-        return f"{limiting[0]} limits: it {why}; {rest}"
+        context = "; ".join(f"{name}: {limit}" for name, limit in remaining_limits.items())
+        if set(remaining_limits.values()) <= {"nothing here"}:
+            context = "the others have room"
+        return f"{limiting[0]} limits: it {why}; {context}"
     if limiting:
         advice = "one of them more cores" if full else "each what it is short of"
         return f"{' and '.join(limiting)} limit together: give {advice} and repeat"
     return "none of them is seen to limit: look at the tester and the cables"
 
 
-def _list_evidence(samples: Sequence[Sample], told: Telemetry, lost: int | None) -> list[str]:
+def _list_evidence(samples: Sequence[Sample], summary: Telemetry, lost: int | None) -> list[str]:
     soft = compute_core_shares(samples, "softirq")
     lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
     for core, shares in compute_core_shares(samples, "idle").items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
-        line += " (it polls: that is no measure of its load)" if told.polls else ""
+        line += " (it polls: that is no measure of its load)" if summary.polls else ""
         line += f", softirq up to {max(soft[core]):.0f} %" if core in soft else ""
         lines.append(line)
-    if told.process:
+    if summary.process:
         lines.append(
-            f"its busiest thread ran {told.process['run']:.0f} % of the time and was ready to for "
-            f"another {told.process['wait']:.0f} %"
+            f"its busiest thread ran {summary.process['run']:.0f} % of the time and was ready to for "
+            f"another {summary.process['wait']:.0f} %"
         )
-    if "throttled" in told.process:
-        lines.append(f"a quota held it back in {told.process['throttled']:.0f} % of its periods")
-    if told.table:
-        limit = f" of {told.table['limit']:,.0f}" if "limit" in told.table else ""
-        lines.append(f"its table held {told.table['used']:,.0f}{limit} connections at most")
-    lines += [f"{name}: {count:,.0f} more" for name, count in told.drops.items()]
-    if told.vectors_per_call:
-        node, most = max(told.vectors_per_call.items(), key=itemgetter(1))
+    if "throttled" in summary.process:
+        lines.append(f"a quota held it back in {summary.process['throttled']:.0f} % of its periods")
+    if summary.table:
+        limit = f" of {summary.table['limit']:,.0f}" if "limit" in summary.table else ""
+        lines.append(f"its table held {summary.table['used']:,.0f}{limit} connections at most")
+    lines += [f"{name}: {count:,.0f} more" for name, count in summary.drops.items()]
+    if summary.vectors_per_call:
+        node, most = max(summary.vectors_per_call.items(), key=itemgetter(1))
         lines.append(f"{node}: up to {most:.0f} vectors per call")
-    return lines + [f"{count:,.0f} {what} per packet" for what, count in told.per_packet.items()]
+    return lines + [
+        f"{count:,.0f} {event} per packet" for event, count in summary.per_packet.items()
+    ]
 
 
 _Finding = tuple[str, str]
@@ -135,49 +140,51 @@ _Finding = tuple[str, str]
 class _Judge:
     """Rules of a verdict; each returns a kind of limit and a sentence, or None if it does not apply."""
 
-    def __init__(self, told: Telemetry, lost: int | None) -> None:
-        self.told = told
+    def __init__(self, summary: Telemetry, lost: int | None) -> None:
+        self.summary = summary
         self.lost = lost
-        self.ran, self.waited = (told.process.get(name, 0.0) for name in ("run", "wait"))
-        nodes = told.vectors_per_call.items()
+        self.ran, self.waited = (summary.process.get(name, 0.0) for name in ("run", "wait"))
+        nodes = summary.vectors_per_call.items()
         self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
-        self.worst = _find_most_frequent(told.reasons) if told.drops else ""
+        self.worst = _find_most_frequent(summary.reasons) if summary.drops else ""
         # losses for want of room have nothing to do with time
         room = (LossReason.ROOM, LossReason.ENTRY)
-        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in room
+        self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
 
     def judge_table(self, at_least: float = 0.0) -> _Finding | None:
         """Judge losses caused by a full table: at least half of all losses, or any if the table is full.
 
         Frames of connections that the device does not know follow from that, and are none of the others.
         """
-        told = self.told
-        is_full = told.table.get("full", 0.0) >= FULL_TABLE_PERCENT
-        unknown = told.select_drops(LossReason.UNKNOWN)
-        short = told.select_drops(LossReason.ROOM, LossReason.ENTRY) | (unknown if is_full else {})
+        summary = self.summary
+        is_full = summary.table.get("full", 0.0) >= FULL_TABLE_PERCENT
+        unknown = summary.select_drops(LossReason.UNKNOWN)
+        short = summary.select_drops(LossReason.ROOM, LossReason.ENTRY) | (
+            unknown if is_full else {}
+        )
         if not short or sum(short.values()) < at_least:
             return None
         reason, problem = _find_most_frequent(short), "its table has no room for a connection more"
         if is_full:
-            full = f"{told.table['full']:.0f} % of it are in use"
+            full = f"{summary.table['full']:.0f} % of it are in use"
             return "table", f"{problem}: {full}, and {reason} grew"
         if not self._is_most(sum(short.values()), sum(unknown.values())):
             return None
-        if told.lost_for[reason] == LossReason.ENTRY:
+        if summary.lost_for[reason] == LossReason.ENTRY:
             why = "no port was free for them, or two frames began one at once"
             return "table", f"connections were not entered into its table: {why}; {reason} grew"
         return "table", f"{problem}, or no port: {reason} grew"
 
     def judge_rules(self) -> _Finding | None:
-        refused = self.told.select_drops(LossReason.RULE, LossReason.UNKNOWN)
+        refused = self.summary.select_drops(LossReason.RULE, LossReason.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
         reason = _find_most_frequent(refused)
         return "rules", f"it drops frames that it does not take at any rate: {reason} grew"
 
     def judge_process(self) -> _Finding | None:
-        throttled = self.told.process.get("throttled", 0.0)
-        if not self.told.process or self.told.polls:
+        throttled = self.summary.process.get("throttled", 0.0)
+        if not self.summary.process or self.summary.polls:
             return None
         ran = f"{self.ran:.0f} %"
         if self.ran >= FULL_THREAD_PERCENT:
@@ -202,7 +209,7 @@ class _Judge:
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
-        if self.worst and self.told.lost_for[self.worst] == LossReason.ALL:
+        if self.worst and self.summary.lost_for[self.worst] == LossReason.ALL:
             problem = f"{self.worst} grew, and no reason that is read explains half of it"
             return "unknown", f"{room}; {problem}"
         if self.worst:
@@ -210,10 +217,14 @@ class _Judge:
         return ("unknown", f"{room}; {NOT_COUNTED}") if self.lost else ("nothing here", room)
 
     def judge_polling(self) -> _Finding | None:
-        if not self.told.polls or self.node:
+        if not self.summary.polls or self.node:
             return None
-        unfetched = self.told.select_drops(LossReason.INGRESS)
-        if 100 * sum(unfetched.values()) >= MAJORITY_PERCENT * sum(self.told.reasons.values()) > 0:
+        unfetched = self.summary.select_drops(LossReason.INGRESS)
+        if (
+            100 * sum(unfetched.values())
+            >= MAJORITY_PERCENT * sum(self.summary.reasons.values())
+            > 0
+        ):
             problem = "it polls, and frames came faster than it fetched them"
             return "cpu", f"{problem}: {_find_most_frequent(unfetched)} grew"
         if self.worst:
@@ -223,10 +234,10 @@ class _Judge:
 
     def judge_queue(self) -> _Finding | None:
         """Judge a process that slept and lost frames; :meth:`judge_waiting` comes first."""
-        if not self.told.process or not self.worst or self.lacks_room:
+        if not self.summary.process or not self.worst or self.lacks_room:
             return None
-        left = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
-        return "queue", f"a queue in front of it overflowed although it had time left, {left}"
+        unused = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
+        return "queue", f"a queue in front of it overflowed although it had time left, {unused}"
 
     def judge_cores(self, middles: Mapping[str, float]) -> _Finding:
         if not middles:
@@ -242,32 +253,36 @@ class _Judge:
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_most(self, count: float, excluded: float = 0.0) -> bool:
-        total = max(sum(self.told.reasons.values()), self.lost or 0) - excluded
+        total = max(sum(self.summary.reasons.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total
 
     @property
     def _waiting(self) -> str:
-        idle = [] if self.told.polls else [100 - core["busy"] for core in self.told.cores.values()]
+        idle = (
+            []
+            if self.summary.polls
+            else [100 - core["busy"] for core in self.summary.cores.values()]
+        )
         if not idle:
-            whom = "others on its cores, or a quota, held it back"
+            cause = "others on its cores, or a quota, held it back"
         elif max(idle) > 100 - FREE_CORE_IDLE_PERCENT:
-            whom = "a core was idle meanwhile, so a quota held it back or it is bound elsewhere"
-        elif "throttled" in self.told.process:  # and not by more than THROTTLED_PERCENT
-            whom = "others were on its cores"
+            cause = "a core was idle meanwhile, so a quota held it back or it is bound elsewhere"
+        elif "throttled" in self.summary.process:  # and not by more than THROTTLED_PERCENT
+            cause = "others were on its cores"
         else:
-            whom = "no core was idle, so others were on its cores, or a quota held it back"
+            cause = "no core was idle, so others were on its cores, or a quota held it back"
         shares = f"{self.ran:.0f} % of the time and waited for a core for {self.waited:.0f} %"
-        return f"its busiest thread ran {shares}: {whom}"
+        return f"its busiest thread ran {shares}: {cause}"
 
 
 def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | None:
     busy = [core for core, middle in middles.items() if middle <= BUSY_CORE_IDLE_PERCENT]
     if not busy:
         return None
-    says = f"{', '.join(busy)} had no time left ({len(busy)} of {len(middles)} cores)"
+    explanation = f"{', '.join(busy)} had no time left ({len(busy)} of {len(middles)} cores)"
     if tester:  # a tester at its limit works on them, too
-        return "unknown", f"{says}, and nobody can tell whose time it was: {tester}"
-    return "cpu", says
+        return "unknown", f"{explanation}, and nobody can tell whose time it was: {tester}"
+    return "cpu", explanation
 
 
 def _find_most_frequent(counts: Mapping[str, float]) -> str:

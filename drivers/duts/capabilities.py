@@ -76,10 +76,10 @@ def _find_operations(driver: Driver, intent: Intent) -> list[str]:
     facts = driver.example(intent)
     operations = {
         "count sessions": lambda: driver.sessions(intent),
-        "read the size of the table": lambda: driver.table(intent),
+        "read the size of the table": lambda: driver.session_table_reading(intent),
         "empty the table": lambda: driver.plan(intent, facts).flush,
         "filter": lambda: driver.filters(intent, facts, 1),
-        "answer SNMP": lambda: driver.agent(intent, facts),
+        "answer SNMP": lambda: driver.plan_snmp_agent(intent, facts),
         "speak BGP": lambda: driver.find_bgp_speaker(intent, facts),
         "change routes": lambda: driver.find_route_update(intent, facts),
         "change its configuration": lambda: driver.find_live_change(intent, facts),

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.management_path import check_path
+from v6t.drivers.duts.management_path import check_management_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -63,19 +63,19 @@ class Driver(ABC):
 
     name: ClassVar[str]
     noun: ClassVar[str] = "driver"
-    """Word behind the name in messages."""
+    """Word that follows the name in messages."""
     title: ClassVar[str]
     accepts: ClassVar[tuple[type[DeviceConfig], ...]]
-    """Configurations that it can make a device of; ``DeviceConfig`` itself: any."""
+    """Supported configurations; ``DeviceConfig`` itself: any."""
     executed: ClassVar[str]
-    """What was run with real frames, for the documentation and ``v6t dut plan``."""
+    """What has been tested with real frames, for the documentation and ``v6t dut plan``."""
     versions: ClassVar[tuple[str, ...]] = ("",)
     """Versions whose commands differ, oldest first; the last is planned for by default."""
     options_model: ClassVar[type[BaseModel]] = DutOptions
     kernel: ClassVar[bool] = True
-    """Whether its routes and addresses are the system's own, which carry the connection, too."""
+    """Whether its routes and addresses are those of the kernel, which also carry the connection."""
     configures: ClassVar[bool] = True
-    """Whether there is something to configure."""
+    """Whether the driver configures a device."""
     absent: ClassVar[bool] = False
     """Whether there is no device: the tester's ports are joined."""
     of_parts: ClassVar[bool] = False
@@ -85,15 +85,15 @@ class Driver(ABC):
     session_type: ClassVar[type[Any] | None] = None
     """Class of its sessions; None: that of devices with a shell."""
     options: Any
-    part: ChainMembership | None = None
-    """The chain that it belongs to; None: it is the whole device."""
+    chain_membership: ChainMembership | None = None
+    """Chain to which the driver belongs; None if it configures the whole device."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self.options = options_of(self.options_model, self.name, self.noun, given or {})
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        self.options = options_of(self.options_model, self.name, self.noun, settings or {})
         add_secrets_of(self.options.model_dump())
 
     @classmethod
-    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+    def from_flags(cls, settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
         return flags
 
     @property
@@ -141,8 +141,8 @@ class Driver(ABC):
         """Return whether one session covers all peers of an inside address and port."""
         return False
 
-    def table(self, intent: Intent) -> Reading | None:
-        """Return the reading of the session table's limits, under the device's own names."""
+    def session_table_reading(self, intent: Intent) -> Reading | None:
+        """Return the reading of the session table's limits by the device's own names; None: not supported."""
         return None
 
     def timeout_s(self, intent: Intent) -> float | None:
@@ -155,10 +155,10 @@ class Driver(ABC):
 
     @abstractmethod
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        """Return the plan for an intent that :meth:`refuse` accepted."""
+        """Return the plan for an intent that :meth:`check_device` accepted."""
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
-        """Refuse what this implementation cannot do (UsageError), or not in this state (DutError)."""
+    def check_device(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
+        """Raise UsageError for an unsupported intent, or DutError if the device's state prevents it."""
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         """Return defaults that replace those of a technology that this implementation does not support."""
@@ -182,24 +182,26 @@ class Driver(ABC):
         """Return filters of forwarded frames (RFC 2544, section 11.4); empty: not supported."""
         return ()
 
-    def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
+    def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         """Return the steps that start an SNMP agent and the check that queries it; None: not supported."""
         return None
 
     def plan(self, intent: Intent, facts: Facts) -> Plan:
-        """Make the complete plan for a device; raise UsageError or DutError as :meth:`refuse` does."""
+        """Make the complete plan for a device; raise UsageError or DutError as :meth:`check_device` does."""
         try:
-            self.check_supported(intent, in_chain=self.part is not None)
-            self.refuse(intent, facts)
+            self.check_supported(intent, in_chain=self.chain_membership is not None)
+            self.check_device(intent, facts)
             plan = self._add_requirements(self.steps(intent, facts), intent, facts)
         except UsageError as exc:
-            if self.part is None:
+            if self.chain_membership is None:
                 raise
-            raise self.part.translate_error(exc) from exc
+            raise self.chain_membership.translate_error(exc) from exc
         ssh = self.options.ssh
         # the session is in the machine's own namespace: nothing in another one takes its way
         if ssh is not None and not ssh.netns and facts.path is not None:
-            check_path(facts.path if self.kernel else replace(facts.path, peers=()), intent, plan)
+            check_management_path(
+                facts.path if self.kernel else replace(facts.path, peers=()), intent, plan
+            )
         return plan
 
     def _add_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
@@ -215,9 +217,9 @@ class Driver(ABC):
             plan = plan.extend(self._require(filters, problem, leave_out))
         if required.snmp_agent:
             hint = "use the modifier management, which reads over the driver's connection"
-            agent = self.agent(intent, facts)
+            agent = self.plan_snmp_agent(intent, facts)
             steps, query = self._require(agent, "does not start an SNMP agent", hint)
-            plan = plan.extend(steps, asked=query)
+            plan = plan.extend(steps, management_query=query)
         if required.route_updates:
             steps, change = (), self.find_route_update(intent, facts)
             if required.bgp_speaker:
@@ -260,11 +262,14 @@ class Driver(ABC):
             hint = "leave links.*.background out, or choose another driver"
             raise UsageError(problem, hint, code="no-background")
 
-    def has_equal_commands(self, one: Intent, other: Intent) -> bool:
+    def has_equal_commands(self, first_intent: Intent, second_intent: Intent) -> bool:
         """Return whether two intents have the same commands."""
         if not self.configures or self.of_parts:
-            return one == other
-        first, second = (self.plan(intent, self.example(intent)).steps for intent in (one, other))
+            return first_intent == second_intent
+        first, second = (
+            self.plan(intent, self.example(intent)).steps
+            for intent in (first_intent, second_intent)
+        )
         return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
 
     def describe_flush(self, intent: Intent) -> str:
@@ -311,24 +316,28 @@ def require_root(facts: Facts) -> None:
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
     """Check that the ports are not the management interface, and are cabled as they should be."""
     untouchable = facts.find_protected_interfaces()
-    own: Port
-    for own in ("left", "right"):
-        name = getattr(options, own)
-        wanted = getattr(intent.links, own).dut_mac.lower()
-        side = intent.links.port_of(own)  # as the testbed file calls it
+    port_side: Port
+    for port_side in ("left", "right"):
+        name = getattr(options, port_side)
+        expected_mac = getattr(intent.links, port_side).dut_mac.lower()
+        side = intent.links.port_of(port_side)  # as the testbed file calls it
         if name in untouchable:
             problem = f"the {side} interface {name} is not touched: {untouchable[name]}"
             hint = f"name another one with dut.options.{side}"
             raise DutError(problem, hint, code="interface-protected")
         interface = facts.interfaces.get(name)
         if interface is None:
-            known = ", ".join(sorted(facts.interfaces))
-            near = [n for n, i in facts.interfaces.items() if i.mac == wanted]
-            problem = f"the device has no interface {name} (dut.options.{side}); it has {known}"
-            hint = f"{near[0]} has the MAC address {wanted}" if near else ""
+            interface_names = ", ".join(sorted(facts.interfaces))
+            near = [n for n, i in facts.interfaces.items() if i.mac == expected_mac]
+            problem = (
+                f"the device has no interface {name} (dut.options.{side}); it has {interface_names}"
+            )
+            hint = f"{near[0]} has the MAC address {expected_mac}" if near else ""
             raise DutError(problem, hint, code="unknown-interface")
-        if interface.mac != wanted:
-            problem = f"the {side} interface {name} has MAC address {interface.mac}, not {wanted}"
+        if interface.mac != expected_mac:
+            problem = (
+                f"the {side} interface {name} has MAC address {interface.mac}, not {expected_mac}"
+            )
             hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
             raise DutError(problem, hint, code="wrong-interface")
         if interface.up and not interface.carrier:

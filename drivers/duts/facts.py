@@ -75,9 +75,9 @@ class Facts:
             reasons.setdefault(name, "a default route leads through it")
         if self.path is not None:
             reasons = {**self.path.devices, **reasons}
-        before = -1
-        while len(reasons) > before:  # bridges over VLANs over bonds over interfaces
-            before = len(reasons)
+        previous_count = -1
+        while len(reasons) > previous_count:  # bridges over VLANs over bonds over interfaces
+            previous_count = len(reasons)
             for name, why in list(reasons.items()):
                 interface = self.interfaces.get(name)
                 if interface and interface.lower:
@@ -90,8 +90,8 @@ class Facts:
 
 def make_programs_command(names: Iterable[str]) -> str:
     """Return a command that prints which of the programs are installed."""
-    wanted = " ".join(names)
-    return f"for p in {wanted}; do command -v $p >/dev/null && echo $p; done; true"
+    programs = " ".join(names)
+    return f"for p in {programs}; do command -v $p >/dev/null && echo $p; done; true"
 
 
 def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
@@ -114,7 +114,7 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     routes = _parse_json(sections, "default4") + _parse_json(sections, "default6")
     hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
     learnt = [r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"]
-    client, looked = (sections.get(name, "") for name in ("client", "way"))
+    client, survey_output = (sections.get(name, "") for name in ("client", "way"))
     lines = sections.get("management", "").splitlines()
     management = [line.split()[1] for line in lines if line.strip()]
     return Facts(
@@ -124,7 +124,7 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
         management=frozenset(management),
-        path=management_path.parse_path(client, looked, management),
+        path=management_path.parse_management_path(client, survey_output, management),
         default_via=frozenset(r["dev"] for r in hops if "dev" in r),
         learnt_default=frozenset(learnt),
         programs=frozenset(sections.get("programs", "").split()),

@@ -23,8 +23,8 @@ MANAGEMENT = """\
 set -- $SSH_CONNECTION; z=; case "$3" in *%*) z=${3#*%};; esac
 [ -z "$3" ] || ip -o addr show ${z:+dev "$z"} to "${3%%%*}"
 """
-"""The interface with the address this session came to; a link-local one bears its zone."""
-_LOOK = """\
+"""Command that prints the interface of this session; a link-local address has its zone."""
+_SURVEY_SCRIPT = """\
 set -- $SSH_CONNECTION; [ -n "$3" ] || exit 0
 v=; z=; case "$3" in *%*) z=${3#*%};; esac
 i=$(ip -o addr show ${z:+dev "$z"} to "${3%%%*}" | sed -n '1s/^[0-9]*: *\\([^ ]*\\) .*/\\1/p')
@@ -59,31 +59,31 @@ _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(
 
 def make_survey_command(jumps: Sequence[str] = ()) -> str:
     """Return a command that prints the device's routes to hosts that must stay reachable."""
-    return _LOOK + "".join(f"look jump {address}\n" for address in jumps)
+    return _SURVEY_SCRIPT + "".join(f"look jump {address}\n" for address in jumps)
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A host that the device must go on reaching.
+    """A host that the device must keep reaching.
 
     Attributes:
         length: prefix length of the route that leads there; what is longer takes its place.
         devices: interfaces the route leads through.
     """
 
-    who: str
+    role: str
     address: Address
     length: int
     devices: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        return f"{self.address}, {WHO[self.who]}"
+        return f"{self.address}, {WHO[self.role]}"
 
 
 @dataclass(frozen=True)
 class ManagementPath:
-    """Path of this session: hosts that the device must go on reaching, or why it is ``unknown``.
+    """Path of this session: hosts that the device must keep reaching, or why it is ``unknown``.
 
     Attributes:
         vrf: the virtual routing domain it runs in: routes elsewhere do not touch it.
@@ -103,8 +103,10 @@ class ManagementPath:
         }
 
 
-def parse_path(client: str, looked: str, management: Sequence[str]) -> ManagementPath:
-    """Parse the device's answer to :func:`make_survey_command`."""
+def parse_management_path(
+    client: str, survey_output: str, management: Sequence[str]
+) -> ManagementPath:
+    """Parse the output of :func:`make_survey_command`."""
     words = client.split()
     if len(words) < 4:
         return ManagementPath(unknown="$SSH_CONNECTION on the device does not name its origin")
@@ -112,14 +114,14 @@ def parse_path(client: str, looked: str, management: Sequence[str]) -> Managemen
     if not management:
         return ManagementPath(unknown=f"no interface of the device has {server}, its address")
     peers, vrf = [], ""
-    for line in looked.splitlines():
-        head, _, rest = line.partition(" ")
+    for line in survey_output.splitlines():
+        head, _, fields = line.partition(" ")
         if head == "vrf":
-            vrf = rest.strip()
+            vrf = fields.strip()
         elif head in WHO:
-            peer = _parse_peer(head, rest)
+            peer = _parse_peer(head, fields)
             peers += [peer] if peer else []
-    if not any(p.who == "client" for p in peers):
+    if not any(p.role == "client" for p in peers):
         return ManagementPath(unknown=f"the device has no route back to its origin, {words[0]}")
     own = _parse_address(server)
     if own is not None:
@@ -133,7 +135,7 @@ def make_client_path(client: str) -> ManagementPath:
     return ManagementPath() if address is None else ManagementPath((Peer("client", address, 0),))
 
 
-def check_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
+def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
     """Refuse a plan that would cut the operator's own path (DutError); nothing was changed."""
     if path.unknown:
         problem = f"the path of this SSH session cannot be determined: {path.unknown}"
@@ -142,9 +144,9 @@ def check_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
     claimed = list(_list_claimed_networks("", intent.configuration.to_json()))
     routed = [] if path.vrf else list(_list_routed_networks(intent, plan))
     for peer in path.peers:
-        near = [(what, net) for what, net in routed if peer.address in net]
-        taken = [what for what, net in near if net.prefixlen >= peer.length]
-        taken += [f"{what} {net}" for what, net in claimed if peer.address in net]
+        near = [(source, net) for source, net in routed if peer.address in net]
+        taken = [source for source, net in near if net.prefixlen >= peer.length]
+        taken += [f"{source} {net}" for source, net in claimed if peer.address in net]
         if taken:
             problem = f"the test's {taken[0]} would take the way to {peer.text}"
             hint = "nothing was changed: use other addresses for the test, or another way to the device"
@@ -157,34 +159,34 @@ def _list_routed_networks(intent: Intent, plan: Plan) -> Iterator[tuple[str, Net
         yield from ((f"{name} route {net}", net) for net in side.routes)
     steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
     steps += [(f"step ({step.why})", step) for step in plan.flush]
-    texts = [(what, f"{step.set}\n{step.text}", step.maps) for what, step in steps]
+    texts = [(source, f"{step.set}\n{step.text}", step.is_mapping) for source, step in steps]
     texts += [
         (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
         for change in (plan.live_change, plan.route_update)
         if change is not None
     ]
-    for what, text, maps in texts:
+    for source, text, is_mapping in texts:
         for token in map("/".join, _PREFIX.findall(text)):
             net = _parse_network(token)
-            if net is not None and (net.prefixlen or not maps):
-                yield f"{what} with {token}", net
+            if net is not None and (net.prefixlen or not is_mapping):
+                yield f"{source} with {token}", net
 
 
 def _list_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network]]:
     """Yield the prefixes among the technology's settings: a translator takes them."""
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _list_claimed_networks(f"{name}.{key}" if name else str(key), inner)
+        for key, field_value in value.items():
+            yield from _list_claimed_networks(f"{name}.{key}" if name else str(key), field_value)
     elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _list_claimed_networks(name, inner)
+        for field_value in value:
+            yield from _list_claimed_networks(name, field_value)
     elif not isinstance(value, (bool, int, float, bytes)) and value is not None:
         net = _parse_network(str(value))
         if net is not None:
             yield name, net
 
 
-def _parse_peer(who: str, rest: str) -> Peer | None:
+def _parse_peer(role: str, rest: str) -> Peer | None:
     """Parse a line of :func:`make_survey_command`; None: no route leads there."""
     text, _, route = rest.partition(" ")
     how, _, route = route.partition(" ")
@@ -198,7 +200,7 @@ def _parse_peer(who: str, rest: str) -> Peer | None:
     if how == "matched" and words[0] != "default":
         net = _parse_network(words[1] if words[0] == "local" else words[0])
         length = net.prefixlen if net is not None else 0
-    return Peer(who, address, length, devices)
+    return Peer(role, address, length, devices)
 
 
 def _parse_address(text: str) -> Address | None:

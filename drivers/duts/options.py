@@ -75,8 +75,8 @@ class DutOptions(HookOptions):
     version: str = Field(default="", pattern=r"^[A-Za-z0-9.~+_-]{0,40}$")
     """Version of the implementation to plan for where no device is asked."""
     neighbours: Literal["static", "gateway", "resolved"] = "static"
-    """Static entry for each address of the tester; one entry and routes through it; or none: the device asks,
-    and the tester answers."""
+    """How the device resolves the tester's addresses: static entries, one entry and routes through it, or
+    neighbor discovery and ARP."""
 
     @property
     def in_lab(self) -> bool:
@@ -138,9 +138,9 @@ class LinuxOptions(DutOptions):
         return tuple(name for name, value in settings.items() if value)
 
 
-def require_ssh(ssh: SshOptions | None, what: str, setting: str) -> SshOptions:
+def require_ssh(ssh: SshOptions | None, purpose: str, setting: str) -> SshOptions:
     """Return the login of a device elsewhere."""
     if ssh is None:
         hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
-        raise UsageError(f"how is {what} reached?", hint, code="missing-setting")
+        raise UsageError(f"how is {purpose} reached?", hint, code="missing-setting")
     return ssh

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from v6t.intent.device import DeviceIntent
 
 Checker = Callable[[str], "str | None"]
-"""Reads a command's output; returns what is wrong with it, or None."""
+"""Returns the problem of a command's output; None: the output is as wanted."""
 Comparer = Callable[[str], tuple[str, str]]
-"""Reads a command's output that is not as wanted; returns what differs, as found and as wanted."""
+"""Returns the parts of a wrong output that differ, as found and as wanted."""
 Intent = DeviceIntent
 """What a device must be."""
 
@@ -26,7 +26,7 @@ class Existing(Enum):
     KEEP = "there"
     """It is as wanted: do the step again and never undo it."""
     REFUSE = "foreign"
-    """It is somebody else's: refuse the plan."""
+    """It belongs to another program or user: refuse the plan."""
     NONE = "none"
     """It cannot exist: it is a part of what an earlier step of the plan creates."""
 
@@ -38,11 +38,11 @@ class Want:
     Text found anywhere in the output proves nothing: a want identifies its object.
 
     Attributes:
-        says: the wanted state, for the printed plan.
+        description: the wanted state, for the printed plan.
         comparer: of an output with several values, only some of which may differ; None: of one value.
     """
 
-    says: str
+    description: str
     checker: Checker = field(compare=False)
     comparer: Comparer | None = field(default=None, compare=False)
 
@@ -51,7 +51,7 @@ class Want:
             return None
         if self.comparer is not None:
             return self.comparer(output)
-        return shorten(output), " ".join(self.says.split())
+        return shorten(output), " ".join(self.description.split())
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Check:
     want: Want
 
     @property
-    def says(self) -> str:
-        return self.want.says
+    def description(self) -> str:
+        return self.want.description
 
     def checker(self, output: str) -> str | None:
         """Return the problem of the command's output; None if it is as wanted."""
@@ -95,7 +95,7 @@ class Step:
         silent: any output of ``set`` is an error (programs whose exit status says nothing).
         deadline_s: how long the change may take [s], and how long its undo.
         reboots: the device reboots, which ends the connection; it is configured again.
-        maps: its prefixes are those of a translator's mappings, where a default route is allowed;
+        is_mapping: its prefixes are those of a translator's mappings, where a default route is allowed;
             in any other step it counts as a route.
     """
 
@@ -113,7 +113,7 @@ class Step:
     silent: bool = False
     deadline_s: float = 60.0
     reboots: bool = False
-    maps: bool = False
+    is_mapping: bool = False
 
     @property
     def before(self) -> str:
@@ -144,7 +144,7 @@ class Change:
         added, changed: whole words of one line that ``look`` then prints.
         how: what a change means if the device has no command for it.
         deadline_s: how long each may take [s], and the look as long again.
-        alone: ``look`` must print nothing else.
+        exclusive: ``look`` must print nothing beyond ``added`` or ``changed``.
     """
 
     what: str
@@ -156,7 +156,7 @@ class Change:
     changed: str
     how: str = ""
     deadline_s: float = 60.0
-    alone: bool = False
+    exclusive: bool = False
 
     def command(self, action: Action) -> str:
         return str(getattr(self, action))
@@ -164,11 +164,11 @@ class Change:
     def find_problem(self, action: Action, output: str) -> str | None:
         if action == "remove":
             return f"it is still there: {shorten(output)}" if output.strip() else None
-        wanted = self.added if action == "add" else self.changed
-        if self.alone and " ".join(output.split()) != wanted:
-            return f"'{wanted}' expected and nothing else; the output is {shorten(output)}"
-        if find_line(output, wanted) is None:
-            return f"'{wanted}' is missing; the output is {shorten(output)}"
+        expected = self.added if action == "add" else self.changed
+        if self.exclusive and " ".join(output.split()) != expected:
+            return f"'{expected}' expected and nothing else; the output is {shorten(output)}"
+        if find_line(output, expected) is None:
+            return f"'{expected}' is missing; the output is {shorten(output)}"
         return None
 
     @property
@@ -188,7 +188,7 @@ class Plan:
         notes: what a reader should know: defaults that matter, deviations.
         live_change: what is changed under traffic; None: nothing is.
         route_update: the route that updates move back and forth, by ``add`` and ``change``; None: none.
-        asked: the query repeated under traffic; None: the read-back with the shortest answer.
+        management_query: the query repeated under traffic; None: the read-back with the shortest answer.
     """
 
     driver: str
@@ -199,11 +199,11 @@ class Plan:
     notes: tuple[str, ...] = ()
     live_change: Change | None = None
     route_update: Change | None = None
-    asked: Check | None = None
+    management_query: Check | None = None
 
-    def extend(self, steps: Iterable[Step], **more: Any) -> Plan:
+    def extend(self, steps: Iterable[Step], **fields: Any) -> Plan:
         """Return the plan with further steps and other fields."""
-        return replace(self, steps=(*self.steps, *steps), **more)
+        return replace(self, steps=(*self.steps, *steps), **fields)
 
     @property
     def all_checks(self) -> tuple[Check, ...]:
@@ -227,9 +227,9 @@ def find_line(output: str, *phrases: str) -> str | None:
     for words in map(str.split, phrases):
         if not words:
             raise ValueError("a phrase without a word is in every line")
-        before = _BEFORE if _EDGE.match(words[0][0]) else ""
-        after = _AFTER if _EDGE.match(words[-1][-1]) else ""
-        patterns.append(before + r"\s+".join(map(re.escape, words)) + after)
+        prefix = _BEFORE if _EDGE.match(words[0][0]) else ""
+        suffix = _AFTER if _EDGE.match(words[-1][-1]) else ""
+        patterns.append(prefix + r"\s+".join(map(re.escape, words)) + suffix)
     lines = output.splitlines()
     return next((line for line in lines if all(re.search(p, line) for p in patterns)), None)
 
@@ -237,48 +237,57 @@ def find_line(output: str, *phrases: str) -> str | None:
 def equals(value: object) -> Want:
     """Require this text, apart from white space around it."""
     text = str(value)
-    says = " ".join(text.split()) or "nothing"
-    return passes(lambda output: output.strip() == text, says, f"'{text}' expected")
+    description = " ".join(text.split()) or "nothing"
+    return passes(lambda output: output.strip() == text, description, f"'{text}' expected")
 
 
 def has_lines(*lines: str) -> Want:
-    """Require each of these as a whole line, however it is spaced; other lines are allowed."""
-    wanted = [" ".join(line.split()) for line in lines]
+    """Require each of these lines, with any spacing; other lines are allowed."""
+    expected_lines = [" ".join(line.split()) for line in lines]
 
     def checker(output: str) -> str | None:
         present = {" ".join(line.split()) for line in output.splitlines()}
-        missing = next((line for line in wanted if line not in present), None)
-        return missing and f"the line '{missing}' is missing; the output is {shorten(output)}"
+        missing_line = next((line for line in expected_lines if line not in present), None)
+        return (
+            missing_line
+            and f"the line '{missing_line}' is missing; the output is {shorten(output)}"
+        )
 
-    return Want(" and ".join(f"'{line}'" for line in wanted), checker)
+    return Want(" and ".join(f"'{line}'" for line in expected_lines), checker)
 
 
 def has_words(*phrases: str) -> Want:
     """Require one line that holds every phrase as whole words, see :func:`find_line`."""
-    wanted = " and ".join(f"'{phrase}'" for phrase in phrases)
-    return passes(lambda output: find_line(output, *phrases), wanted, f"no line has {wanted}")
+    description = " and ".join(f"'{phrase}'" for phrase in phrases)
+    return passes(
+        lambda output: find_line(output, *phrases), description, f"no line has {description}"
+    )
 
 
-def has_line_like(pattern: str, says: str) -> Want:
+def has_line_like(pattern: str, description: str) -> Want:
     """Require a whole line of this form, apart from white space around it."""
     match = re.compile(pattern).fullmatch
-    return passes(lambda output: any(match(line.strip()) for line in output.splitlines()), says)
+    return passes(
+        lambda output: any(match(line.strip()) for line in output.splitlines()), description
+    )
 
 
-def passes(test: Callable[[str], object], says: str, problem: str = "") -> Want:
+def passes(test: Callable[[str], object], description: str, problem: str = "") -> Want:
     """Require an output that passes a test; ``problem`` describes another one."""
 
     def checker(output: str) -> str | None:
-        reason = problem or f"not {says}"
+        reason = problem or f"not {description}"
         return None if test(output) else f"{reason}; the output is {shorten(output)}"
 
-    return Want(says, checker)
+    return Want(description, checker)
 
 
-def has_members(values: Iterable[object], says: str = "") -> Want:
-    """Require these words, in any order and however often."""
-    wanted = set(map(str, values))
-    return passes(lambda output: set(output.split()) == wanted, says or " ".join(sorted(wanted)))
+def has_only_words(words: Iterable[object], description: str = "") -> Want:
+    """Require exactly these words, in any order and number."""
+    expected = set(map(str, words))
+    return passes(
+        lambda output: set(output.split()) == expected, description or " ".join(sorted(expected))
+    )
 
 
 def shorten(output: str, limit: int = 200) -> str:

@@ -15,7 +15,7 @@ class LossReason(str, Enum):
     QUEUE = "queue"
     """A queue was full, or the counter does not tell: frames came faster than they were taken."""
     INGRESS = "ingress"
-    """The same where frames wait for the device to fetch them."""
+    """A queue of frames that wait for the device to fetch them was full."""
     ROOM = "room"
     """A table had no room for their connection, or a NAT no port."""
     ENTRY = "entry"
@@ -25,7 +25,7 @@ class LossReason(str, Enum):
     RULE = "rule"
     """A rule or an impossible translation: they are lost at any rate."""
     ALL = "all"
-    """Any reason: other figures count the same frames by theirs."""
+    """Any reason: other figures count the same frames by reason."""
 
 
 @dataclass(frozen=True)

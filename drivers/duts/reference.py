@@ -43,7 +43,7 @@ class UnconfiguredDriver(Driver):
     configures = False
     has_background_vlans = True
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         problem = f"the {self.name} device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
@@ -70,8 +70,8 @@ class Reference(UnconfiguredDriver):
         return params
 
     @classmethod
-    def from_flags(cls, given: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"params": {**given.get("params", {}), **flags}} if flags else {}
+    def from_flags(cls, settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"params": {**settings.get("params", {}), **flags}} if flags else {}
 
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None

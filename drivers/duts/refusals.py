@@ -11,7 +11,7 @@ make_unsupported_error = partial(UsageError, code="unsupported-by-device")
 
 
 def make_missing_program_error(
-    program: str, source: str, use: str = "", *, named: bool = False
+    program: str, source: str, use: str = "", *, from_option: bool = False
 ) -> DutError:
     """Return the error of a program that is not installed.
 
@@ -21,6 +21,6 @@ def make_missing_program_error(
         named: ``dut.options.program`` names it.
     """
     hint = f"see {source}" if "://" in source else f"apt-get install {source}"
-    if named:
+    if from_option:
         hint += "; dut.options.program says where it is"
     return DutError(f"the device lacks the program {program}{use}", hint, code="missing-program")

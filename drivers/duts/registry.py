@@ -16,7 +16,7 @@ REFERENCE = "reference"
 """The device where a file names none."""
 DRIVERS: Extensions[Driver] = Extensions(GROUP, "v6t.drivers.duts.driver:Driver", "device driver")
 names = DRIVERS.names
-driver_type = DRIVERS.load
+load_driver_type = DRIVERS.load
 
 
 def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False) -> Driver:
@@ -25,7 +25,7 @@ def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False)
     Args:
         swapped: the technology's left is the tester's right, so that the driver's is, too.
     """
-    driver = driver_type(name)(options)
+    driver = load_driver_type(name)(options)
     if swapped and isinstance(driver.options, DutOptions):
         own = driver.options
         driver.options = own.model_copy(update={"left": own.right, "right": own.left})

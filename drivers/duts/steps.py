@@ -9,23 +9,23 @@ from v6t.drivers.duts.plan import Existing, Step, Want, equals
 
 
 def create_object(
-    create: str, delete: str, why: str, *, read: str, want: Want, **more: Any
+    create: str, delete: str, why: str, *, read: str, want: Want, **fields: Any
 ) -> Step:
     """Create an object that ``read`` prints if it exists, and delete it at the rollback."""
-    return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **more)
+    return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **fields)
 
 
-def set_value(write: str, value: object, why: str, *, read: str, **more: Any) -> Step:
+def set_value(write: str, value: object, why: str, *, read: str, **fields: Any) -> Step:
     """Set a value by a shell line with ``VALUE``, and restore the output of ``read`` at the rollback."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
-    return Step(set_to, why, read=read, want=equals(value), undo=undo, **more)
+    return Step(set_to, why, read=read, want=equals(value), undo=undo, **fields)
 
 
 def write_config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
     """Write a file in the state directory."""
     create = f"umask 077; cat >{path} && chmod {mode} {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
-    want = replace(equals(f"{path}\n{text.strip()}"), says="what was written")
+    want = replace(equals(f"{path}\n{text.strip()}"), description="what was written")
     return create_object(create, f"rm -f {path}", why, text=text, read=read, want=want)
 
 

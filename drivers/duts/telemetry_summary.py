@@ -28,9 +28,9 @@ _Figures = Mapping[str, float]
 LINK = "link "
 INTERFACES = "interfaces"
 ROUNDING_ERROR = 0.005
-"""Figures of three digits are so far off at most, over their value."""
+"""Maximum relative error of figures with three digits."""
 MAX_RELATIVE_ERROR = 0.1
-"""A difference of rounded figures that may be off by more than this, over its value, is not told."""
+"""Differences of rounded figures with a larger relative error are left out."""
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,13 @@ class LabDevice(ABC):
         if lab.device is None:
             raise ValueError("a loopback lab has no place for a device")
         self.prepare()
-        self.start_in(lab.device.pid)
+        self.start_in_namespace(lab.device.pid)
 
     def prepare(self) -> None:  # noqa: B027  (most need nothing)
         """Prepare before the first part of a device of several is started."""
 
     @abstractmethod
-    def start_in(self, pid: int) -> None:
+    def start_in_namespace(self, pid: int) -> None:
         """Start it in the network namespace of a process."""
 
     @property
@@ -90,7 +90,7 @@ class WorkerDevice(LabDevice):
         self._values = {**values, "left": left, "right": right, "frame_octets": octets}
         self._worker: Worker | None = None
 
-    def start_in(self, pid: int) -> None:
+    def start_in_namespace(self, pid: int) -> None:
         worker = Worker("reference device", self._role_class, namespace=pid, **self._values)
         self._worker = worker
         worker.answer()

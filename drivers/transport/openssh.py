@@ -153,13 +153,13 @@ class SshTransport:
         """Return a command line that uses the one connection and never makes another."""
         if self._client is None or not self._alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
-        socket = f"ControlPath={self._client.place / 'mux'}"
+        socket = f"ControlPath={self._client.directory / 'mux'}"
         never = ("-o", "ControlMaster=no", "-o", socket, "-o", "ProxyCommand=false")
         return [*self._client.words(*never, *options), "--", self._client.host]
 
     def _connect(self, client: SshClient) -> None:
         password = self._password()
-        socket = client.place / "mux"
+        socket = client.directory / "mux"
         words = client.words(
             *("-N", "-o", "ControlMaster=yes", "-o", f"ControlPath={socket}"),
             *("-o", "ControlPersist=no"),
@@ -167,17 +167,17 @@ class SshTransport:
         )
         _LOG.debug("%s: logging in: %s", self.name, redact(shlex.join(words)))
         self._master = subprocess.Popen(
-            ["sh", "-c", _BOUND, "sh", str(client.place), *words, "--", client.host],
+            ["sh", "-c", _BOUND, "sh", str(client.directory), *words, "--", client.host],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=(client.place / "log").open("wb"),
+            stderr=(client.directory / "log").open("wb"),
             env=_make_environment(client, password),
             start_new_session=True,
         )
         until = time.monotonic() + self._options.connect_deadline_s
         while not socket.is_socket():
             if self._master.poll() is not None:
-                raise self._make_refusal(as_text((client.place / "log").read_bytes())[0])
+                raise self._make_refusal(as_text((client.directory / "log").read_bytes())[0])
             if time.monotonic() > until:
                 raise self._timeout_error(self.name)
             time.sleep(_POLL_S)
@@ -251,7 +251,7 @@ def _make_environment(client: SshClient, password: str | None) -> dict[str, str]
     """Return the master's environment, in which a program prints the password for ssh."""
     environment = {**build_clean_environment(), "LC_ALL": "C"}
     if password:
-        ask = client.place / "ask"
+        ask = client.directory / "ask"
         ask.write_text(_ASKPASS, encoding="utf-8")
         ask.chmod(0o700)
         environment |= {_PASSWORD: password, "SSH_ASKPASS": str(ask)}

@@ -62,15 +62,15 @@ class SshClient:
         self.host = options.host or "localhost"
         self._before = list(before)
         text = self._configuration()
-        self.place = Path(tempfile.mkdtemp(prefix="v6t-ssh-"))
-        self.remove = weakref.finalize(self, shutil.rmtree, self.place, True)
-        (self.place / "config").write_text(text, encoding="utf-8")
+        self.directory = Path(tempfile.mkdtemp(prefix="v6t-ssh-"))
+        self.remove = weakref.finalize(self, shutil.rmtree, self.directory, True)
+        (self.directory / "config").write_text(text, encoding="utf-8")
 
     def words(self, *options: str, password: bool = False) -> list[str]:
         """Return the start of a command line, up to its options."""
         switches = ("yes", "no") if password else ("no", "yes")
         return [
-            *self._before, "ssh", "-F", str(self.place / "config"), "-T",
+            *self._before, "ssh", "-F", str(self.directory / "config"), "-T",
             "-o", f"PasswordAuthentication={switches[0]}",
             "-o", f"KbdInteractiveAuthentication={switches[0]}",
             "-o", f"BatchMode={switches[1]}", "-o", "NumberOfPasswordPrompts=1", *options,
@@ -87,7 +87,7 @@ class SshClient:
             TesterError: it could not be copied.
         """
         place = f"[{self.host}]" if ":" in self.host else self.host
-        words = ["scp", "-q", "-B", "-F", str(self.place / "config"), "--", f"{place}:{source}"]
+        words = ["scp", "-q", "-B", "-F", str(self.directory / "config"), "--", f"{place}:{source}"]
         try:
             done = subprocess.run(
                 [*self._before, *words, str(target)],

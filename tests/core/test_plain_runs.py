@@ -17,7 +17,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import read_journal
 from v6t.drivers.duts.devices import make_lab_device
-from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.duts.registry import load_driver_type, names
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 
@@ -52,7 +52,7 @@ PAIRS = [
     (technology, driver)
     for driver in names()
     for technology in list_technologies(driver)
-    if driver_type(driver).configures
+    if load_driver_type(driver).configures
 ]
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
 

@@ -8,7 +8,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.plugins import can_configure, load_plugin
 from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
-from v6t.drivers.duts.registry import driver_type
+from v6t.drivers.duts.registry import load_driver_type
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets.direction import DIRECTIONS
 from v6t.profiles.compiler.compile import compile_traffic
@@ -41,7 +41,7 @@ def smallest_ttl(plugin, driver, **params):
 def pairs():
     """Every technology with every device that it can be measured on."""
     for driver in sorted(driver_names()):
-        kind = driver_type(driver)
+        kind = load_driver_type(driver)
         for plugin in sorted(plugin_names()):
             technology = load_plugin(plugin)
             if technology.stateful or technology.exchange != "frames":

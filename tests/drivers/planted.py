@@ -156,8 +156,8 @@ class Behaving(KnownDevice):
         super().__init__(octets)
         self.behaviour = behaviour
 
-    def start_in(self, pid):
-        super().start_in(pid)
+    def start_in_namespace(self, pid):
+        super().start_in_namespace(pid)
         self.behave(self.behaviour)
 
 
@@ -236,14 +236,14 @@ class Changing(LabDevice):
         self._pid = None
         self._inner = None
 
-    def start_in(self, pid):
+    def start_in_namespace(self, pid):
         self._pid = pid
 
     def put(self, device):
         """Instead of what stood there."""
         self.close()
         self._inner = device
-        device.start_in(self._pid)
+        device.start_in_namespace(self._pid)
 
     def check(self):
         if self._inner is not None:

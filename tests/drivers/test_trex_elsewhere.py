@@ -49,7 +49,7 @@ def known_as(name, server, place):
     """Lines of an ssh_config."""
     return (
         f"Host {name}\n  HostName localhost\n  User root\n"
-        f"  IdentityFile {server.place}/id\n  UserKnownHostsFile {server.place}/known_hosts\n"
+        f"  IdentityFile {server.directory}/id\n  UserKnownHostsFile {server.directory}/known_hosts\n"
         "  StrictHostKeyChecking yes\n"
         f"  ProxyCommand nsenter -t {server.pid} -n {place}/tunnel\n"
     )

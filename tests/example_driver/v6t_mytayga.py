@@ -40,9 +40,9 @@ class MyTayga(TunTranslator):
     remove_tun = "{program} -c {config} --rmtun"
     start = "{program} -c {config} -p {pid}"
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         """Refuse mappings that TAYGA does not start with."""
-        super().refuse(intent, facts)
+        super().check_device(intent, facts)
         siit = intent.configuration_as(SiitConfig)
         for ipv4, ipv6 in siit.eam:
             if ipv4.prefixlen + 96 != ipv6.prefixlen:

@@ -18,7 +18,7 @@ from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
-from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
@@ -61,7 +61,7 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     for name in driver_names():
         try:
             bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name, params=params))
-            if not driver_type(name).configures:
+            if not load_driver_type(name).configures:
                 continue
             driver, plan = dut.plan_without_device(bound)
             found = describe(driver, plan, bound.intent)
@@ -110,7 +110,7 @@ def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
             for line in (reading.command, *map(str, _parsed(reading)))
         ],
         "notes": [str(len(plan.notes))],
-        "asked": _lines(_command(plan.asked)),
+        "asked": _lines(_command(plan.management_query)),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import accepts_any
-from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.duts.registry import load_driver_type, names
 from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
 from v6t.tests.drivers.duts import walk
@@ -126,7 +126,7 @@ def all_units() -> tuple[Unit, ...]:
         for device in walk.devices(base):
             intent = device.base.technology().dut_intent()
             for driver, part in walk.units(device.made, intent):
-                key = (driver.name, part.configuration.family, driver.part is not None)
+                key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures:
                     found.setdefault(key, (driver, part))
     return tuple(found.values())
@@ -139,7 +139,7 @@ def units_of(name: str) -> list[Unit]:
 DRIVERS = [
     name
     for name in names()
-    if (kind := driver_type(name)).configures and not kind.of_parts and not accepts_any(name)
+    if (kind := load_driver_type(name)).configures and not kind.of_parts and not accepts_any(name)
 ]
 """Drivers that know what they configure; others do what the user's lines say."""
 each_driver = pytest.mark.parametrize("name", DRIVERS)
@@ -158,7 +158,7 @@ def test_accepted_family_has_a_unit(name):
     tested = [intent.configuration for _, intent in units_of(name)]
     lacking = [
         kind.family
-        for kind in driver_type(name).accepts
+        for kind in load_driver_type(name).accepts
         if not any(isinstance(each, kind) for each in tested)
     ]
     assert lacking == []

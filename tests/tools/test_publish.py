@@ -26,7 +26,7 @@ from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.plugins import can_configure, list_technologies
-from v6t.drivers.duts.registry import driver_type, names
+from v6t.drivers.duts.registry import load_driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tests.core.support import done_of, tree, v6t
@@ -294,7 +294,7 @@ WITHHELD = {
 
 
 def test_of_every_option_it_is_decided_whether_it_is_published():
-    kinds = [*(driver_type(n).options_model for n in names()), TrexOptions]
+    kinds = [*(load_driver_type(n).options_model for n in names()), TrexOptions]
     found = {name for kind in kinds for name in models_of(kind)}
     assert len(found) > 50
     assert found - options() - WITHHELD == set()

@@ -236,7 +236,7 @@ class KnownDevice(LabDevice):
         self._octets = octets
         self._worker: Worker | None = None
 
-    def start_in(self, pid: int) -> None:
+    def start_in_namespace(self, pid: int) -> None:
         """Start the process in the network namespace of another."""
         self._worker = Worker(
             *("known device", KnownDut),

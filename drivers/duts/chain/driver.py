@@ -22,7 +22,7 @@ from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step
-from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.session.undo_store import PART_PREFIX
 from v6t.drivers.tester import Oracle
 from v6t.intent.device import DeviceIntent, DeviceRequirements, PartIntent
@@ -82,8 +82,8 @@ class Chain(Driver):
         chosen = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:
-                at = [each.name for each in chosen].index(part.replaces[0])
-                chosen[at : at + len(part.replaces)] = [part]
+                index = [each.name for each in chosen].index(part.replaces[0])
+                chosen[index : index + len(part.replaces)] = [part]
         names = [part.name for part in chosen]
         unknown = next((name for name in self.options.parts if name not in names), None)
         if unknown is not None:
@@ -104,8 +104,10 @@ class Chain(Driver):
             sessions = intent.requirements.sessions if part.stateful else 0
             links = replace(part.intent.links, swapped=intent.links.swapped)
             requirements = DeviceRequirements(sessions=sessions)
-            own = replace(part.intent, links=links, requirements=requirements)
-            parts.append(Part(part.name, part.device, part.stateful, own, driver, part.to_ipv4))
+            part_intent = replace(part.intent, links=links, requirements=requirements)
+            parts.append(
+                Part(part.name, part.device, part.stateful, part_intent, driver, part.to_ipv4)
+            )
         return tuple(parts)
 
     @classmethod
@@ -113,13 +115,13 @@ class Chain(Driver):
         if not intent.parts:
             raise cls.make_refusal(intent, "name the driver of one device")
 
-    def _driver(self, part: PartIntent, before: Sequence[Part], *, swapped: bool) -> Driver:
+    def _driver(self, part: PartIntent, earlier_parts: Sequence[Part], *, swapped: bool) -> Driver:
         chosen = self.options.parts.get(part.name, PartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
             problem = "a chain cannot be part of a chain"
             raise UsageError(problem, "name the driver of one device", code="chain-conflict")
-        is_reference = not driver_type(name).configures
+        is_reference = not load_driver_type(name).configures
         if is_reference and not part.has_reference:
             problem = f"no reference translation exists for the part '{part.name}'"
             hint = "it keeps connections: leave out its driver, or name another"
@@ -129,9 +131,9 @@ class Chain(Driver):
             raise UsageError(problem, code="invalid-intent")
         options = {**(part.options if name == part.driver else {}), **chosen.options}
         driver = make_driver(name, options, swapped=swapped)
-        if directory := choose_state_directory(before, part.name, driver):
+        if directory := choose_state_directory(earlier_parts, part.name, driver):
             driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
-        driver.part = ChainMembership(part.name, part.params)
+        driver.chain_membership = ChainMembership(part.name, part.params)
         return driver
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
@@ -214,7 +216,7 @@ def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> Expec
     return next((p.profile for p in from_its_end if p.to_ipv4 == direction), ExpectProfile())
 
 
-def choose_state_directory(before: Sequence[Part], name: str, driver: Driver) -> str:
+def choose_state_directory(earlier_parts: Sequence[Part], name: str, driver: Driver) -> str:
     """Return the state directory of a part that shares a machine; empty: the directory in its options.
 
     The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
@@ -223,8 +225,10 @@ def choose_state_directory(before: Sequence[Part], name: str, driver: Driver) ->
     if not driver.configures or driver.options.ssh is None:
         return ""
     ssh, directory = driver.options.ssh, driver.options.state_dir
-    beside = [p for p in _find_remote_parts(before) if p.driver.options.ssh.machine == ssh.machine]
-    for part in beside:
+    neighbors_on_machine = [
+        p for p in _find_remote_parts(earlier_parts) if p.driver.options.ssh.machine == ssh.machine
+    ]
+    for part in neighbors_on_machine:
         same = part.driver.options.ssh.netns == ssh.netns
         # whether the user's own lines are the kernel's is unknown
         if same and all(d.kernel and DeviceConfig not in d.accepts for d in (part.driver, driver)):
@@ -235,18 +239,20 @@ def choose_state_directory(before: Sequence[Part], name: str, driver: Driver) ->
                 f"`ip netns add {name}` there, and dut.options.parts.{name}.options.ssh.netns: {name}",
                 code="chain-conflict",
             )
-    taken = {part.driver.options.state_dir for part in beside}
-    return f"{directory}/{PART_PREFIX}{name}" if directory in taken else ""
+    used_directories = {part.driver.options.state_dir for part in neighbors_on_machine}
+    return f"{directory}/{PART_PREFIX}{name}" if directory in used_directories else ""
 
 
 def check_places(parts: Sequence[Part]) -> None:
     """Check that each part can be cabled in the lab."""
-    known: dict[tuple[str, str], str] = {}
+    part_names: dict[tuple[str, str], str] = {}
     for part in _find_remote_parts(parts):
         ssh = part.driver.options.ssh
-        other = known.setdefault((ssh.lab, ssh.netns), part.name)
-        if other != part.name:
-            problem = f"the parts {other} and {part.name} share a namespace of the lab, {ssh.lab}"
+        earlier_part = part_names.setdefault((ssh.lab, ssh.netns), part.name)
+        if earlier_part != part.name:
+            problem = (
+                f"the parts {earlier_part} and {part.name} share a namespace of the lab, {ssh.lab}"
+            )
             hint = f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab"
             raise UsageError(problem, hint, code="chain-conflict")
 

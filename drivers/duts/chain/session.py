@@ -65,14 +65,14 @@ class ChainSession(DeviceSession):
         ]
 
     def commit(self, revert_in: int | None = None) -> None:
-        done: list[Session] = []
+        committed_sessions: list[Session] = []
         try:
             for session in self._sessions:
                 session.commit(revert_in)
-                done.append(session)
+                committed_sessions.append(session)
         except BaseException as cause:
             try:
-                run_all([s.rollback for s in reversed(done)])
+                run_all([s.rollback for s in reversed(committed_sessions)])
             except V6tError as exc:
                 text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
                 raise DutError(f"{text}; and {exc.message}", exc.hint, code=exc.code) from cause
@@ -170,9 +170,9 @@ class LabChain(LabDevice):
         for each in self._parts:
             each.device.prepare()
         for each, holder in zip(self._cabled, lab.devices, strict=True):
-            each.device.start_in(holder.pid)
+            each.device.start_in_namespace(holder.pid)
 
-    def start_in(self, pid: int) -> None:
+    def start_in_namespace(self, pid: int) -> None:
         raise TypeError(f"a chain does not fit into the one namespace of process {pid}")
 
     @property

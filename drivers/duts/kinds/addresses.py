@@ -101,9 +101,9 @@ def require_prefix_96(
     return prefix
 
 
-def find_networks_behind(intent: Intent, side: str, version: int) -> list[Any]:
+def find_networks_behind(intent: Intent, side: str, ip_version: int) -> list[Any]:
     """Return the networks of an IP version that a side's routes lead to."""
-    return [net for net in getattr(intent, side).routes if net.version == version]
+    return [net for net in getattr(intent, side).routes if net.version == ip_version]
 
 
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
@@ -115,9 +115,9 @@ def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     bits = length - prefix.prefixlen
     if not bits >= 0:
         raise UsageError(f"{net} is not within {prefix}", code="outside-prefix")
-    taken = min(bits, 32)
+    ipv4_bits = min(bits, 32)
     number = value >> (96 - prefix.prefixlen) & 0xFFFFFFFF
-    return IPv4Network((number >> (32 - taken) << (32 - taken), taken))
+    return IPv4Network((number >> (32 - ipv4_bits) << (32 - ipv4_bits), ipv4_bits))
 
 
 def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IPv6Network]]:
@@ -155,48 +155,48 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
 
 OWN_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
 OWN_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
-"""Addresses that a translator may get for its ICMP errors."""
+"""Candidate source addresses of a translator's ICMP errors."""
 POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
-"""Networks that a translator and a NAT may have between them."""
+"""Candidate networks between a translator and a NAT."""
 
 
 def find_test_networks(intent: Intent) -> list[Any]:
     """Return the networks of a test: links, hosts, tables, pools, and the IPv4 form of IPv6 hosts."""
-    taken = list_networks(intent)
+    networks = list_networks(intent)
     prefix = get_prefix(intent)
     hosts = [net for side in ("left", "right") for net in find_networks_behind(intent, side, 6)]
     embedded = [
         extract_ipv4_network(prefix, n) for n in hosts if prefix is not None and n.subnet_of(prefix)
     ]
-    return [*taken, *(net for net in embedded if net.prefixlen)]
+    return [*networks, *(net for net in embedded if net.prefixlen)]
 
 
 def choose_free_address(
-    option: str, given: str, candidates: Sequence[str], taken: Sequence[Any]
+    option: str, configured_address: str, candidates: Sequence[str], used_networks: Sequence[Any]
 ) -> str:
     """Return the given address or an unused candidate for an option; refuse one that overlaps the test."""
-    unused = next((text for text in candidates if not _find_overlap(text, taken)), "")
-    if not given and not unused:
+    unused = next((text for text in candidates if not _find_overlap(text, used_networks)), "")
+    if not configured_address and not unused:
         problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
         raise UsageError(problem, "give another one", code="not-enough-addresses")
-    if given and (met := _find_overlap(given, taken)):
-        problem = f"dut.options.{option}: {given} overlaps {met}, which the test uses"
+    if configured_address and (met := _find_overlap(configured_address, used_networks)):
+        problem = f"dut.options.{option}: {configured_address} overlaps {met}, which the test uses"
         hint = "choose one that is not used"
         instead = {option: unused} if unused else {}
         raise UsageError(problem, hint, dut_params=instead, code="address-conflict")
-    return given or unused
+    return configured_address or unused
 
 
-def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
+def _find_overlap(text: str, used_networks: Sequence[Any]) -> Any:
     net = ip_network(text)
-    return next((t for t in taken if t.version == net.version and t.overlaps(net)), None)
+    return next((t for t in used_networks if t.version == net.version and t.overlaps(net)), None)
 
 
-def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
+def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Network:
     """Return a network that the test does not use, preferably of documentation addresses."""
-    candidates = SPARE_IPV6 if version == 6 else SPARE_IPV4
-    used = list_networks(intent)
-    unused = [text for text in candidates if not _find_overlap(text, used)]
+    candidates = SPARE_IPV6 if ip_version == 6 else SPARE_IPV4
+    used_networks = list_networks(intent)
+    unused = [text for text in candidates if not _find_overlap(text, used_networks)]
     if len(unused) > skip:
         return ip_network(unused[skip])
     problem = f"all of {', '.join(candidates)} are in use: nothing is left to be added"
@@ -208,25 +208,25 @@ def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
     """Find an IP version with a host on both sides; return it with host and interface of right and left."""
-    for version in (4, 6):
+    for ip_version in (4, 6):
         right, left = (
-            next(((str(h), ports[side]) for h in hosts if h.version == version), None)
+            next(((str(h), ports[side]) for h in hosts if h.version == ip_version), None)
             for side, hosts in (("right", intent.right.neighbors), ("left", intent.left.neighbors))
         )
         if right is not None and left is not None:
-            return version, right, left
+            return ip_version, right, left
     return None
 
 
 def list_networks(intent: Intent) -> list[Network]:
-    """Return all networks of an intent except default routes."""
-    found = [*find_networks(intent.configuration.to_json())]
+    """Return all networks of an intent, without default routes."""
+    networks = [*find_networks(intent.configuration.to_json())]
     for side in (intent.left, intent.right):
         for link in filter(None, (side, side.background)):
-            found += [interface.network for interface in link.addresses]
-            found += [ip_network(host) for host in (*link.neighbors, *link.routes.values())]
-            found += link.routes
-    return [net for net in found if net.prefixlen]
+            networks += [interface.network for interface in link.addresses]
+            networks += [ip_network(host) for host in (*link.neighbors, *link.routes.values())]
+            networks += link.routes
+    return [net for net in networks if net.prefixlen]
 
 
 def find_networks(value: Any) -> Iterator[Network]:

@@ -78,7 +78,7 @@ class CheckText(StrictModel):
 
 
 class StepText(StrictModel):
-    """A change; a step that needs no undo says so with an empty one."""
+    """A change; an empty ``undo`` states that none is needed."""
 
     command: str = Field(min_length=1)
     """The change, a shell line."""
@@ -87,7 +87,7 @@ class StepText(StrictModel):
     undo: str
     """The line that takes it back; `{old}` is what `before` printed."""
     before: str = ""
-    """A line that prints what is to be restored."""
+    """A line that prints the state to restore."""
     was: Literal["value", "there", "foreign"] = "value"
     """What output of `before` means: a value to write back, done already, or somebody else's."""
     check: CheckText | None = None
@@ -171,7 +171,7 @@ class CommandOptions(LinuxOptions):
 
 
 LOSSES = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
-"""What the user's names say."""
+"""Loss reasons of the names that the user chooses."""
 
 
 class Command(LinuxDriver):
@@ -203,19 +203,19 @@ class Command(LinuxDriver):
             sections=dict(sections),
         )
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         if self.options.base:
-            super().refuse(intent, facts)
+            super().check_device(intent, facts)
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        own = [self._step(intent, step) for step in self.options.steps]
+        user_steps = [self._step(intent, step) for step in self.options.steps]
         flush = []
         for text in self.options.flush:
             line, proof = self._line(intent, text.command), self._check(intent, text.check)
-            more = {"deadline_s": text.deadline_s, "reboots": text.reboots}
-            flush.append(Step(line, "empty the device's state", proof=proof, **more))
+            fields = {"deadline_s": text.deadline_s, "reboots": text.reboots}
+            flush.append(Step(line, "empty the device's state", proof=proof, **fields))
         base = self.base(intent, facts) if self.options.base else []
-        return self.finish(facts, [*base, *own], flush=flush)
+        return self.finish(facts, [*base, *user_steps], flush=flush)
 
     def profile(self, intent: Intent) -> ExpectProfile:
         return self.options.profile.declare()  # type: ignore[no-any-return]

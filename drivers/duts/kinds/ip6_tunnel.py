@@ -30,7 +30,7 @@ from v6t.packets.address_layouts import PSID, port_layout
 MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
 TABLE = 8676
-"""Of routes, and the priority of the rule that leads there."""
+"""Number of the routing table, and priority of the rule that selects it."""
 OUTER_HEADER_OCTETS = 40
 """Octets of the header that is put before a packet."""
 UP = "LOWER_UP"
@@ -42,7 +42,7 @@ class Ip6TunnelOptions(LinuxOptions):
     """Options of the tunnel."""
 
     hop_limit: int = Field(default=64, ge=1, le=255)
-    """Of the outer header."""
+    """Hop limit of the outer header."""
     dscp: Literal["uniform", "pipe"] = "uniform"
     """RFC 2983: carried over to the outer header and back, as DS-Lite and lw4o6 ask for (RFC 6333
     section 7.1); or 0 outside, and the inner one stays."""
@@ -73,8 +73,8 @@ class Ip6Tunnel(LinuxDriver):
         super().check_supported(intent, in_chain=in_chain)
         get_customer(intent)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         customer = get_customer(intent)
         if facts.sections.get(MODULE, "").strip() == "none":
             problem = f"the device's kernel {facts.version} has no {MODULE}"
@@ -111,8 +111,8 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        own = [*self._make_tunnel(intent, customer), *self._checks(intent, customer)]
-        return self.finish(facts, [*self.base(intent, facts), *own], notes=notes)
+        customer_addresses = [*self._make_tunnel(intent, customer), *self._checks(intent, customer)]
+        return self.finish(facts, [*self.base(intent, facts), *customer_addresses], notes=notes)
 
     def _make_tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)

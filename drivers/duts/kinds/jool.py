@@ -33,11 +33,11 @@ from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupport
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 MAPT_SINCE = (4, 1, 255)
-"""What the release candidates of 4.2.0 call themselves."""
+"""First version with MAP-T: release candidates of 4.2.0 report this number."""
 CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
-"""What a release candidate calls itself, and what it was published as."""
+"""Published names of release candidates, by the version that they report."""
 UDP_MIN_S = 120
-"""The shortest timeout of UDP sessions that Jool takes [s] (RFC 4787, section 4.3)."""
+"""Minimum timeout of UDP sessions [s] (RFC 4787, section 4.3)."""
 NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
 MORE_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
@@ -84,12 +84,12 @@ class Jool(LinuxDriver):
         return CANDIDATES.get(version, version)
 
     def example(self, intent: Intent) -> Facts:
-        """Assume the oldest version that has the function, unless an option names one."""
+        """Return facts with the oldest version that supports the function, unless an option sets one."""
         newest = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
         return replace(super().example(intent), version=self.options.version or newest)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         program = choose_program(intent)
         # a device without a version has no Jool at all
         if program == MAPT and facts.version and parse_version(facts.version) < MAPT_SINCE:
@@ -157,8 +157,10 @@ class Jool(LinuxDriver):
         command = make_statistics_command(program)
         outcomes = partial(jool_statistics.parse_outcomes, nat64=program == NAT64)
         counters = Reading(command, outcomes, JSTAT, jool_statistics.LOSSES)
-        found = {**super().telemetry(intent), "jool": counters}
+        readings = {**super().telemetry(intent), "jool": counters}
         if program == NAT64:
-            held = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
-            found["table"] = Reading(command, jool_statistics.table, held)
-        return found
+            description = (
+                "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
+            )
+            readings["table"] = Reading(command, jool_statistics.table, description)
+        return readings

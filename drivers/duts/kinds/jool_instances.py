@@ -20,7 +20,7 @@ PROGRAMS = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
-"""Where each comes from: see :func:`make_missing_program_error`."""
+"""Package or publisher of each program, see :func:`make_missing_program_error`."""
 
 
 class JoolOptions(LinuxOptions):
@@ -55,7 +55,7 @@ def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
     content: dict[str, Any] = {"instance": "v6t", "framework": options.framework}
     content["global"] = settings
     checks = [f"{name},{value}" for name, value in settings.items()]
-    says = ", ".join(checks)
+    description = ", ".join(checks)
     file = f"{options.state_dir}/jool.json"
     show = f"{program} -i v6t global display --csv --no-headers"
     if program == SIIT:
@@ -64,7 +64,7 @@ def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
         content["eamt"] = rows
         show += f"; {program} -i v6t eamt display --csv --no-headers"
         checks += [f"{six},{four}" for four, six in table]
-        says = f"{len(table)} mappings, {says}"
+        description = f"{len(table)} mappings, {description}"
     text = json.dumps(content, indent=1) + "\n"
     return [
         write_config_file(file, text, "Jool's configuration, atomic"),
@@ -73,7 +73,7 @@ def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
             f"{program} instance remove v6t",
             "the translator",
             read=f"{{ {show}; }} 2>/dev/null; true",
-            want=replace(has_lines(*checks), says=says),
+            want=replace(has_lines(*checks), description=description),
         ),
     ]
 
@@ -155,7 +155,7 @@ def _set_global(run: str, name: str, value: str) -> Step:
 
 def add_pool4(intent: Intent, version: str) -> list[Step]:
     """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
-    pool = nat.get_pool(intent, can=("udp_timeout_s",))
+    pool = nat.get_pool(intent, supported_limits=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [
         Step(
@@ -170,9 +170,9 @@ def add_pool4(intent: Intent, version: str) -> list[Step]:
 
 
 def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:  # of packets without a mark
-    wanted = ["0", name.upper(), address, str(pool.low), str(pool.high)]
+    expected = ["0", name.upper(), address, str(pool.low), str(pool.high)]
     return passes(
-        lambda output: wanted in [row.split(",")[:5] for row in output.splitlines()],
+        lambda output: expected in [row.split(",")[:5] for row in output.splitlines()],
         f"{address} {pool.low}-{pool.high}",
     )
 

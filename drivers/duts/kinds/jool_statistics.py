@@ -15,20 +15,20 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 _TOTALS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
-_NO_PACKETS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
+_NOT_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
 _HANDED_BACK = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
     r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
 _NAT64_HANDS_BACK = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
-"""What its NAT64 refuses before it translates anything; the others drop it in the middle of that."""
+"""Packets that only NAT64 hands back untranslated; SIIT and MAP-T drop them during translation."""
 LOSSES = {
     r"dropped: out of ports.*": LossReason.ROOM,
     r"dropped: no connection.*": LossReason.UNKNOWN,
     r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
-"""Of :func:`parse_outcomes`. A reason that only a later Jool has may be any."""
+"""Loss reasons of the names of :func:`parse_outcomes`; reasons of later versions count as any."""
 _REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
@@ -72,7 +72,9 @@ def parse_outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals."""
     counters = statistics(text).items()
     return {
-        _find_outcome(n, nat64=nat64): value for n, value in counters if not _NO_PACKETS.match(n)
+        _find_outcome(n, nat64=nat64): value
+        for n, value in counters
+        if not _NOT_PACKET_COUNTERS.match(n)
     }
 
 

@@ -27,18 +27,18 @@ NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
-_SHOWN_CHARACTERS = 199
-"""Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
+_MAX_RULE_CHARACTERS = 199
+"""Rules are shown truncated to this length (``NAT46_CFG_BUFLEN``)."""
 _RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
-"""All of IPv4, beside a default route that is there already."""
+"""All of IPv4, in two routes that leave an existing default route in place."""
 
 
 class Nat46Options(LinuxOptions):
     """Options of nat46."""
 
     module: str = Field(default="nat46", pattern=r"^[A-Za-z0-9_./+-]+$")
-    """The kernel module: its name, or where its file is."""
+    """The kernel module: its name or the path of its file."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Nat46(LinuxDriver):
     versions = ("2026-06",)
     options_model = Nat46Options
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
         name = self.options.module
         # without a file it would read its input
         file = name if "/" in name else f"$(modinfo -n {name} 2>/dev/null || echo none)"
@@ -99,10 +99,10 @@ class Nat46(LinuxDriver):
         known = f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none"
         return {**super().survey(), MODULE: known}
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         edge = intent.configuration
-        if isinstance(edge, MapTCeConfig) and self.part is None:
+        if isinstance(edge, MapTCeConfig) and self.chain_membership is None:
             softwires.refuse_psid([edge.rule], "nat46 without a NAPT before it")
         if facts.sections.get(MODULE, "").strip() == "none":
             raise DutError(
@@ -203,7 +203,7 @@ def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> li
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             read=f"cat {CONTROL}",
             want=_has_rule(pair),
-            maps=True,
+            is_mapping=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
@@ -211,13 +211,15 @@ def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> li
 
 def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
-    wanted = f"{pair} "[:_SHOWN_CHARACTERS]
+    shown_pair = f"{pair} "[:_MAX_RULE_CHARACTERS]
 
     def is_listed(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
-        return any(row[1:2] == [DEVICE] and f"{row[-1]} ".startswith(wanted) for row in rows)
+        return any(row[1:2] == [DEVICE] and f"{row[-1]} ".startswith(shown_pair) for row in rows)
 
-    return passes(is_listed, f"'{wanted.strip()}'", f"'{wanted.strip()}' is not a rule of {DEVICE}")
+    return passes(
+        is_listed, f"'{shown_pair.strip()}'", f"'{shown_pair.strip()}' is not a rule of {DEVICE}"
+    )
 
 
 def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:

@@ -16,10 +16,10 @@ from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.pf_rules import (
-    INTERVAL_S,
     LOADED,
     LOSSES,
     PURGE,
+    PURGE_INTERVAL_S,
     TABLES,
     count_translated,
     has_rules,
@@ -63,7 +63,7 @@ class OpenBsdOptions(DutOptions):
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
     deviation)."""
     sessions: int = Field(default=0, ge=0, le=1 << 29)
-    """States PF must hold; 0: what the technology says."""
+    """States that PF must hold; 0: as many as the technology requires."""
     timeout_s: int = Field(default=3600, ge=1, le=864_000)
     """Timeout of UDP states, longer than any test [s]."""
     reboot_deadline_s: float = Field(default=600.0, gt=0, le=7200)
@@ -117,7 +117,7 @@ class OpenBsdPf(Driver):
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
-        looked = openbsd.parse_route_back(words[0], sections.get("way", "")) if words else ""
+        survey_output = openbsd.parse_route_back(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,
@@ -126,7 +126,9 @@ class OpenBsdPf(Driver):
             root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
             management=frozenset(managed),
-            path=management_path.parse_path(sections.get("client", ""), looked, sorted(managed)),
+            path=management_path.parse_management_path(
+                sections.get("client", ""), survey_output, sorted(managed)
+            ),
             default_via=frozenset(re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)),
             sections=dict(sections),
         )
@@ -135,7 +137,7 @@ class OpenBsdPf(Driver):
         facts = self.assume_facts(intent, "OpenBSD")
         return replace(facts, system=f"OpenBSD {facts.version}")
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
         check_interfaces(self.options, intent, facts)
         of = facts.sections.get
@@ -177,7 +179,7 @@ class OpenBsdPf(Driver):
         return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def sessions(self, intent: Intent) -> Reading | None:
-        """Read the number of states of the translating rules: one for each connection."""
+        """Return the reading of the states of translating rules: one for each connection."""
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -vsr", count_translated) if has_states else None
 
@@ -197,7 +199,7 @@ class OpenBsdPf(Driver):
             ),
         }
 
-    def table(self, intent: Intent) -> Reading | None:
+    def session_table_reading(self, intent: Intent) -> Reading | None:
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -sm", parse_limits) if has_states else None
 
@@ -228,10 +230,10 @@ class OpenBsdPf(Driver):
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
         def checker(output: str) -> str | None:
-            left = count_translated(output).get("sessions")
-            if left is None:
+            remaining = count_translated(output).get("sessions")
+            if remaining is None:
                 return "it has no rule that translates"
-            return f"{left:.0f} states are left" if left > NEARLY_EMPTY else None
+            return f"{remaining:.0f} states are left" if remaining > NEARLY_EMPTY else None
 
         return Step(
             f"{kill_states(intent)} && {PURGE}",
@@ -244,16 +246,16 @@ class OpenBsdPf(Driver):
 
 
 def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
-    """Return ``pf.conf``: timeouts longer than any test, and ports that are not PF's own choice."""
+    """Return the text of ``pf.conf`` with timeouts longer than any test and explicit ports."""
     pool = nat.get_pool(intent)
-    wanted = conntrack.count_required_sessions(options.sessions, intent)
+    required_states = conntrack.count_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
-    states = int(wanted * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
+    states = int(required_states * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
     limit = max(100_000, states)
     t = options.timeout_s
     lines = [
         f"set limit states {limit}",
-        f"set timeout {{ interval {INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
+        f"set timeout {{ interval {PURGE_INTERVAL_S}, adaptive.start 0, adaptive.end 0, "
         f"udp.first {t}, udp.single {t}, udp.multiple {t} }}",
         "set skip on lo",
         "pass",

@@ -14,9 +14,9 @@ from v6t.intent.families import Nat64Config
 
 UNDO_TRIES = 60
 OWN_PORTS = (50001, 65535)
-"""Ports that PF takes by itself (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), and does not print."""
-INTERVAL_S = 10
-"""Within so many seconds the purge looks at every state."""
+"""PF's default ports (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), which it does not print."""
+PURGE_INTERVAL_S = 10
+"""Interval of the purge of all states [s]."""
 TABLES = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
@@ -26,14 +26,14 @@ PURGE = f"""\
 n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
 grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
 if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
-[ $m -lt {3 * INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
+[ $m -lt {3 * PURGE_INTERVAL_S} ] || [ $s -gt {NEARLY_EMPTY} ] || break
 n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
 """What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
 any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
 than it has made."""
 LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 AUTOMATIC = re.compile(r"<__automatic_\w+>")
-"""A table that pfctl made of a list; its name holds a number drawn for each loading."""
+"""A table that pfctl makes of a list; its name contains a random number."""
 LOSSES = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.ROOM),
     "state_insert": LossReason.ENTRY,
@@ -62,14 +62,14 @@ parse_limits = sum_matches(r"^states\s+hard limit\s+(\d+)", "states")
 
 def parse_rules(text: str, tables: str) -> list[str]:
     """Parse the rules of ``pfctl -sr`` or ``-nvf``; ``tables`` has the content of tables made of lists."""
-    held = {
+    table_contents = {
         name: "{ " + " ".join(sorted(words.split())) + " }"
         for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
     }
     own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
     lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
     return [
-        AUTOMATIC.sub(lambda match: held.get(match.group(), "<a table>"), line)
+        AUTOMATIC.sub(lambda match: table_contents.get(match.group(), "<a table>"), line)
         for line in lines
         if line.split(" ")[0] in ("pass", "block", "match", "anchor")
     ]
@@ -97,7 +97,7 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
     It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
     its own, and no ports where they are its own choice.
     """
-    pool, wanted = nat.get_pool(intent), list_translating_rules(intent, options)
+    pool, expected_rules = nat.get_pool(intent), list_translating_rules(intent, options)
     public = re.escape(pool.addresses[0])
     if len(pool.addresses) > 1:
         public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
@@ -106,7 +106,7 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
 
     def checker(output: str) -> str | None:
         lines = [" ".join(line.split()) for line in output.splitlines()]
-        for match, action in wanted:
+        for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
             pattern = re.compile(
                 rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
@@ -115,7 +115,7 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
                 return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
         return None
 
-    return Want(" and ".join(f"'{m} {a}'" for m, a in wanted), checker)
+    return Want(" and ".join(f"'{m} {a}'" for m, a in expected_rules), checker)
 
 
 def kill_states(intent: Intent) -> str:

@@ -29,9 +29,9 @@ from v6t.intent.families import LwAftrConfig
 _PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
 _ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 COMM = "snabb"
-"""What the kernel calls its process."""
+"""Name of the process."""
 SHARED = "/var/run/snabb"
-"""Where it shares memory between its processes, with a file system of huge pages in it."""
+"""Directory of memory shared between processes, with a file system of huge pages."""
 STATE = (
     "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
     "(`ingress-packet-drops`; `softwire-state`)"
@@ -46,7 +46,7 @@ NOTES = (
 LOSSES = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
-"""Of each version of IP and side it has all its drops together, beside each reason (lwaftr.lua)."""
+"""Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)."""
 
 
 state = sum_matches(
@@ -61,7 +61,7 @@ class SnabbOptions(LinuxOptions):
     """Options of Snabb."""
 
     program: str = Field(default="snabb", pattern=r"^[A-Za-z0-9_./-]+$")
-    """Where the program is."""
+    """Path of the program."""
     cpus: str = Field(default="", pattern=r"^[0-9,-]*$")
     """Cores for its processes; empty: any."""
 
@@ -102,9 +102,9 @@ class SnabbLwAftr(LinuxDriver):
         )
         return commands
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
-        if _attach_by_pci(self.options):
+        if _uses_pci(self.options):
             _check_pci(self.options, facts)
         else:
             check_interfaces(self.options, intent, facts)
@@ -124,28 +124,28 @@ class SnabbLwAftr(LinuxDriver):
             "cpu": telemetry.make_core_reading(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
         }
-        if not _attach_by_pci(self.options):
+        if not _uses_pci(self.options):
             losses = {"dropped": LossReason.INGRESS}
             readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
         return readings
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        place = self.options.state_dir
-        file, pid = f"{place}/lwaftr.conf", f"{place}/snabb.pid"
+        directory = self.options.state_dir
+        file, pid = f"{directory}/lwaftr.conf", f"{directory}/snabb.pid"
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # its workers poll on when it has ended
-        stop = f"( {stop_group(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
+        stop = f"( {stop_group(pid, COMM)} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
         # whatever it is asked, it makes its directory: only a running one is asked
         answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
         steps = [
             write_config_file(file, text, "the lwAFTR's configuration"),
-            *([_return_devices(self.options)] if _attach_by_pci(self.options) else []),
+            *([_return_devices(self.options)] if _uses_pci(self.options) else []),
             *([] if self.options.in_lab else [_keep_huge_pages()]),
             _remove_directory(),
             start_daemon(
-                build_background_command(pid, run, f"{place}/snabb.log"),
+                build_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
                 COMM,
                 "the lwAFTR itself",
@@ -157,7 +157,7 @@ class SnabbLwAftr(LinuxDriver):
         return self.finish(facts, steps, notes=NOTES)
 
 
-def _attach_by_pci(options: SnabbOptions) -> bool:
+def _uses_pci(options: SnabbOptions) -> bool:
     return bool(_PCI.match(options.left) and _PCI.match(options.right))
 
 
@@ -168,19 +168,19 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
         name, _, rest = line.partition(" ")
         address, *own = rest.split() or [""]
         for side in ("left", "right"):
-            wanted = getattr(options, side)
-            if not address.endswith(wanted):
+            pci = getattr(options, side)
+            if not address.endswith(pci):
                 continue
             if name in untouchable:
                 reason = f"which is not touched: {untouchable[name]}"
-                problem = f"the {side} interface {wanted} is {name}, {reason}"
+                problem = f"the {side} interface {pci} is {name}, {reason}"
                 hint = f"name another one with dut.options.{side}"
                 raise DutError(problem, hint, code="interface-protected")
             interface = facts.interfaces.get(name)
             if own or (interface is not None and interface.up):
                 has = f"has {' and '.join(own)}" if own else "is up"
                 raise DutError(
-                    f"the {side} interface {wanted} is {name}, which {has}: Snabb takes it away from the "
+                    f"the {side} interface {pci} is {name}, which {has}: Snabb takes it away from the "
                     "kernel, and addresses, routes and MTU do not come back",
                     f"if they are not needed: ip addr flush dev {name}; ip link set dev {name} down",
                     code="interface-protected",
@@ -189,13 +189,13 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 def _return_devices(options: SnabbOptions) -> Step:
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
-    listed = " ".join(names)
+    addresses = " ".join(names)
     show = (
-        f"for a in {listed}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
+        f"for a in {addresses}; do d=$(readlink /sys/bus/pci/devices/$a/driver) || continue; "
         'echo "$a ${d##*/}"; done'
     )
     return Step(
-        f"for a in {listed}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
+        f"for a in {addresses}; do [ -d /sys/bus/pci/devices/$a ] || exit 1; done",
         "the kernel's drivers of both devices, which Snabb takes away",
         read=show,
         undo="printf '%s\\n' {old} | while read a d; do [ -z \"$d\" ] || "

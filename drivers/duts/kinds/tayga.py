@@ -54,7 +54,7 @@ class TaygaOptions(TunOptions):
     """Write 0xFFFF where TAYGA writes a UDP checksum of 0, with a rule of nftables: one frame in
     65,536, which a next translator drops as IPv6 (RFC 8200 section 8.1)."""
     program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
-    """Where the program is; its name is what its process is known by."""
+    """Path of the program; the process is recognized by its file name."""
     workers: int = Field(default=-1, ge=-1, le=64)
     """Threads that translate, each with a queue of the TUN device, in versions after 0.9.6; 0: the
     process itself with a single queue; -1: as it does by itself, one for each core in such a version."""
@@ -72,7 +72,7 @@ class Tayga(TunTranslator):
     )
     versions = ("0.9.2-8", "0.9.6", "0.9.6-16")
     options_model = TaygaOptions
-    process = PROGRAM
+    process_name = PROGRAM
     display_name = "TAYGA"
     create_tun = "{program} -c {config} --mktun"
     remove_tun = "{program} -c {config} --rmtun"
@@ -80,8 +80,8 @@ class Tayga(TunTranslator):
 
     program_source = "tayga"
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
         program = self.options.program
         if self.options.mend_checksums:
             self.programs = {**self.programs, "nft": "nftables"}
@@ -91,9 +91,9 @@ class Tayga(TunTranslator):
 
     def read_version(self, text: str) -> str:
         """Parse ``TAYGA version 0.9.6``, else the last line, which has the package's version."""
-        printed = re.search(r"TAYGA version v?(\d\S*)", text)
-        if printed:
-            return printed.group(1)
+        match = re.search(r"TAYGA version v?(\d\S*)", text)
+        if match:
+            return match.group(1)
         last = text.strip().rpartition("\n")[2]
         return last if re.fullmatch(r"\d\S*", last) else "unknown"
 
@@ -107,8 +107,8 @@ class Tayga(TunTranslator):
                 "`v6t run --plugin ipv4aas --variant map-t --set-dut parts.ce.driver=tayga`",
             )
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         if self.options.workers >= 0 and not has_workers(facts.version):
             raise UsageError(
                 f"TAYGA {facts.version} does not support workers",

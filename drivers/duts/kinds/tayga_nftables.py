@@ -62,8 +62,8 @@ class TaygaNftables(ConntrackDevice, Tayga):
             raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
         return network
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         pool = self.pool
         firsts = [text.partition("/")[0] for text in addresses.POOL_CANDIDATES]
         candidates = [f"{first}/{pool.prefixlen}" for first in firsts]
@@ -116,7 +116,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         return (Step(self._forget_clients, why, undo=self._forget_clients),)
 
     def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        public = nat.get_pool(intent, can=("udp_timeout_s",))
+        public = nat.get_pool(intent, supported_limits=("udp_timeout_s",))
         pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
         return (
             *super().finish_start(intent, facts),

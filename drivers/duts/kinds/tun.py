@@ -36,16 +36,16 @@ class TunTranslator(LinuxDriver):
     """A stateless translator behind a TUN device; :meth:`shell` fills in its commands."""
 
     has_filters = True
-    process: ClassVar[str]
-    """What the kernel calls its process; its files are named after it."""
+    process_name: ClassVar[str]
+    """Name of the process and of its files."""
     display_name: ClassVar[str]
-    """Its name in messages."""
+    """Name of the translator in messages."""
     create_tun: ClassVar[str]
-    """Creates the TUN device."""
+    """Command that creates the TUN device."""
     remove_tun: ClassVar[str]
-    """Removes it."""
+    """Command that removes the TUN device."""
     start: ClassVar[str]
-    """Starts the translator, which leaves the number of its process in ``{pid}``."""
+    """Command that starts the translator, which writes its process id to ``{pid}``."""
     writes_log: ClassVar[bool] = False
     """Whether the start command redirects messages to ``{log}``."""
     notes: Sequence[str] = ()
@@ -64,7 +64,7 @@ class TunTranslator(LinuxDriver):
         return ()
 
     def shell(self, template: str) -> str:
-        file = f"{self.options.state_dir}/{self.process}"
+        file = f"{self.options.state_dir}/{self.process_name}"
         files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
 
@@ -145,7 +145,7 @@ class TunTranslator(LinuxDriver):
 
     def stop(self) -> str:
         """Return the shell line that stops only the translator that v6t started."""
-        command = stop_process(self.shell("{pid}"), self.process)
+        command = stop_process(self.shell("{pid}"), self.process_name)
         return f"rm -f {self.shell('{log}')}; {command}" if self.writes_log else command
 
     def run_translator(self) -> Step:
@@ -153,9 +153,9 @@ class TunTranslator(LinuxDriver):
         return start_daemon(
             self.shell(self.start),
             self.shell("{pid}"),
-            self.process,
+            self.process_name,
             "the translator itself",
             probe=f"ip -o link show dev {TUN} | grep -o LOWER_UP",
-            want=equals(f"{self.process}\nLOWER_UP"),
+            want=equals(f"{self.process_name}\nLOWER_UP"),
             stop=self.stop(),
         )

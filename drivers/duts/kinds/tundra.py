@@ -38,9 +38,9 @@ class TundraOptions(TunOptions):
     """Options of Tundra."""
 
     program: str = Field(default=PROGRAM, pattern=rf"^([A-Za-z0-9_./-]*/)?{PROGRAM}$")
-    """Where the program is; its name is what its process is known by."""
+    """Path of the program; the process is recognized by its file name."""
     threads: int = Field(default=0, ge=0, le=256)
-    """Threads that translate; 0: one for each core, as it does by itself."""
+    """Threads that translate; 0: one for each core (the default of Tundra)."""
     multi_queue: bool = False
     """A queue of the TUN device for each thread, in place of one for all."""
 
@@ -57,7 +57,7 @@ class Tundra(TunTranslator):
     )
     versions = ("6.0.2",)
     options_model = TundraOptions
-    process = PROGRAM
+    process_name = PROGRAM
     program_source = "https://github.com/vitlabuda/tundra-nat64"
     version_command = "{program} --version 2>&1 | head -1"
     version_pattern = r"\bv(\d+(?:\.\d+)+)"
@@ -78,8 +78,8 @@ class Tundra(TunTranslator):
         why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
         return ExpectProfile(further_hops=2, why=why)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         table = addresses.list_mappings(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
             four, six = table[0]

@@ -21,9 +21,9 @@ from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import Address, Interface, LinkIntent
 
 SHOWN_ROUTES = 64
-"""Up to so many routes are looked up one by one before they are added."""
+"""Maximum number of routes to look up one by one before they are added."""
 PROTO = 86
-"""The routing protocol that v6t's routes name."""
+"""Number of the routing protocol of v6t's routes."""
 
 
 def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:
@@ -62,21 +62,21 @@ def set_sysctls(
 
 def has_settings(values: Mapping[str, str | int]) -> Want:
     """Require settings as ``sysctl`` prints them; it writes the dots of interface names as slashes."""
-    wanted = {name.replace("/", "."): str(value) for name, value in values.items()}
+    expected = {name.replace("/", "."): str(value) for name, value in values.items()}
 
     def find_wrong(output: str) -> dict[str, str]:
         rows = (line.partition("=") for line in output.splitlines())
         present = {name.strip().replace("/", "."): value.strip() for name, _, value in rows}
-        return {n: present.get(n, "") for n, v in wanted.items() if present.get(n) != v}
+        return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
 
     def checker(output: str) -> str | None:
-        wrong = [f"{n} is {shorten(v)}, not '{wanted[n]}'" for n, v in find_wrong(output).items()]
+        wrong = [f"{n} is {shorten(v)}, not '{expected[n]}'" for n, v in find_wrong(output).items()]
         return wrong[0] if wrong else None
 
     def comparer(output: str) -> tuple[str, str]:
         wrong = find_wrong(output)
         found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
-        return found, ", ".join(f"{name} {wanted[name]}" for name in wrong)
+        return found, ", ".join(f"{name} {expected[name]}" for name in wrong)
 
     few = ", ".join(f"{name} {value}" for name, value in values.items())
     return Want(few if len(values) < 4 else f"these {len(values)} values", checker, comparer)
@@ -128,11 +128,11 @@ def is_link(name: str, *flags: str, **numbers: int) -> Want:
         if match is None or match[1] != name:
             return f"there is no interface {name}; the output is {shorten(output)}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
-        missing += [words for words in wanted if find_line(match[3], words) is None]
+        missing += [words for words in expected if find_line(match[3], words) is None]
         return f"{name} is not {missing[0]}; the output is {shorten(output)}" if missing else None
 
-    wanted = [f"{word} {number}" for word, number in numbers.items()]
-    return Want(", ".join([*wanted, *flags]) or name, checker)
+    expected = [f"{word} {number}" for word, number in numbers.items()]
+    return Want(", ".join([*expected, *flags]) or name, checker)
 
 
 def set_mtu(name: str, mtu: int) -> Step:
@@ -206,7 +206,7 @@ def add_address(interface: Interface, port: str) -> Step:
 
 
 def keep_addresses(name: str) -> Step:
-    """Restore an interface's IPv6 addresses and routes, which the kernel forgets where IPv6 is disabled."""
+    """Return the step that restores an interface's IPv6 addresses and routes, lost when IPv6 is disabled."""
     addresses = (
         f"ip -o -6 addr show dev {name} permanent 2>/dev/null | sed -e 's/.* inet6 /address /' "
         "-e 's/ *\\\\.*//; s/ tentative//; s/ dadfailed//; s/ stable-privacy//' "
@@ -235,10 +235,10 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
         f'[ "$l" != lladdr ] || ip neigh replace $a lladdr $m dev {port} nud permanent; done; true'
     )
 
-    wanted = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
+    expected = {(str(a), "lladdr", m.lower()) for a, m in entries.items()}
 
     def has_entries(output: str) -> bool:
-        return wanted <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
+        return expected <= {tuple(line.lower().split()[:3]) for line in output.splitlines()}
 
     return Step(
         "ip -batch -",

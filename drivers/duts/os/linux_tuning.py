@@ -7,7 +7,7 @@ import re
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import is_gone
-from v6t.drivers.duts.plan import Step, has_members, passes
+from v6t.drivers.duts.plan import Step, has_only_words, passes
 from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import set_value
 
@@ -47,7 +47,7 @@ def survey(options: LinuxOptions) -> dict[str, str]:
 
 
 def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
-    """Return the steps that the options ask for."""
+    """Return the tuning steps of the options."""
     names = (options.left, options.right)
     steps: list[Step] = []
     if (options.rss or options.queues) and "ethtool" not in facts.programs:
@@ -96,12 +96,12 @@ def _set_hash(name: str, kind: str, fields: str) -> Step:
     words = _HASH_WORDS.items()
     letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
 
-    wanted = set(fields) & set(_HASH_WORDS)
+    expected = set(fields) & set(_HASH_WORDS)
     return Step(
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
         f"{kind} flows spread over the receive queues of {name} by these fields",
         read=f"ethtool -n {name} rx-flow-hash {kind} | awk '{letters}'",
-        want=passes(lambda output: set(output.strip()) == wanted, f"hash over {fields}"),
+        want=passes(lambda output: set(output.strip()) == expected, f"hash over {fields}"),
         undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
         is_gone=is_gone(name),
     )
@@ -129,7 +129,7 @@ def _set_cores(count: int) -> Step:
         f"{count} cores",
         # the first core has no such file; its directory shows that the read works
         read=f"ls -d {_CPU}/cpu0; grep -l 1 {_CPU}/cpu[1-9]*/online 2>/dev/null || true",
-        want=has_members([f"{_CPU}/cpu0", *files], f"{count} online"),
+        want=has_only_words([f"{_CPU}/cpu0", *files], f"{count} online"),
         undo=f'for c in {_CPU}/cpu[1-9]*; do f=$c/online; case " "{{old}}" " in '
         "*$f*) echo 1 >$f;; *) echo 0 >$f;; esac; done",
     )
@@ -140,4 +140,4 @@ def _set_clock(name: str, value: str) -> Step:
     command = f"for f in {files}; do echo {value} >$f || exit 1; done"
     why = f"clock of every core: {name}"
     undo = f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done"
-    return Step(command, why, read=f"cat {files}", want=has_members([value]), undo=undo)
+    return Step(command, why, read=f"cat {files}", want=has_only_words([value]), undo=undo)

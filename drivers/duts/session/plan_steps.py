@@ -94,18 +94,18 @@ def build_step_script(step: Step, number: int, directory: str) -> str:
     return "\n".join(lines)
 
 
-def check_step(step: Step, done: Output, device: str) -> None:
+def check_step(step: Step, result: Output, device: str) -> None:
     """Check the output of :func:`build_step_script`; raise DutError if a command or the read-back failed."""
-    output, _, answer = done.out.partition(f"\n{HEADING} check\n")
-    text = (output + done.err).strip()
-    if done.status or (step.silent and text):
-        reason = text.splitlines()[-1] if text else f"status {done.status}"
+    output, _, answer = result.out.partition(f"\n{HEADING} check\n")
+    text = (output + result.err).strip()
+    if result.status or (step.silent and text):
+        reason = text.splitlines()[-1] if text else f"status {result.status}"
         problem = f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}"
         raise DutError(problem, code="command-failed")
     problem = step.check.checker(answer) if step.check else None
     if step.check and problem is not None:
         problem = f"{device}: {step.why}: {step.check.command}: {problem}"
-        hint = done.err.strip().splitlines()[-1] if done.err.strip() else ""
+        hint = result.err.strip().splitlines()[-1] if result.err.strip() else ""
         raise DutError(problem, hint, code="check-failed")
 
 
@@ -142,7 +142,7 @@ def compare_plan(
             state = (StepState.UNREADABLE, "", "")
         differences.append(Difference(number, step.why, *state))
     return differences + [
-        Difference(0, check.says, *_compare(check.want, answers[f"further-{number}"].text))
+        Difference(0, check.description, *_compare(check.want, answers[f"further-{number}"].text))
         for number, check in enumerate(plan.checks)
     ]
 
@@ -152,12 +152,12 @@ def _compare(want: Want, output: str) -> tuple[StepState, str, str]:
     return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
 
 
-def format_comparison(differences: Iterable[Difference], *, every: bool) -> list[str]:
+def format_comparison(differences: Iterable[Difference], *, with_equal: bool) -> list[str]:
     """Return a comparison for a reader; ``every``: with the steps that do not differ."""
     lines = []
     for d in differences:
         number = f"{d.number}. " if d.number else ""
-        lines += [f"{number}{d.why}: {d.state.value}"] if every or d.differs else []
+        lines += [f"{number}{d.why}: {d.state.value}"] if with_equal or d.differs else []
         lines += [f"    found {d.found}", f"    wanted {d.wanted}"] if d.differs else []
     return lines
 
@@ -175,7 +175,7 @@ def format_plan(plan: Plan) -> list[str]:
         check = step.check
         if step.before and check is not None and check.command == step.before:
             title = f"read ({step.existing.value})"
-            lines += _format_comment(title, f"{step.before}  -> {check.says}")
+            lines += _format_comment(title, f"{step.before}  -> {check.description}")
             check = None
         elif step.before:
             lines.append(f"#    before ({step.existing.value}): {step.before}")
@@ -215,11 +215,11 @@ def export_plan(plan: Plan) -> dict[str, Any]:
                 "undo_text": s.undo_text,
                 "before": s.before,
                 "was": s.existing.value,
-                "check": s.check and {"command": s.check.command, "says": s.check.says},
+                "check": s.check and {"command": s.check.command, "says": s.check.description},
             }
             for s in plan.steps
         ],
-        "checks": [{"command": c.command, "says": c.says} for c in plan.checks],
+        "checks": [{"command": c.command, "says": c.description} for c in plan.checks],
         "flush": [s.set for s in plan.flush],
         "notes": list(plan.notes),
     }
@@ -236,7 +236,11 @@ def _add_input(command: str, text: str) -> str:
 
 
 def _format_checks(checks: Iterable[Check]) -> list[str]:
-    return [line for c in checks for line in _format_comment("check", f"{c.command}  -> {c.says}")]
+    return [
+        line
+        for c in checks
+        for line in _format_comment("check", f"{c.command}  -> {c.description}")
+    ]
 
 
 def _format_comment(title: str, text: str) -> list[str]:

@@ -46,9 +46,9 @@ class Session(Transaction, DeviceSession):
                 if step.reboots:
                     self._reboot(step)
                     continue
-                done = self.run_tracked(step.set, step.text, step.deadline_s)
-                if done.status or (step.silent and (done.out + done.err).strip()):
-                    problem = f"{self.name}: {step.why}: '{step.set}' failed: {done.words}"
+                result = self.run_tracked(step.set, step.text, step.deadline_s)
+                if result.status or (step.silent and (result.out + result.err).strip()):
+                    problem = f"{self.name}: {step.why}: '{step.set}' failed: {result.words}"
                     raise DutError(problem, code="command-failed")
                 if step.check is not None:
                     self._await(step.check)
@@ -77,7 +77,7 @@ class Session(Transaction, DeviceSession):
     @property
     def question(self) -> Check:
         """The plan's management query, else the read-back with the shortest answer."""
-        query = self.require_plan().asked or self.shortest_check
+        query = self.require_plan().management_query or self.shortest_check
         if query is None:
             problem = f"{self.name}: the answer of every read-back is longer than a frame"
             raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
@@ -100,13 +100,15 @@ class Session(Transaction, DeviceSession):
     def describe(self) -> dict[str, Any]:
         description: dict[str, Any] = {"kind": self.driver.name}
         if self.facts is not None:
-            before = self.facts.sections
+            survey_sections = self.facts.sections
             description |= {
                 "system": self.facts.system,
                 "version": self.facts.version,
-                "facts": dict(before),
+                "facts": dict(survey_sections),
                 "while_measured": {
-                    n: text for n, text in self.configured_facts.items() if text != before.get(n)
+                    n: text
+                    for n, text in self.configured_facts.items()
+                    if text != survey_sections.get(n)
                 },
             }
         if self.plan is not None:
@@ -174,9 +176,9 @@ class Session(Transaction, DeviceSession):
         return change
 
     def _change(self, change: Change, action: Action) -> str:
-        done = self.run_tracked(change.command(action), "", change.deadline_s)
-        if done.status:
-            problem = f"{self.name}: {action} {change.what} failed: {done.words}"
+        result = self.run_tracked(change.command(action), "", change.deadline_s)
+        if result.status:
+            problem = f"{self.name}: {action} {change.what} failed: {result.words}"
             raise DutError(problem, code="command-failed")
         output = self.transport.run(change.look, "", change.deadline_s).out
         problem = change.find_problem(action, output)
@@ -223,10 +225,10 @@ class Session(Transaction, DeviceSession):
 
 
 def make_device_session(
-    driver: Driver, transport: Transport, intent: Intent, *more: Any, **named: Any
+    driver: Driver, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
 ) -> Session:
     """Make a session of the driver's kind, not open yet; see :class:`Transaction`."""
-    session: Session = (driver.session_type or Session)(driver, transport, intent, *more, **named)
+    session: Session = (driver.session_type or Session)(driver, transport, intent, *args, **kwargs)
     return session
 
 
@@ -246,7 +248,7 @@ class SessionState:
         return None if count is None else int(count)
 
     def table(self) -> dict[str, float]:
-        return self._read(self._session.driver.table(self._session.intent))
+        return self._read(self._session.driver.session_table_reading(self._session.intent))
 
     def _read(self, reading: Any) -> dict[str, float]:
         if reading is None:

@@ -160,8 +160,8 @@ class Transaction(Connection):
 
     def apply_step(self, number: int, step: Step) -> None:
         script = plan_steps.build_step_script(step, number, self.directory)
-        done = self.transport.run(script, step.text, step.deadline_s)
-        plan_steps.check_step(step, done, self.name)
+        result = self.transport.run(script, step.text, step.deadline_s)
+        plan_steps.check_step(step, result, self.name)
 
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
         return self.read_batch(commands)
@@ -193,7 +193,7 @@ class Transaction(Connection):
             if self._record is not None:
                 self._store.note_verified()
         _LOG.log(NOTICE, "%s: %d read-backs agree", self.name, len(checks))
-        return [f"{c.command}: {' '.join(c.says.split())}" for c in checks.values()]
+        return [f"{c.command}: {' '.join(c.description.split())}" for c in checks.values()]
 
     def confirm(self) -> None:
         self._store.stop_timer()
@@ -207,12 +207,12 @@ class Transaction(Connection):
             self._keep_artefacts()
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
-            done = attempt()
+            result = attempt()
         except KeyboardInterrupt:  # a rollback is never left half done
             attempt()
             raise
         self._timer_runs = False
-        return done
+        return result
 
     def _keep_artefacts(self) -> None:
         """Copy the device's files that results depend on into the run's directory, compressed."""
@@ -313,11 +313,11 @@ class Transaction(Connection):
         if fired:
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
         self._start_timer()  # the connection may break during the rollback, too
-        done = self.undo_steps(record)
-        left = [u for u in record.undo if f"left {u.number}" in done.out.splitlines()]
-        if (done.status or left) and not forget:
+        result = self.undo_steps(record)
+        left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
+        if (result.status or left) and not forget:
             self.confirm()
-            script_failed = f"{SCRIPT} ended with status {done.status}: {shorten(done.err)}"
+            script_failed = f"{SCRIPT} ended with status {result.status}: {shorten(result.err)}"
             raise DeviceNotRestored(
                 f"{self.name}: some changes could not be undone: "
                 + (describe_undo(left) or script_failed),
@@ -355,9 +355,9 @@ class Transaction(Connection):
         return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
-        done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
-        if done.status and not forget:
-            output = shorten("\n".join(filter(None, (done.out.strip(), done.err.strip()))))
+        result = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
+        if result.status and not forget:
+            output = shorten("\n".join(filter(None, (result.out.strip(), result.err.strip()))))
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
             raise DeviceNotRestored(problem, hint, code="device-not-restored")

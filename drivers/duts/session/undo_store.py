@@ -226,8 +226,8 @@ class UndoStore:
 
     def read(self) -> Record | None:
         """Return the record; None if no file on the device records changes."""
-        done = self._require("read_record", "read the undo record", "unexpected-answer")
-        kind, _, text = done.out.partition("\n")
+        output = self._require("read_record", "read the undo record", "unexpected-answer")
+        kind, _, text = output.out.partition("\n")
         if kind == "record":
             try:
                 return Record.parse_json(text)
@@ -272,9 +272,9 @@ class UndoStore:
                 write_atomically(path, files[name], private=True, durable=True)
         self._call("clear_progress")
         for name, text in files.items():
-            done = self._call("write_file", name, text=text)
-            if done.status or done.out != text:
-                problem = done.words if done.status else "it reads back differently"
+            output = self._call("write_file", name, text=text)
+            if output.status or output.out != text:
+                problem = output.words if output.status else "it reads back differently"
                 raise DutError(
                     f"{self._transport.name}: cannot write the undo record to {self._directory}: {problem}",
                     "nothing was changed on the device",
@@ -291,11 +291,11 @@ class UndoStore:
 
     def remove(self) -> None:
         """Remove the record from both places, after the timer was stopped."""
-        done = self._call("remove_record")
-        if done.status or done.out.strip():
+        output = self._call("remove_record")
+        if output.status or output.out.strip():
             raise DutError(
                 f"{self._transport.name}: cannot remove all files in {self._directory}: "
-                + (" ".join(done.out.split()) or done.words),
+                + (" ".join(output.out.split()) or output.words),
                 code="device-not-restored",
             )
         if self._record_dir is not None:
@@ -313,9 +313,9 @@ class UndoStore:
         """
         token = secrets.token_hex(8)
         program = build_timer_script(self._directory, token, limit_s, deadline=deadline)
-        done = self._call("start_timer", token, text=program)
-        if done.status:
-            problem = f"{self._transport.name}: cannot start the rollback timer: {done.words}"
+        output = self._call("start_timer", token, text=program)
+        if output.status:
+            problem = f"{self._transport.name}: cannot start the rollback timer: {output.words}"
             hint = "nothing was changed; dut.options.undo_after_s: 0 works without a timer"
             raise DutError(problem, hint, code="rollback-timer-failed")
 
@@ -335,10 +335,10 @@ class UndoStore:
         return self._transport.run(script, text)
 
     def _require(self, function: str, purpose: str, code: str) -> Output:
-        done = self._call(function)
-        if done.status:
-            raise DutError(f"{self._transport.name}: cannot {purpose}: {done.words}", code=code)
-        return done
+        output = self._call(function)
+        if output.status:
+            raise DutError(f"{self._transport.name}: cannot {purpose}: {output.words}", code=code)
+        return output
 
     def _make_damage_error(self, problem: str, *, has_script: bool) -> DamagedRecord:
         script = f"{self._directory}/{SCRIPT}"

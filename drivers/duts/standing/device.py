@@ -89,7 +89,7 @@ class LabDut(LabDevice):
             process.communicate()
         return [f"{self.driver.name} {facts.version}".rstrip()]
 
-    def start_in(self, pid: int) -> None:
+    def start_in_namespace(self, pid: int) -> None:
         session = make_device_session(
             self.driver, self._transport(), self.intent, self._keep, part=self._part
         )

@@ -59,18 +59,18 @@ class LabSsh:
             hint = "apt-get install openssh-server"
             raise EnvironmentLacking(problem, hint, code="missing-program")
         self.name = name
-        self.place = BASE / f"v6t-lab-{name}"
+        self.directory = BASE / f"v6t-lab-{name}"
         self._pid = 0
 
     def start(self) -> int:
-        self.place.mkdir(mode=0o700, exist_ok=True)
-        pid = self.running()
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        pid = self.find_pid()
         if pid:
             self._pid = pid
         else:
-            self._keys()
+            self._create_keys()
             _, self._pid = host.start(persistent=True)
-            (self.place / "pid").write_text(f"{self._pid} {read_start_time(self._pid)}\n")
+            (self.directory / "pid").write_text(f"{self._pid} {read_start_time(self._pid)}\n")
         if self._connect_now() is None:
             self._serve()
         return self._pid
@@ -87,8 +87,8 @@ class LabSsh:
             self.stop()
 
     def namespace(self, netns: str) -> int:
-        kept = self.place / f"netns-{netns}"
-        pid = _is_alive(kept)
+        pid_file = self.directory / f"netns-{netns}"
+        pid = _is_alive(pid_file)
         if pid:
             return pid
         inside = NamespaceTransport(self._pid, f"lab device {self.name}")
@@ -103,7 +103,7 @@ class LabSsh:
             words, stdin=null, stdout=null, stderr=null, start_new_session=True
         )
         pid = _find_child(waiting.pid, "sleep")
-        kept.write_text(f"{pid} {read_start_time(pid)}\n")
+        pid_file.write_text(f"{pid} {read_start_time(pid)}\n")
         return pid
 
     def transport(self, netns: str = "") -> SshTransport:
@@ -114,13 +114,13 @@ class LabSsh:
             lab=self.name,
             netns=netns,
             user="root",
-            identity=(str(self.place / "id"),),
-            known_hosts=str(self.place / "known_hosts"),
+            identity=(str(self.directory / "id"),),
+            known_hosts=str(self.directory / "known_hosts"),
             config="",
         )
 
     def stop(self) -> None:
-        pid = self.running()
+        pid = self.find_pid()
         if pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -128,28 +128,32 @@ class LabSsh:
                 if not read_start_time(pid):
                     break
                 time.sleep(0.02)
-        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
-    def running(self) -> int:
-        """Return the process id of the running sshd; 0 if it does not run."""
-        return _is_alive(self.place / "pid")
+    def find_pid(self) -> int:
+        """Return the process id of the sshd; 0 if it does not run."""
+        return _is_alive(self.directory / "pid")
 
-    def _keys(self) -> None:
+    def _create_keys(self) -> None:
         for name in ("hostkey", "id"):
-            (self.place / name).unlink(missing_ok=True)
+            (self.directory / name).unlink(missing_ok=True)
             subprocess.run(
-                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.place / name)],
+                ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.directory / name)],
                 check=True,
             )
-        kind, key = (self.place / "hostkey.pub").read_text().split()[:2]
-        (self.place / "known_hosts").write_text(f"localhost {kind} {key}\n127.0.0.1 {kind} {key}\n")
-        shutil.copyfile(self.place / "id.pub", self.place / "authorized_keys")
-        (self.place / "authorized_keys").chmod(0o600)
+        kind, key = (self.directory / "hostkey.pub").read_text().split()[:2]
+        (self.directory / "known_hosts").write_text(
+            f"localhost {kind} {key}\n127.0.0.1 {kind} {key}\n"
+        )
+        shutil.copyfile(self.directory / "id.pub", self.directory / "authorized_keys")
+        (self.directory / "authorized_keys").chmod(0o600)
 
     def _serve(self) -> None:
         # the device's own /run hides this directory: it gets a copy
         inside = "/run/v6t-lab"
-        files = {name: (self.place / name).read_text() for name in ("hostkey", "authorized_keys")}
+        files = {
+            name: (self.directory / name).read_text() for name in ("hostkey", "authorized_keys")
+        }
         files["sshd_config"] = _CONFIG.format(place=inside)
         transport = NamespaceTransport(self._pid, f"lab device {self.name}")
         transport.run(f"mkdir -p -m 700 {inside}")
@@ -188,7 +192,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
     if not ssh.lab:
         return SshTransport(ssh)
     lab = LabSsh(ssh.lab)
-    if not lab.running():
+    if not lab.find_pid():
         return None
     lab.start()
     return lab.transport(ssh.netns)
@@ -222,9 +226,9 @@ def read_start_time(pid: int) -> str:
         return ""
 
 
-def _is_alive(kept: Path) -> int:
+def _is_alive(pid_file: Path) -> int:
     try:
-        pid, _, started = kept.read_text().strip().partition(" ")
+        pid, _, started = pid_file.read_text().strip().partition(" ")
     except OSError:
         return 0
     alive = pid.isdigit() and started and read_start_time(int(pid)) == started
@@ -235,10 +239,10 @@ def _find_child(parent: int, name: str) -> int:
     """Wait for a child process of this name and return its id."""
     until = time.monotonic() + _WAIT_S
     while time.monotonic() < until:
-        for place in Path("/proc").glob("[0-9]*"):
+        for directory in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError, IndexError):
-                before, _, after = (place / "stat").read_text().rpartition(")")
+                before, _, after = (directory / "stat").read_text().rpartition(")")
                 if int(after.split()[1]) == parent and before.partition("(")[2] == name:
-                    return int(place.name)
+                    return int(directory.name)
         time.sleep(_POLL_S)
     raise EnvironmentLacking(f"no {name} runs in the lab's network namespace", code="lab-failed")

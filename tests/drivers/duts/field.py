@@ -101,7 +101,7 @@ class Field:
                 f"ip link set {side} up; ip link set {side}-cable up"
             )
         self.configure_sshd(SSHD)
-        kind, key = (self.device.place / "hostkey.pub").read_text().split()[:2]
+        kind, key = (self.device.directory / "hostkey.pub").read_text().split()[:2]
         names = (DEVICE, LINK_LOCAL)
         (self.directory / "known").write_text(
             "".join(f"[{name}]:{PORT} {kind} {key}\n" for name in names)
@@ -133,7 +133,7 @@ class Field:
             "host": host,
             "port": PORT,
             "user": "root",
-            "identity": [str(self.device.place / "id")],
+            "identity": [str(self.device.directory / "id")],
             "known_hosts": str(self.directory / "known"),
             "config": "",
         }

@@ -15,7 +15,7 @@ from v6t.core.config.plugins import (
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
-from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import load_driver_type, make_driver
 
 from .cases import CASES
 
@@ -36,7 +36,7 @@ SHARED = {
 
 def render_device(name: str) -> str:
     """Return capabilities, options, telemetry, and the plan of one case."""
-    made = driver_type(name)
+    made = load_driver_type(name)
     linux = issubclass(made, LinuxDriver)
     known = ", ".join(f"`{t}`" for t in list_technologies(name)) or "any"
     if parts := list_part_families(name):
@@ -72,7 +72,7 @@ def render_device(name: str) -> str:
 
 
 def _suited(name: str) -> list[str]:
-    kind = driver_type(name)
+    kind = load_driver_type(name)
     rows = [
         f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.why)} |"
         for technology in list_technologies(name)

@@ -34,7 +34,7 @@ SILENCE_S = 4
 SILENCE_VM_S = 30
 """The same in a machine whose processor is a program: two logins one after the other may take long there."""
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
-_LOOK = (
+_SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
     "sysctl -a 2>/dev/null -r 'net.ipv[46].conf.(all|default).(forwarding|rp_filter|send_redirects)$'; "
@@ -212,7 +212,7 @@ class Standing:
 
     def states(self) -> dict[str, str]:
         """Of every part's place: what a configuration changes."""
-        return {name: self.inside(name)(_LOOK) for name in self.site.placed}
+        return {name: self.inside(name)(_SURVEY_SCRIPT) for name in self.site.placed}
 
     def records(self) -> dict[str, bool]:
         """Whether a part's undo record is on its machine."""
@@ -290,7 +290,7 @@ def standing(site: Site, path: Any) -> Iterator[Standing]:
         yield found
     finally:
         for server in servers.values():
-            if server.running():
+            if server.find_pid():
                 sshserver.end(server)
             server.stop()
 

@@ -224,6 +224,6 @@ def test_nothing_of_a_lab_device_is_left():
         pytest.skip(f"needs {package}")
     lab = LabSsh(sshserver.unique("gone"))
     with standing("linux-router", intents.ROUTER4, ssh={"lab": lab.name}):
-        assert lab.running()
-    assert not lab.running()
-    assert not lab.place.exists()
+        assert lab.find_pid()
+    assert not lab.find_pid()
+    assert not lab.directory.exists()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from v6t.core.cli import dut_command
 from v6t.core.config.plugins import list_technologies, names
-from v6t.drivers.duts.registry import DRIVERS, driver_type
+from v6t.drivers.duts.registry import DRIVERS, load_driver_type
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
 
@@ -30,7 +30,7 @@ def on_device(test):
 def test_every_pair_has_a_plan_or_one_sentence_why_not(plugin, driver):
     done = v6t("dut", "plan", "--plugin", plugin, "--driver", driver)
     if done.status == 0:
-        assert f"# {driver_type(driver).title}" in done.out
+        assert f"# {load_driver_type(driver).title}" in done.out
         assert "\n# 1. " in done.out
         return
     assert done.status == 2
@@ -103,8 +103,8 @@ def dut(server, tmp_path):
     path = tmp_path / "testbed.yaml"
     path.write_text(
         "dut:\n  driver: nftables\n  options:\n    ssh:\n      host: 127.0.0.1\n"
-        f"      user: root\n      identity: [{server.place / 'id'}]\n"
-        f"      known_hosts: {server.place / 'known_hosts'}\n      config: ''\n"
+        f"      user: root\n      identity: [{server.directory / 'id'}]\n"
+        f"      known_hosts: {server.directory / 'known_hosts'}\n      config: ''\n"
     )
 
     def run(verb, *words, status=0):

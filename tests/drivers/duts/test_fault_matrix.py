@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import snabb_lwaftr
-from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.drivers.duts.registry import load_driver_type, make_driver, names
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -98,7 +98,7 @@ class FaultyTransport(SshTransport):
         self.command_s = 4.0 if fault == "the route is cut" else 30.0
         ssh = {
             "host": field.DEVICE, "port": field.PORT, "user": "root", "config": "",
-            "identity": (str(site.device.place / "id"),), "known_hosts": str(site.directory / "known"),
+            "identity": (str(site.device.directory / "id"),), "known_hosts": str(site.directory / "known"),
             "connect_deadline_s": 20.0, "command_deadline_s": self.command_s,
         }  # fmt: skip
         super().__init__(SshOptions(**ssh), ["nsenter", "-t", str(site.operator.pid), "-n", "--"])
@@ -266,7 +266,7 @@ def cells(devices):
 
 
 def test_every_driver_is_tried_or_left_out_by_name():
-    kinds = {name for name in names() if driver_type(name).configures}
+    kinds = {name for name in names() if load_driver_type(name).configures}
     tried = {name.partition(",")[0] for name in DEVICES | BUILT}
     assert tried | set(LEFT_OUT) == kinds
     assert not tried & set(LEFT_OUT)

@@ -97,7 +97,7 @@ def device(server, tmp_path, monkeypatch):
 def heal(server):
     """Whatever the fault did to sshd is mended, as an operator would do."""
     for name in ("authorized_keys", "hostkey"):
-        text = (server.place / name).read_text()
+        text = (server.directory / name).read_text()
         server.shell(f"umask 077; cat >/run/v6t-lab/{name}", text)
     server.stop_listening()
     server.listen()

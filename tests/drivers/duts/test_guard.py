@@ -225,7 +225,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     try:
         until(lambda: trials(out) >= 3 or v6t.poll() is not None, "some trials", 120)
         assert v6t.poll() is None, v6t.communicate()
-        inside = NamespaceTransport(lab.running())
+        inside = NamespaceTransport(lab.find_pid())
         assert "192.168.18.1" in inside.run("ip addr show dev left").out
         inside.run("ip link set lo down")  # the whole way of this lab's SSH
         until(lambda: "192.168.18.1" not in inside.run("ip addr show dev left").out, "the timer")

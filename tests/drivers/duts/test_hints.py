@@ -245,10 +245,10 @@ def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     driver = make_driver("nat46", {"module": "/nowhere/nat46.ko"})
     intent = Siit().dut_intent()
     facts = driver.example(intent)
-    driver.refuse(intent, facts)
+    driver.check_device(intent, facts)
     lacking = replace(facts, sections={**facts.sections, "module": "none\n"})
     with expect_error("missing-kernel-module", mentions="nowhere/nat46.ko") as told:
-        driver.refuse(intent, lacking)
+        driver.check_device(intent, lacking)
     assert "https://github.com/" in told.value.hint
     assert "--set-dut module=FILE" in told.value.hint
     v6t_takes_it = v6t(*command_of("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))

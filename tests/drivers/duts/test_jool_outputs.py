@@ -115,7 +115,7 @@ def test_a_pool_without_ports_is_a_table_without_room():
     samples = watched(ZERO, {**ZERO, "JSTAT_BIB6_NOT_FOUND": 500})[1:]
     found = judge_device(samples, lost=600)
     assert found.limited_by == "table"
-    assert "JSTAT_BIB6_NOT_FOUND" in found.says
+    assert "JSTAT_BIB6_NOT_FOUND" in found.explanation
 
 
 def test_counters_that_are_zero_are_asked_for_too():
@@ -143,14 +143,14 @@ def test_an_own_instance_is_known_from_anothers():
         facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
         sections={"instances_jool": read_captured("jool-nat64-instances.txt")},
     )  # fmt: skip
-    driver.refuse(intent, ours)
+    driver.check_device(intent, ours)
     text = read_captured("jool-nat64-instances.txt").replace(",v6t,", ",theirs,")
     theirs = Facts(
         facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
         sections={"instances_jool": text},
     )  # fmt: skip
     with expect_error("device-busy") as info:
-        driver.refuse(intent, theirs)
+        driver.check_device(intent, theirs)
     assert "jool instance remove" in info.value.hint
 
 

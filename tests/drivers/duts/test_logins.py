@@ -66,7 +66,7 @@ def server():
 @pytest.fixture
 def config(server, tmp_path):
     """Writes an OpenSSH client configuration."""
-    key, known = server.place / "id", server.place / "known_hosts"
+    key, known = server.directory / "id", server.directory / "known_hosts"
 
     def write(text):
         path = tmp_path / "config"
@@ -88,10 +88,10 @@ def beside(server, **options):
 
 def own(server, **changes):
     """Options with the lab's key and host key."""
-    given = {"user": "root", "identity": [str(server.place / "id")], "config": ""}
+    given = {"user": "root", "identity": [str(server.directory / "id")], "config": ""}
     return {
         "host": "127.0.0.1",
-        "known_hosts": str(server.place / "known_hosts"),
+        "known_hosts": str(server.directory / "known_hosts"),
         **given,
     } | changes
 
@@ -122,7 +122,7 @@ def test_a_jump_of_the_testbed_file(server):
 
 def test_the_host_key_of_a_jump_is_checked_too(server, tmp_path):
     known = tmp_path / "known"
-    line = (server.place / "known_hosts").read_text().splitlines()[0]
+    line = (server.directory / "known_hosts").read_text().splitlines()[0]
     assert line.startswith("localhost ")
     known.write_text(line + "\n")
     options = own(server, host="localhost", jump="root@127.0.0.1", known_hosts=str(known))
@@ -150,7 +150,7 @@ def test_a_key_of_the_agent(server, monkeypatch, tmp_path):
             options = own(server, identity=[])
             assert "login was refused" in beside(server, **options).text
             added = subprocess.run(
-                ["ssh-add", "-q", str(server.place / "id")], check=False, timeout=20
+                ["ssh-add", "-q", str(server.directory / "id")], check=False, timeout=20
             )
             assert added.returncode == 0
             assert beside(server, **options).inside
@@ -270,7 +270,7 @@ def test_hops_are_read():
 def test_several_hosts_on_the_way_are_ssh_s_own_business():
     """One machine cannot show it: ssh sees a loop where two hops have one address."""
     client = SshClient(SshOptions(host="dut", jump="alice@first:2222,second", config=""))
-    text = (client.place / "config").read_text()
+    text = (client.directory / "config").read_text()
     assert "Host dut\n  ProxyJump alice@first:2222,second\n" in text
 
 
@@ -292,7 +292,7 @@ def test_what_a_configuration_says_below_cannot_soften_the_rules(tmp_path):
     assert told["controlmaster"] in ("false", "no")
     assert told["nohostauthenticationforlocalhost"] == "no"
     assert "controlpath" not in told and "remotecommand" not in told
-    place = client.place
+    place = client.directory
     client.remove()
     assert not place.exists()
 

@@ -54,9 +54,9 @@ def addressed(text):
 
 
 def test_what_the_device_says_of_its_way():
-    seen = management_path.parse_path(SESSION, LOOKED, ["mgmt"])
+    seen = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
     assert seen.unknown == ""
-    assert [(p.who, str(p.address), p.length, p.devices) for p in seen.peers] == [
+    assert [(p.role, str(p.address), p.length, p.devices) for p in seen.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
         ("gateway", "10.8.8.1", 24, ("mgmt",)),
         ("nameserver", "10.7.7.53", 0, ("mgmt",)),
@@ -82,7 +82,7 @@ def test_what_the_device_says_of_its_way():
 )
 def test_every_next_hop_is_part_of_it(line, length, devices):
     text = f"client 2001:db8:9::9 matched {line}\n"
-    (client, _) = management_path.parse_path(
+    (client, _) = management_path.parse_management_path(
         "2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]
     ).peers
     assert (client.length, client.devices) == (length, devices)
@@ -101,7 +101,7 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
 )
 @pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
 def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management):
-    seen = management_path.parse_path(session, looked, management)
+    seen = management_path.parse_management_path(session, looked, management)
     assert seen.unknown
     with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
@@ -119,7 +119,7 @@ def test_a_device_of_the_lab_has_no_operator():
 
 @pytest.fixture
 def seen():
-    return management_path.parse_path(SESSION, LOOKED, ["mgmt"])
+    return management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
 
 
 def refused(text, driver, intent, seen, **options):
@@ -149,7 +149,7 @@ def test_a_route_that_would_take_the_way_is_refused_by_name(net, who, seen):
 
 @pytest.mark.parametrize("net", ["10.8.0.0/16", "10.9.8.0/24", "198.18.0.0/15"])
 def test_a_route_that_takes_nothing_is_none_of_our_business(net, seen):
-    alone = ManagementPath(tuple(p for p in seen.peers if p.who in ("gateway", "server")))
+    alone = ManagementPath(tuple(p for p in seen.peers if p.role in ("gateway", "server")))
     planned("linux-router", routed(net), alone if net == "10.8.0.0/16" else seen)
 
 
@@ -320,7 +320,7 @@ def test_a_virtual_routing_domain_is_asked_for_its_own_routes(tmp_path):
         "client 10.9.9.2 matched default via 10.8.8.1 dev mgmt table 10",
         "gateway 10.8.8.1 matched 10.8.8.0/24 dev mgmt table 10",
     ]
-    assert management_path.parse_path(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
+    assert management_path.parse_management_path(SESSION, "\n".join(said), ["mgmt"]).vrf == "red"
 
 
 def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
@@ -336,7 +336,9 @@ def test_an_ip_that_cannot_show_the_matching_route_is_asked_otherwise(tmp_path):
 def test_openbsds_words():
     six = "destination: 2001:db8::\n   mask: ffff:ffff::\n  interface: em0\n"
     way = parse_route_back("2001:db8::9", six)
-    (client, _) = management_path.parse_path("2001:db8::9 5 2001:db8::2 22", way, ["em0"]).peers
+    (client, _) = management_path.parse_management_path(
+        "2001:db8::9 5 2001:db8::2 22", way, ["em0"]
+    ).peers
     assert (client.length, client.devices) == (32, ("em0",))
     assert parse_route_back("10.9.9.2", "route: writing to routing socket: not in table") == ""
 

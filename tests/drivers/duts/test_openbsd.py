@@ -205,7 +205,7 @@ def refused(loaded, tables):
     intent = intents.nat44()
     facts = driver.example(intent)
     seen = replace(facts, root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
-    driver.refuse(intent, seen)
+    driver.check_device(intent, seen)
 
 
 def test_tables_of_lists_are_compared_by_what_they_hold():
@@ -255,8 +255,10 @@ def test_an_address_with_another_length_would_be_lost():
     )
     facts = replace(driver.example(intent), root=True, sections={"links": links})
     with expect_error("address-conflict", mentions="198.18.0.1/25"):
-        driver.refuse(intent, facts)
-    driver.refuse(intent, replace(facts, sections={"links": read_captured("openbsd-ifconfig.txt")}))
+        driver.check_device(intent, facts)
+    driver.check_device(
+        intent, replace(facts, sections={"links": read_captured("openbsd-ifconfig.txt")})
+    )
 
 
 def flush_of(intent):

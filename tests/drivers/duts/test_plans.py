@@ -15,7 +15,7 @@ from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.jool_instances import PROGRAMS, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.registry import driver_type, make_driver
+from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.undo_store import Record, build_undo_script
@@ -34,7 +34,7 @@ DANGEROUS = (
 )  # fmt: skip
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
-NAMES = [name for name in driver_names() if driver_type(name).configures]
+NAMES = [name for name in driver_names() if load_driver_type(name).configures]
 
 
 def planned(case):
@@ -148,13 +148,13 @@ UNKNOWN = replace(intents.ROUTER4, technology="no-such", configuration=UnknownCo
 @pytest.mark.parametrize("name", [n for n in NAMES if not accepts_any(n)])
 def test_check_supported_unknown_family_is_refused(name):
     with expect_error("unsupported-technology") as caught:
-        driver_type(name).check_supported(UNKNOWN)
+        load_driver_type(name).check_supported(UNKNOWN)
     assert caught.value.technology == "no-such"
 
 
 def test_check_supported_refusal_lists_accepted_families():
     with expect_error("unsupported-technology") as caught:
-        driver_type("ip6-tunnel").check_supported(UNKNOWN)
+        load_driver_type("ip6-tunnel").check_supported(UNKNOWN)
     assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 
 
@@ -184,7 +184,7 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
         driver.plan(intent, room(190 << 10))
 
 
-LINUX = [n for n in NAMES if issubclass(driver_type(n), LinuxDriver)]
+LINUX = [n for n in NAMES if issubclass(load_driver_type(n), LinuxDriver)]
 
 
 def facts(**changes):
@@ -296,12 +296,12 @@ def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
     assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
 
 
-OPTION = [n for n in NAMES if "program" in driver_type(n).options_model.model_fields]
+OPTION = [n for n in NAMES if "program" in load_driver_type(n).options_model.model_fields]
 
 
 @pytest.mark.parametrize("name", OPTION)
 def test_a_program_that_an_option_names_is_looked_for_there(name):
-    program = f"/nowhere/{driver_type(name).options_model.model_fields['program'].default}"
+    program = f"/nowhere/{load_driver_type(name).options_model.model_fields['program'].default}"
     with expect_error("missing-program") as info:
         make_driver(name, {"program": program}).facts(SEEN)
     says_where(info.value, program, option=True)

@@ -169,16 +169,16 @@ def test_devices_of_a_test_process_that_was_killed_are_removed(server):
     ended = [
         sys.executable,
         "-c",
-        words + "print(m.place, m.pid, flush=True); s.os.kill(s.os.getpid(), 9)",
+        words + "print(m.directory, m.pid, flush=True); s.os.kill(s.os.getpid(), 9)",
     ]
     place, pid = subprocess.run(ended, capture_output=True, text=True, check=False).stdout.split()
     assert Path(place).exists()
-    assert Path(place) != server.place
+    assert Path(place) != server.directory
     assert Path(f"/proc/{pid}").exists(), "a device elsewhere does not vanish with its tester"
     subprocess.run([sys.executable, "-c", words + "s.end(m)"], check=True)
     assert not Path(place).exists()
     assert not Path(f"/proc/{pid}").exists()
-    assert server.running()
+    assert server.find_pid()
 
 
 def test_what_was_not_run_is_told_beside_whatever_else_is_said():

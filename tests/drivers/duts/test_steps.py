@@ -13,7 +13,7 @@ import pytest
 from v6t import drivers
 from v6t.drivers.duts import steps
 from v6t.drivers.duts.os.linux import has_settings
-from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_members
+from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_only_words
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import Difference, StepState, format_comparison
 from v6t.drivers.duts.steps import (
@@ -80,16 +80,16 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
         Difference(3, "reload", StepState.UNREADABLE),
     ]
     different = ["2. queue: to change", "    found '8'", "    wanted 7"]
-    assert format_comparison(steps, every=False) == different
+    assert format_comparison(steps, with_equal=False) == different
     lines = ["1. mtu: present", *different, "3. reload: has no read-back"]
-    assert format_comparison(steps, every=True) == lines
+    assert format_comparison(steps, with_equal=True) == lines
 
 
 @pytest.mark.parametrize(
     ("want", "right", "wrong"),
     [
-        (has_members(["a", "b"]), "b a\na\n", "a\n"),
-        (has_members(["a"]), "a\n", "a b\n"),
+        (has_only_words(["a", "b"]), "b a\na\n", "a\n"),
+        (has_only_words(["a"]), "a\n", "a b\n"),
         (has_line_like(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
     ],
 )

@@ -166,7 +166,7 @@ def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     process = warm.Process(words, stderr=subprocess.PIPE)
     try:
         until(lambda: (out / "dut-undo.json").exists() and journaled(out), "the device stands", 120)
-        inside = NamespaceTransport(lab.running())
+        inside = NamespaceTransport(lab.find_pid())
         process.send_signal(signal.SIGSTOP)  # both signals arrive at once
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGTERM)
@@ -181,7 +181,7 @@ def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
         assert done.status == 0, done.err
         assert "undone" in done.out
         assert not (out / "dut-undo.json").exists()
-        assert not lab.running()
+        assert not lab.find_pid()
     finally:
         if process.poll() is None:
             process.kill()

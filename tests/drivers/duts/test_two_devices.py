@@ -86,7 +86,7 @@ def test_all_are_configured_measured_and_restored(standing, tmp_path):
             said = [line for line in said if f"netns {place.netns}" in line]
         assert any("configured as" in line for line in said), done.stderr
         assert any("is undone" in line for line in said), done.stderr
-        assert not standing.servers[place.machine].running()
+        assert not standing.servers[place.machine].find_pid()
     *_, record = json.loads((tmp_path / "run" / "results.json").read_text())["results"]
     assert (record["matched"], record["loss"]) == (1.0, {"forward": 0.0, "reverse": 0.0})
     if standing.site.row:
@@ -127,7 +127,7 @@ def test_what_is_applied_stays_and_is_restored(standing):
     told = v6t("dut", "status", *flags(standing), "--json").stdout
     assert set(json.loads(told)["parts"]) == set(standing.site.placed)
     v6t("dut", "rollback", *flags(standing))
-    assert not any(server.running() for server in standing.servers.values())
+    assert not any(server.find_pid() for server in standing.servers.values())
 
 
 @most_sites
@@ -135,7 +135,7 @@ def test_kill_9_is_undone_on_all_by_one_command(standing, tmp_path):
     killed(standing, tmp_path / "run")
     done = v6t("dut", "rollback", *flags(standing))
     assert done.stderr.count("is undone") == len(standing.site.placed)
-    assert not any(server.running() for server in standing.servers.values())
+    assert not any(server.find_pid() for server in standing.servers.values())
     again = v6t("dut", "rollback", *flags(standing))
     assert "nothing is left" in again.stdout
 

@@ -306,7 +306,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
         samples.append(bed.session.read())
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
-    assert "security check failed" in verdict.says
+    assert "security check failed" in verdict.explanation
     told = summarize_samples(samples)
     assert set(told.drops.values()) == {40.0}
     assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
@@ -336,7 +336,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     ):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
-    monkeypatch.setattr(MapE, "refuse", lambda relay, version: None)
+    monkeypatch.setattr(MapE, "check_supported", lambda relay, version: None)
     with expect_error("check-failed", mentions="v6t0"), standing("vpp", intent, **OWN):
         pass
 
@@ -347,7 +347,7 @@ def test_what_the_driver_refuses_of_map_t_would_lose_a_direction(monkeypatch):
         vpp_proven("mapt-br", wrong)
     with expect_error("unsupported-by-device"):
         vpp_proven("mapt-br", {**MAPT, "dmr": "64:ff9b::/96"})
-    monkeypatch.setattr(MapT, "refuse", lambda relay, version: None)
+    monkeypatch.setattr(MapT, "check_supported", lambda relay, version: None)
     for params in (wrong, {**MAPT, "dmr": "64:ff9b::/96"}):
         finding, _, _ = vpp_proven("mapt-br", params)
         assert finding is not None

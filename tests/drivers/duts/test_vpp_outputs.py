@@ -51,10 +51,10 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
         driver.example(intent), sections={"plugins": read_captured("vpp-show-plugins.txt")}
     )
     if not lacking:
-        driver.refuse(intent, running)
+        driver.check_device(intent, running)
         return
     with expect_error("plugin-not-loaded", mentions=f"{lacking}_plugin.so") as wrong:
-        driver.refuse(intent, running)
+        driver.check_device(intent, running)
     assert f"plugin {lacking}_plugin.so {{ enable }}" in wrong.value.hint
 
 
@@ -70,10 +70,10 @@ def test_started_vpp_without_the_plugin_is_refused(listed, code):
     driver, intent = make_driver("vpp", {}), intents.paper_mape()
     facts = replace(driver.example(intent), sections={"plugins": listed})
     if not code:
-        driver.refuse(intent, facts)
+        driver.check_device(intent, facts)
         return
     with expect_error(code, mentions="map_plugin.so"):
-        driver.refuse(intent, facts)
+        driver.check_device(intent, facts)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options,
         sections={"plugins": read_captured("vpp-show-plugins.txt")},
     )
     with expect_error(code) as wrong:
-        driver.refuse(intent, running)
+        driver.check_device(intent, running)
     assert ("_plugin.so" in wrong.value.hint) == (code == "plugin-not-loaded")
 
 
@@ -107,8 +107,8 @@ def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(te
     lacking = "show: unknown input `ipip tunnel'"
     sections = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": lacking}
     with expect_error("plugin-not-loaded", mentions="ipip_plugin.so"):
-        driver.refuse(intent, replace(driver.example(intent), sections=sections))
-    driver.refuse(intent, replace(driver.example(intent), sections={**sections, "ipip": ""}))
+        driver.check_device(intent, replace(driver.example(intent), sections=sections))
+    driver.check_device(intent, replace(driver.example(intent), sections={**sections, "ipip": ""}))
 
 
 def test_the_papers_domain():

@@ -104,7 +104,7 @@ class Server(ssh.LabSsh):
         super().stop()
         self._machine.stop()
 
-    def _keys(self) -> None:
+    def _create_keys(self) -> None:
         """The machine brings its own."""
 
     def _serve(self) -> None:
@@ -114,7 +114,7 @@ class Server(ssh.LabSsh):
         try:
             self._machine.start()
             for name in ("id", "known_hosts"):
-                shutil.copy(self._machine.place / name, self.place)
+                shutil.copy(self._machine.place / name, self.directory)
             done = NamespaceTransport(self._pid).run(_LOGIN)
             assert done.status == 0, done
         except BaseException:

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import accepts_any, can_configure, load_plugin
-from v6t.drivers.duts.registry import driver_type, make_driver, names
+from v6t.drivers.duts.registry import load_driver_type, make_driver, names
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
@@ -402,7 +402,12 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     """
     if not driver.configures:
         return configuration(intent)
-    key = (driver.name, driver.options.model_dump_json(), str(driver.part), configuration(intent))
+    key = (
+        driver.name,
+        driver.options.model_dump_json(),
+        str(driver.chain_membership),
+        configuration(intent),
+    )
     if key not in _PLANS:
         try:
             plan = driver.plan(intent, driver.example(intent))
@@ -426,7 +431,7 @@ def signature(driver: Any, intent: DeviceIntent) -> list[Any]:
 def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
     for name in names():
-        kind = driver_type(name)
+        kind = load_driver_type(name)
         if not kind.configures or not can_configure(name, base.plugin):
             continue
         options = OPTIONS.get(name, {})
@@ -449,7 +454,7 @@ def devices(base: Base) -> Iterator[Device]:
 
 def _can_be_part(name: str, part: PartIntent) -> bool:
     """Whether a driver knows how to configure a part of a chain."""
-    kind = driver_type(name)
+    kind = load_driver_type(name)
     if accepts_any(name) or not kind.configures:
         return False
     try:

@@ -31,10 +31,10 @@ class Bind9(Dns64Server):
     }  # fmt: skip
     version_command = "named -v"
     version_pattern = r"BIND (\d[\w.~+-]*)"
-    process = "named"
+    process_name = "named"
 
-    def prepare_start(self, place: str) -> Sequence[Step]:
-        file = f"{place}/rndc.key"
+    def prepare_start(self, directory: str) -> Sequence[Step]:
+        file = f"{directory}/rndc.key"
         return (
             Step(
                 f"rndc-confgen -a -c {file}",
@@ -47,35 +47,35 @@ class Bind9(Dns64Server):
             set_up("lo", "rndc reaches named by the loopback interface"),
         )
 
-    def configuration(self, wanted: Dns64Config, place: str) -> str:
-        return f"""include "{place}/rndc.key";
+    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+        return f"""include "{directory}/rndc.key";
 controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
 logging {{ category default {{ null; }}; category unmatched {{ null; }}; }};
 options {{
-  directory "{place}";
+  directory "{directory}";
   pid-file none;
   session-keyfile none;
-  managed-keys-directory "{place}";
+  managed-keys-directory "{directory}";
   listen-on {{ none; }};
-  listen-on-v6 port 53 {{ {wanted.resolver}; }};
-  allow-query {{ {wanted.clients}; }};
-  allow-recursion {{ {wanted.clients}; }};
-  allow-query-cache {{ {wanted.clients}; }};
+  listen-on-v6 port 53 {{ {dns64.resolver}; }};
+  allow-query {{ {dns64.clients}; }};
+  allow-recursion {{ {dns64.clients}; }};
+  allow-query-cache {{ {dns64.clients}; }};
   recursion yes;
   dnssec-validation no;
   empty-zones-enable no;
   minimal-responses yes;
   recursive-clients 100000;
-  dns64 {wanted.prefix} {{ clients {{ any; }}; }};
+  dns64 {dns64.prefix} {{ clients {{ any; }}; }};
 }};
-zone "{wanted.zone}" {{ type static-stub; server-addresses {{ {wanted.server}; }}; }};
+zone "{dns64.zone}" {{ type static-stub; server-addresses {{ {dns64.server}; }}; }};
 """
 
-    def command(self, file: str, place: str) -> str:
-        return f"named -f -n {self.options.threads} -c {file}"
+    def command(self, config_file: str, directory: str) -> str:
+        return f"named -f -n {self.options.threads} -c {config_file}"
 
-    def flush_cache(self, file: str, place: str) -> Step:
-        control = f"rndc -k {place}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
-        running = has_lines("server is up and running")
+    def flush_cache(self, config_file: str, directory: str) -> Step:
+        control = f"rndc -k {directory}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
+        is_running = has_lines("server is up and running")
         command = f"{control} flush"
-        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", running))
+        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", is_running))

@@ -13,14 +13,14 @@ from v6t.drivers.duts.steps import stop_group
 from v6t.intent.families import Dns64Config
 
 CACHE = "data.mdb"
-"""LMDB's file in the directory that kresd is given."""
+"""LMDB's file in the working directory of kresd."""
 
 
 class KnotOptions(ServerOptions):
     """Options of Knot Resolver."""
 
     cache_mib: int = Field(default=200, ge=1, le=1 << 20)
-    """Of its cache [MiB]: a file in ``state_dir``, all of it taken when kresd starts."""
+    """Size of the cache [MiB]: a file in ``state_dir``, allocated when kresd starts."""
 
 
 class KnotResolver(Dns64Server):
@@ -33,57 +33,61 @@ class KnotResolver(Dns64Server):
     programs: Mapping[str, str] = {"kresd": "knot-resolver"}
     version_command = "kresd -V"
     version_pattern = r"version (\d[\w.]*)"
-    process = "kresd"
+    process_name = "kresd"
     prefix_lengths = (96,)
     options_model = KnotOptions
 
     def survey(self) -> Mapping[str, str]:
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
-        own = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
+        current_size = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
         free = "df -Pk $d | awk 'NR == 2 {print $4}'"
-        room = f"d={self.options.state_dir}; {up}; {{ {free}; {own}; }} | {summed}"
+        room = f"d={self.options.state_dir}; {up}; {{ {free}; {current_size}; }} | {summed}"
         return {**super().survey(), "room": room}
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
-        wanted, room = self.options.cache_mib, facts.parse_number("room")
-        if room is not None and room < wanted << 10:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
+        cache_mib, room = self.options.cache_mib, facts.parse_number("room")
+        if room is not None and room < cache_mib << 10:
             raise DutError(
-                f"Knot Resolver takes {wanted} MiB for its cache in {self.options.state_dir}, where the "
+                f"Knot Resolver takes {cache_mib} MiB for its cache in {self.options.state_dir}, where the "
                 f"device has {room >> 10} MiB free",
                 "set the driver's option cache_mib, or state_dir to a place with more room",
                 code="resource-missing",
             )
 
-    def configuration(self, wanted: Dns64Config, place: str) -> str:
+    def configuration(self, dns64: Dns64Config, directory: str) -> str:
         return f"""net.ipv4, net.ipv6 = true, true
-net.listen('{wanted.resolver}', 53, {{ kind = 'dns' }})
-cache.open({self.options.cache_mib} * MB, 'lmdb://{place}')
+net.listen('{dns64.resolver}', 53, {{ kind = 'dns' }})
+cache.open({self.options.cache_mib} * MB, 'lmdb://{directory}')
 trust_anchors.remove('.')
 modules.unload('priming')
 modules.unload('detect_time_skew')
 modules.unload('detect_time_jump')
 modules.load('dns64')
-dns64.config('{wanted.prefix.network_address}')
+dns64.config('{dns64.prefix.network_address}')
 log_level('crit')
-policy.add(policy.suffix(policy.FORWARD({{'{wanted.server}'}}), {{todname('{wanted.zone}')}}))
+policy.add(policy.suffix(policy.FORWARD({{'{dns64.server}'}}), {{todname('{dns64.zone}')}}))
 event.recurrent(50, function()
-  local asked = io.open('{place}/empty')
-  if asked then asked:close() cache.clear() os.remove('{place}/empty') end
+  local asked = io.open('{directory}/empty')
+  if asked then asked:close() cache.clear() os.remove('{directory}/empty') end
 end)
 """
 
-    def command(self, file: str, place: str) -> str:
-        """Start in the foreground; version 5.6.0 has ``-f``, which its help does not list."""
-        more = f" -f {self.options.threads}" if self.options.threads > 1 else ""
-        return f"kresd -n{more} -c {file} {place}"
+    def command(self, config_file: str, directory: str) -> str:
+        """Return the foreground command; version 5.6.0 supports the undocumented option ``-f``."""
+        fork_option = f" -f {self.options.threads}" if self.options.threads > 1 else ""
+        return f"kresd -n{fork_option} -c {config_file} {directory}"
 
     def stop(self, pid: str) -> str:
-        return super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process)
+        return (
+            super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process_name)
+        )
 
-    def flush_cache(self, file: str, place: str) -> Step:
-        """Request it by a file, which kresd looks for twenty times a second and removes."""
-        wait = f"n=0; while [ -e {place}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
-        removed = Check(f"{wait}; ls {place}/empty 2>/dev/null || true", equals(""))
-        return Step(f"touch {place}/empty", "flush the DNS cache", proof=removed)
+    def flush_cache(self, config_file: str, directory: str) -> Step:
+        """Return the step that requests a flush by a file, which kresd polls for and removes."""
+        wait = (
+            f"n=0; while [ -e {directory}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
+        )
+        removed = Check(f"{wait}; ls {directory}/empty 2>/dev/null || true", equals(""))
+        return Step(f"touch {directory}/empty", "flush the DNS cache", proof=removed)

@@ -14,7 +14,7 @@ from v6t.intent.families import Dns64Config
 FIRST_VERSION = (4, 4)
 """The first version with ``dns64-prefix``."""
 FIRST_YAML_VERSION = (5, 2)
-"""The first version that does not read old-style settings unless it is told to."""
+"""First version that reads old-style settings only with an option."""
 
 
 class PdnsRecursor(Dns64Server):
@@ -29,12 +29,12 @@ class PdnsRecursor(Dns64Server):
     }  # fmt: skip
     version_command = "pdns_recursor --version 2>&1"
     version_pattern = r"PowerDNS Recursor (\d[\w.]*)"
-    process = "pdns_recursor"
+    process_name = "pdns_recursor"
     file = "recursor-v6t.conf"
     prefix_lengths = (96,)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
         if numbers and not FIRST_VERSION <= numbers < FIRST_YAML_VERSION:
             raise UsageError(
@@ -44,18 +44,18 @@ class PdnsRecursor(Dns64Server):
                 code="unsupported-by-version",
             )
 
-    def configuration(self, wanted: Dns64Config, place: str) -> str:
-        return f"""config-dir={place}
-socket-dir={place}
+    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+        return f"""config-dir={directory}
+socket-dir={directory}
 daemon=no
 write-pid=no
-local-address={wanted.resolver}
+local-address={dns64.resolver}
 local-port=53
 query-local-address=0.0.0.0, ::
-allow-from={wanted.clients}
+allow-from={dns64.clients}
 dont-query=
-forward-zones={wanted.zone}={wanted.server}
-dns64-prefix={wanted.prefix}
+forward-zones={dns64.zone}={dns64.server}
+dns64-prefix={dns64.prefix}
 dnssec=off
 hint-file=no
 security-poll-suffix=
@@ -66,11 +66,11 @@ loglevel=0
 quiet=yes
 """
 
-    def command(self, file: str, place: str) -> str:
-        """Start in the foreground; it derives the name of its file from ``--config-name``."""
-        return f"pdns_recursor --config-dir={place} --config-name=v6t"
+    def command(self, config_file: str, directory: str) -> str:
+        """Return the foreground command; ``--config-name`` determines the name of the file."""
+        return f"pdns_recursor --config-dir={directory} --config-name=v6t"
 
-    def flush_cache(self, file: str, place: str) -> Step:
-        control = f"rec_control --socket-dir={place} --config-dir={place} --config-name=v6t"
+    def flush_cache(self, config_file: str, directory: str) -> Step:
+        control = f"rec_control --socket-dir={directory} --config-dir={directory} --config-name=v6t"
         answers = Check(f"{control} ping", equals("pong"))
         return Step(f"{control} wipe-cache $", "flush the DNS cache", proof=answers)

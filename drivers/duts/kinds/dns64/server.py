@@ -22,7 +22,7 @@ class ServerOptions(LinuxOptions):
     """Options of a DNS64 server."""
 
     threads: int = Field(default=1, ge=1, le=256)
-    """That answer queries."""
+    """Threads that answer queries."""
 
 
 class Dns64Server(LinuxDriver):
@@ -30,35 +30,37 @@ class Dns64Server(LinuxDriver):
 
     accepts = (Dns64Config,)
     options_model = ServerOptions
-    process: ClassVar[str]
+    process_name: ClassVar[str]
     """Name of the process."""
     file: ClassVar[str] = "server.conf"
     """Name of its configuration file."""
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
-    """Of prefixes it makes records with."""
+    """Supported lengths of the prefix."""
 
     @abstractmethod
-    def configuration(self, wanted: Dns64Config, place: str) -> str: ...
+    def configuration(self, dns64: Dns64Config, directory: str) -> str: ...
 
     @abstractmethod
-    def command(self, file: str, place: str) -> str: ...
+    def command(self, config_file: str, directory: str) -> str: ...
 
     @abstractmethod
-    def flush_cache(self, file: str, place: str) -> Step: ...
+    def flush_cache(self, config_file: str, directory: str) -> Step: ...
 
     def stop(self, pid: str) -> str:
-        return stop_process(pid, self.process)
+        return stop_process(pid, self.process_name)
 
-    def prepare_start(self, place: str) -> Sequence[Step]:
-        del place
+    def prepare_start(self, directory: str) -> Sequence[Step]:
+        del directory
         return ()
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         prefix = intent.configuration_as(Dns64Config).prefix
         if prefix.prefixlen not in self.prefix_lengths:
-            known = " or ".join(f"/{length}" for length in self.prefix_lengths)
-            problem = f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}"
+            supported = " or ".join(f"/{length}" for length in self.prefix_lengths)
+            problem = (
+                f"{self.name} makes AAAA records with a prefix of {supported} only, not {prefix}"
+            )
             hint, instead = "set the plugin's parameter prefix", {"prefix": "2001:db8:64::/96"}
             raise make_unsupported_error(problem, hint, params=instead)
 
@@ -75,36 +77,36 @@ class Dns64Server(LinuxDriver):
         }
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        wanted, place = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
-        file, pid = f"{place}/{self.file}", f"{place}/{self.name}.pid"
-        log, run = f"{place}/{self.name}.log", self.command(file, place)
-        socket = f"[{wanted.resolver}]:53"
+        dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
+        file, pid = f"{directory}/{self.file}", f"{directory}/{self.name}.pid"
+        log, run = f"{directory}/{self.name}.log", self.command(file, directory)
+        socket = f"[{dns64.resolver}]:53"
 
         def checker(output: str) -> str | None:
             lines = output.splitlines()
-            if not lines or lines[0] != self.process:
-                return f"{self.process} does not run; its last output is {shorten(output)}"
+            if not lines or lines[0] != self.process_name:
+                return f"{self.process_name} does not run; its last output is {shorten(output)}"
             listens = find_line("\n".join(lines[1:]), socket) is not None
-            return None if listens else f"{self.process} does not listen"
+            return None if listens else f"{self.process_name} does not listen"
 
         server = start_daemon(
-            f"cd {place} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
+            f"cd {directory} && {{ setsid {run} >{log} 2>&1 </dev/null & echo $! >{pid}; }}",
             pid,
-            self.process,
+            self.process_name,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            want=Want(f"{self.process}, listening", checker),
+            want=Want(f"{self.process_name}, listening", checker),
             log=log,
             stop=self.stop(pid),
         )
         steps = [
             *self.base(intent, facts),
-            make_directory(place, "a directory for the server's files"),
-            *self.prepare_start(place),
+            make_directory(directory, "a directory for the server's files"),
+            *self.prepare_start(directory),
             write_config_file(
-                file, self.configuration(wanted, place), f"{self.title}: configuration"
+                file, self.configuration(dns64, directory), f"{self.title}: configuration"
             ),
             server,
         ]
         notes = ("the cache is emptied before each trial",)
-        return self.finish(facts, steps, [self.flush_cache(file, place)], notes=notes)
+        return self.finish(facts, steps, [self.flush_cache(file, directory)], notes=notes)

@@ -19,18 +19,18 @@ class Unbound(Dns64Server):
     programs: Mapping[str, str] = {"unbound": "unbound", "unbound-control": "unbound"}
     version_command = "unbound -V"
     version_pattern = r"Version (\d[\w.]*)"
-    process = "unbound"
+    process_name = "unbound"
 
-    def configuration(self, wanted: Dns64Config, place: str) -> str:
-        """Configure a resolver for one zone, which it would answer itself by default (RFC 6761)."""
+    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+        """Return a configuration for one zone that Unbound answers itself by default (RFC 6761)."""
         return f"""server:
-  interface: {wanted.resolver}
+  interface: {dns64.resolver}
   port: 53
-  access-control: {wanted.clients} allow
+  access-control: {dns64.clients} allow
   do-daemonize: no
   username: ""
   chroot: ""
-  directory: "{place}"
+  directory: "{directory}"
   pidfile: ""
   use-syslog: no
   logfile: ""
@@ -46,22 +46,22 @@ class Unbound(Dns64Server):
   qname-minimisation: no
   minimal-responses: yes
   module-config: "dns64 iterator"
-  dns64-prefix: {wanted.prefix}
+  dns64-prefix: {dns64.prefix}
 stub-zone:
-  name: "{wanted.zone}"
-  stub-addr: {wanted.server}
+  name: "{dns64.zone}"
+  stub-addr: {dns64.server}
 remote-control:
   control-enable: yes
-  control-interface: {place}/unbound.control
+  control-interface: {directory}/unbound.control
   control-use-cert: no
 """
 
-    def command(self, file: str, place: str) -> str:
-        return f"unbound -d -c {file}"
+    def command(self, config_file: str, directory: str) -> str:
+        return f"unbound -d -c {config_file}"
 
-    def flush_cache(self, file: str, place: str) -> Step:
-        """Read the configuration again, which also forgets how slow a server seemed."""
-        control = f"unbound-control -c {file}"
-        running = has_line_like(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
+    def flush_cache(self, config_file: str, directory: str) -> Step:
+        """Return the step that reloads the configuration, which also clears server timings."""
+        control = f"unbound-control -c {config_file}"
+        is_running = has_line_like(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
         command = f"{control} reload"
-        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", running))
+        return Step(command, "flush the DNS cache", proof=Check(f"{control} status", is_running))

@@ -21,9 +21,9 @@ from v6t.drivers.duts.refusals import make_missing_program_error
 
 SIDES = ("left", "right")
 ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
-"""Programs that are looked for on every device; only the first two have to be there."""
+"""Programs looked up on every device; only the first two are required."""
 OWN_TIMEOUT_S = 30
-"""The kernel's own, of a UDP connection that nobody has answered (nf_conntrack_udp_timeout)."""
+"""The kernel's default timeout of unanswered UDP connections (nf_conntrack_udp_timeout)."""
 
 
 class LinuxDriver(Driver):
@@ -36,16 +36,16 @@ class LinuxDriver(Driver):
     program_source: ClassVar[str] = ""
     """Where the program that the option ``program`` names comes from; empty: there is no such option."""
     helpers: tuple[str, ...] = ()
-    """Programs that only some plans need, which look for them."""
+    """Programs that only some plans need."""
     has_filters: ClassVar[bool] = False
-    """Whether nftables can filter what it forwards, before anything is translated."""
+    """Whether nftables can filter forwarded packets before they are translated."""
     version_command = "uname -r"
-    """Prints the version; ``{program}`` is the option."""
+    """Command that prints the version; ``{program}`` is replaced by the option."""
     version_pattern: ClassVar[str] = r"(?s)\s*(.*\S|)"
-    """A regular expression, whose groups make up the version in the output of ``version_command``."""
+    """Regular expression whose groups form the version in the output of ``version_command``."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
         if self.program_source:
             program = self.options.program
             self.programs = {program: self.program_source, **self.programs}
@@ -58,22 +58,24 @@ class LinuxDriver(Driver):
         return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
     def survey(self) -> Mapping[str, str]:
-        wanted = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
+        program_names = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
         jumps = self.options.ssh.jump_addresses if self.options.ssh is not None else ()
         return {
             **LINUX,
             "way": management_path.make_survey_command(jumps),
             **linux_tuning.survey(self.options),
             "version": self.version_command,
-            "programs": make_programs_command(wanted),
+            "programs": make_programs_command(program_names),
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
         facts = parse_linux_facts(sections, "")
-        own = getattr(self.options, "program", None)
+        optional_program = getattr(self.options, "program", None)
         for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
             if program not in facts.programs:
-                raise make_missing_program_error(program, source, named=program == own)
+                raise make_missing_program_error(
+                    program, source, from_option=program == optional_program
+                )
         return replace(facts, version=self.read_version(sections.get("version", "")))
 
     def read_version(self, text: str) -> str:
@@ -89,7 +91,7 @@ class LinuxDriver(Driver):
         programs = frozenset({*ALWAYS, *self.programs, *self.helpers})
         return replace(self.assume_facts(intent, "Linux"), programs=programs)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         require_root(facts)
         check_interfaces(self.options, intent, facts)
 
@@ -113,7 +115,7 @@ class LinuxDriver(Driver):
         beside = {f"{side}-bg": port for side, port in self.background_ports(intent).items()}
         return {**self.ports(intent), **beside}
 
-    def agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
+    def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         return services.run_snmp_agent(facts, self.options.state_dir)
 
     def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
@@ -141,21 +143,24 @@ class LinuxDriver(Driver):
         ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None
-        version, (there, back) = ways[0], [f"via {host} dev {port}" for host, port in ways[1:]]
+        version, (first_path, second_path) = (
+            ways[0],
+            [f"via {host} dev {port}" for host, port in ways[1:]],
+        )
         net, route = find_spare_network(intent, version, skip), f"ip -{version} route"
         return Change(
             "a route",
-            add=f"{route} replace {net} {there} proto 86",
-            change=f"{route} replace {net} {back} proto 86",
+            add=f"{route} replace {net} {first_path} proto 86",
+            change=f"{route} replace {net} {second_path} proto 86",
             remove=f"{route} del {net} proto 86 2>/dev/null; true",
             # somebody else's route to it is in the way: `replace` would take it for good
             look=f"{route} show exact {net}",
-            added=there,
-            changed=back,
+            added=first_path,
+            changed=second_path,
         )
 
     def base(self, intent: Intent, facts: Facts) -> list[Step]:
-        """Return the steps that every technology needs, before its own."""
+        """Return the steps common to all technologies, which come first."""
         mode = self.options.neighbours
         ports, background = self.ports(intent), self.background_ports(intent)
         steps: list[Step] = []

@@ -17,7 +17,7 @@ from v6t.intent.device import LinkIntent
 TABLE = "inet v6t_filters"
 PROGRAM = "nft"
 DESTINATION_OFFSET = 100
-"""What is added to the last number of a denied source for its destination."""
+"""Offset from the last number of a denied source to that of its destination."""
 
 
 def make_filters(
@@ -42,10 +42,10 @@ def make_filters(
         return []
     lines = [f"table {TABLE} {{"]
     for side, other in (("left", "right"), ("right", "left")):
-        to = [] if translated is None else list(translated[side])
-        first = to[0].version if to else 4 if ways is None else ways[0]
+        destination_nets = [] if translated is None else list(translated[side])
+        first = destination_nets[0].version if destination_nets else 4 if ways is None else ways[0]
         ends = (getattr(intent, side), getattr(intent, other))
-        rules = _generate_chain(intent, first, *ends, count, to)
+        rules = _generate_chain(intent, first, *ends, count, destination_nets)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -72,7 +72,12 @@ def make_filters(
 
 
 def _generate_chain(
-    intent: Intent, first: int, here: LinkIntent, there: LinkIntent, count: int, to: list[Any]
+    intent: Intent,
+    first: int,
+    source_link: LinkIntent,
+    destination_link: LinkIntent,
+    count: int,
+    destination_nets: list[Any],
 ) -> Iterator[str]:
     """Yield rules that drop addresses without test packets, and those that accept the test."""
     net = find_spare_network(intent, first)
@@ -80,9 +85,11 @@ def _generate_chain(
     for number in range(1, count + 1):
         if number == before + 1:
             for version in (first, 10 - first):
-                sources, destinations = (_find_networks(s, version) for s in (here, there))
+                sources, destinations = (
+                    _find_networks(s, version) for s in (source_link, destination_link)
+                )
                 if version == first:
-                    destinations = list(collapse_addresses([*destinations, *to]))
+                    destinations = list(collapse_addresses([*destinations, *destination_nets]))
                 if sources and destinations:
                     sets = (_format_set(sources), _format_set(destinations))
                     yield _format_rule(version, *sets, "accept")

@@ -10,7 +10,7 @@ from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, w
 
 AGENT, CLIENT = "snmpd", "snmpget"
 FORWARDING = ".1.3.6.1.2.1.4.1.0"
-"""ipForwarding of the MIB-II (RFC 4293): 1 where the driver has made a router of the device."""
+"""ipForwarding of MIB-II (RFC 4293), which is 1 on a router."""
 DAEMON, CONTROL_CLIENT = "bird", "birdc"
 AS = 65000
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
@@ -22,22 +22,22 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
         if program not in facts.programs:
             raise make_missing_program_error(program, package, ", with which SNMP is spoken")
-    place = f"{state_dir}/snmp"
-    file, pid = f"{place}/agent.conf", f"{place}/agent.pid"
+    directory = f"{state_dir}/snmp"
+    file, pid = f"{directory}/agent.conf", f"{directory}/agent.pid"
     # no port: one may be in use, and each query by UDP would be a connection in the device's table
-    at = f"unix:{place}/agent.sock"
+    socket = f"unix:{directory}/agent.sock"
     text = (
-        f"agentaddress {at}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
+        f"agentaddress {socket}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
         'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
     )
-    query = Check(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {at} {FORWARDING}", equals(1))
+    query = Check(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {FORWARDING}", equals(1))
     start = (
-        f"SNMP_PERSISTENT_DIR={place} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
+        f"SNMP_PERSISTENT_DIR={directory} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
         f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
         "sleep 0.2; done"
     )
     return [
-        make_directory(place, "a directory for the agent's files"),
+        make_directory(directory, "a directory for the agent's files"),
         write_config_file(file, text, "the SNMP agent's configuration"),
         start_daemon(start, pid, AGENT, "an SNMP agent of v6t's own"),
     ], query
@@ -74,34 +74,34 @@ def run_bgp_speaker(
         "sleep 0.1; done"
     )
     all_steps.append(Step("true", "the session of both", read=session, want=established, wait=wait))
-    seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
-    one, other = ways
+    paths = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
+    first, second = ways
 
     def announce(name: str, not_: str) -> str:
-        wait = f"until {show} | grep -qF '{seen[name]}'; do n=$((n+1)); [ $n -lt 100 ] || exit 1"
+        wait = f"until {show} | grep -qF '{paths[name]}'; do n=$((n+1)); [ $n -lt 100 ] || exit 1"
         return (
             f"{say} enable {name} >/dev/null && {say} disable {not_} >/dev/null; n=0; {wait}; "
             "sleep 0.1; done"
         )
 
-    nothing = f"{say} disable {one} >/dev/null 2>&1; {say} disable {other} >/dev/null 2>&1; true"
+    nothing = f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true"
     change = Change(
         "a route that BGP announces",
-        add=announce(one, other),
-        change=announce(other, one),
+        add=announce(first, second),
+        change=announce(second, first),
         remove=nothing,
         look=show,
-        added=seen[one],
-        changed=seen[other],
+        added=paths[first],
+        changed=paths[second],
     )
     return all_steps, change
 
 
 def _format_session(
-    own: tuple[str, int], other: tuple[str, int]
+    local: tuple[str, int], remote: tuple[str, int]
 ) -> str:  # which keeps the next hop
     return (
-        f"local {own[0]} port {own[1]} as {AS}; neighbor {other[0]} port {other[1]} as {AS}; "
+        f"local {local[0]} port {local[1]} as {AS}; neighbor {remote[0]} port {remote[1]} as {AS}; "
         "connect delay time 1; connect retry time 1; error wait time 1, 2;"
     )
 

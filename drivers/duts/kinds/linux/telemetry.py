@@ -41,22 +41,22 @@ def make_readings(*ports: str) -> dict[str, Reading]:
 
 
 def make_core_reading(*, polls: bool = False) -> Reading:
-    """Read the time of each core."""
+    """Make a reading of the CPU time of each core."""
     return Reading("cat /proc/stat", parse_cpu, CORES, polls=polls)
 
 
-def make_link_reading(port: str, what: str = "") -> Reading:
-    """Read packets and drops of an interface."""
+def make_link_reading(port: str, description: str = "") -> Reading:
+    """Make a reading of the packets and drops of an interface."""
     words = (
         "the kernel's counters of the interface: packets; frames with errors, dropped, missed, overrun, "
         "by direction"
     )
-    means = f"{words}; {what}" if what else words
+    means = f"{words}; {description}" if description else words
     return Reading(f"ip -s -o link show dev {port}", parse_link, means, LINK_LOSSES)
 
 
 def make_process_reading(pid_file: str) -> Reading:
-    """Read how long the threads of a process and its children ran and waited, and its quota."""
+    """Make a reading of the run and wait times of a process and its children, and of its quota."""
     return Reading(
         f"p=$(cat {pid_file}) || exit 0; "
         "for t in $(for q in $p $(ps -o pid= -g $p 2>/dev/null); do echo /proc/$q/task/*; done); do "
@@ -72,33 +72,33 @@ def make_process_reading(pid_file: str) -> Reading:
 
 def parse_schedstat(text: str) -> Mapping[str, float]:
     """Parse ``283.run_ns``, ``283.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for line in text.splitlines():
         words = line.split()
         if len(words) == 4 and all(w.isdigit() for w in words):
-            found[f"{words[0]}.run_ns"], found[f"{words[0]}.wait_ns"] = map(float, words[1:3])
+            figures[f"{words[0]}.run_ns"], figures[f"{words[0]}.wait_ns"] = map(float, words[1:3])
         elif len(words) == 2 and words[0] in ("nr_periods", "nr_throttled") and words[1].isdigit():
-            found[f"quota.{words[0].removeprefix('nr_')}"] = float(words[1])
-    return found
+            figures[f"quota.{words[0].removeprefix('nr_')}"] = float(words[1])
+    return figures
 
 
 def parse_perf(text: str) -> Mapping[str, float]:
     """Parse ``perf stat -x,``: events a second of all kinds of cores, without those that are not counted."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for count, event in _EVENT.findall(text):
-        found[f"{event}_per_s"] = found.get(f"{event}_per_s", 0.0) + float(count) / PERF_S
-    return found
+        figures[f"{event}_per_s"] = figures.get(f"{event}_per_s", 0.0) + float(count) / PERF_S
+    return figures
 
 
 def parse_cpu(text: str) -> Mapping[str, float]:
     """Parse ticks of each core in ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for core, words in re.findall(r"^(cpu\d+) (.*)$", text, re.MULTILINE):
         ticks = [*map(float, words.split()), *(0.0,) * 8][:8]
         _user, _nice, _system, idle, iowait, irq, softirq, steal = ticks
-        found |= {f"{core}.idle": idle + iowait, f"{core}.softirq": softirq + irq}
-        found |= {f"{core}.steal": steal, f"{core}.total": sum(ticks)}
-    return found
+        figures |= {f"{core}.idle": idle + iowait, f"{core}.softirq": softirq + irq}
+        figures |= {f"{core}.steal": steal, f"{core}.total": sum(ticks)}
+    return figures
 
 
 def parse_softnet(text: str) -> Mapping[str, float]:

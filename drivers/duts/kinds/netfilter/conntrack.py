@@ -38,7 +38,7 @@ RFC_TIMERS: Mapping[str, int] = {
     **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING},
     **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN},
 }
-"""The kernel's timers of connections, by the ends of their names."""
+"""The kernel's connection timers [s], by the suffixes of their names."""
 
 
 class ConntrackOptions(LinuxOptions):
@@ -74,21 +74,22 @@ class ConntrackOptions(LinuxOptions):
         return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
 
 
-def count_required_sessions(given: int, intent: Intent) -> int:
+def count_required_sessions(configured: int, intent: Intent) -> int:
     """Return the number of connections that the device must hold; 0 if it is not specified."""
     needed = intent.requirements.sessions
-    if 0 < given < needed:
+    if 0 < configured < needed:
         raise UsageError(
-            f"room for {given:,} sessions (dut.options.sessions), but the test opens {needed:,} connections",
+            f"room for {configured:,} sessions (dut.options.sessions), but the test opens "
+            f"{needed:,} connections",
             f"set sessions to {needed} or more, or leave it out",
             dut_params={"sessions": needed},
             code="out-of-range",
         )
-    return given or needed
+    return configured or needed
 
 
 def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
-    """Set timeouts longer than any test, and make room for all connections."""
+    """Return steps that set timeouts longer than any test and make room for all connections."""
     timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:
@@ -103,13 +104,13 @@ def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts)
     return steps + _enlarge_table(facts, count_required_sessions(options.sessions, intent))
 
 
-def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
-    if not wanted:
+def _enlarge_table(facts: Facts, count: int) -> list[Step]:
+    if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
-    size = 1 << (int(wanted * ROOM_MARGIN) - 1).bit_length()
-    grows = room is None or room < wanted * ROOM_MARGIN
-    crowded = buckets is not None and buckets * CONNECTIONS_PER_BUCKET < wanted
+    size = 1 << (int(count * ROOM_MARGIN) - 1).bit_length()
+    grows = room is None or room < count * ROOM_MARGIN
+    crowded = buckets is not None and buckets * CONNECTIONS_PER_BUCKET < count
     if not (grows or crowded):
         return []
     if facts.sections.get("conntrack_fixed", "").strip():
@@ -118,7 +119,7 @@ def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
         lacks = f"{buckets or 0:,} buckets of its table, {CONNECTIONS_PER_BUCKET} in each"
         lacks = f"table of {room or 0:,}" if grows else lacks
         raise DutError(
-            f"{wanted:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
+            f"{count:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
             "enlarge",
             f"on the host: sysctl -w {settings}; or fewer connections: --set-procedure connections.count=...",
             code="resource-missing",
@@ -133,7 +134,7 @@ def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
         ),
         undo=f"echo {{old}} >{file}",
     )
-    maximum = set_sysctls({f"{_SYSCTL}max": size}, f"room for {wanted} connections")
+    maximum = set_sysctls({f"{_SYSCTL}max": size}, f"room for {count} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
@@ -162,22 +163,22 @@ def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
 
 
 def log_connections(options: ConntrackOptions) -> list[Step]:
-    """Log each connection that begins, if the options ask for it."""
+    """Return the step that logs new connections; empty if the options do not ask for it."""
     if not options.log_connections:
         return []
-    place, file = options.state_dir, options.log
-    pid = f"{place}/connections.pid"
+    directory, file = options.state_dir, options.log
+    pid = f"{directory}/connections.pid"
     start = (
         f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
-        f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3"
+        f"</dev/null >{file} 2>{directory}/connections.err & sleep 0.3"
     )
-    stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err"
+    stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {directory}/connections.err"
     why = "every connection that begins has its record"
     return [start_daemon(start, pid, "conntrack", why, stop=stop)]
 
 
-def count_connections() -> Reading:
-    """Read the number of connections from a counter."""
+def make_connection_count_reading() -> Reading:
+    """Make a reading of the number of connections."""
     parse = sum_matches(r"\A\s*(\d+)\s*\Z", "sessions")
     return Reading(f"cat {COUNT_FILE}", parse, "connections that the device counts")
 
@@ -189,16 +190,16 @@ LIMITS = (
 )
 
 
-def read_limits(log: str = "") -> Reading:
-    """Read the size of the kernel's table and its hash, and the timeouts of connections [s]."""
+def make_limits_reading(log: str = "") -> Reading:
+    """Make a reading of the sizes of the table and its hash, and of the timeouts [s]."""
     names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
     parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
     return Reading(f"sysctl {names}{counted}", parse)
 
 
-def read_statistics() -> Reading:
-    """Read the connections that the kernel could not create, by reason."""
+def make_insert_failure_reading() -> Reading:
+    """Make a reading of the connections that the kernel could not create, by reason."""
     return Reading(
         "conntrack -S",
         conntrack_statistics,
@@ -209,8 +210,8 @@ def read_statistics() -> Reading:
     )
 
 
-def read_occupancy() -> Reading:
-    """Read how full the kernel's table is: ``used``, ``limit``."""
+def make_occupancy_reading() -> Reading:
+    """Make a reading of the kernel's table: ``used`` entries and their ``limit``."""
     return Reading(
         f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
         lambda text: dict(
@@ -235,15 +236,15 @@ class ConntrackDevice(LinuxDriver):
         return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
 
     def sessions(self, intent: Intent) -> Reading | None:
-        return count_connections()
+        return make_connection_count_reading()
 
-    def table(self, intent: Intent) -> Reading | None:
-        return read_limits(self.options.log)
+    def session_table_reading(self, intent: Intent) -> Reading | None:
+        return make_limits_reading(self.options.log)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {
             **super().telemetry(intent),
-            "sessions": count_connections(),
-            "table": read_occupancy(),
-            "conntrack": read_statistics(),
+            "sessions": make_connection_count_reading(),
+            "table": make_occupancy_reading(),
+            "conntrack": make_insert_failure_reading(),
         }

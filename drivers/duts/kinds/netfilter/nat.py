@@ -45,11 +45,11 @@ class Pool:
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
 
 
-def get_pool(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
+def get_pool(intent: Intent, version: int = 4, supported_limits: Sequence[str] = ()) -> Pool:
     """Return the clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
-        if getattr(settings, name) and name not in can:
+        if getattr(settings, name) and name not in supported_limits:
             problem = f"this device cannot configure {name}"
             hint = f"leave {name} at 0, or take another driver"
             raise make_unsupported_error(problem, hint, params={name: 0})
@@ -86,23 +86,23 @@ class NetfilterNat(ConntrackDevice):
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"
-    version: ClassVar[int] = 4
-    """Of IP."""
+    ip_version: ClassVar[int] = 4
+    """Version of IP that is translated."""
     limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
-    """What can be told beside addresses and ports, by the names of the settings."""
+    """Supported limits beyond addresses and ports, by the names of the settings."""
     forward: ClassVar[tuple[str, str] | None] = None
-    """A command that lists the chain FORWARD, and how it says that it drops what no rule takes."""
+    """Command that lists the chain FORWARD, and its output if the policy is to drop."""
 
     @abstractmethod
     def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
-        """Translate what leaves through an interface; where clients have blocks of ports, each has a pool."""
+        """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
 
     def survey(self) -> Mapping[str, str]:
         more = {} if self.forward is None else {"forward": self.forward[0]}
         return {**super().survey(), **more}
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
-        super().refuse(intent, facts)
+    def check_device(self, intent: Intent, facts: Facts) -> None:
+        super().check_device(intent, facts)
         listed = facts.sections.get("forward", "")
         if self.forward is not None and find_line(listed, self.forward[1]) is not None:
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
@@ -110,7 +110,7 @@ class NetfilterNat(ConntrackDevice):
             raise DutError(problem, hint, code="firewall-blocks")
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        pool = get_pool(intent, self.version, self.limits)
+        pool = get_pool(intent, self.ip_version, self.limits)
         steps = [
             *self.base(intent, facts),
             *self.rules(divide_pool(pool, intent), self.port(intent, "right")),

@@ -15,7 +15,7 @@ from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
 LIVE = "v6t-beside"
-"""The comment of the rule that is added and removed under traffic."""
+"""Comment of the rule that is added and removed under traffic."""
 _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
@@ -35,10 +35,10 @@ class Nftables(NetfilterNat):
         return translate_sources(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = nat.get_pool(intent, self.version, self.limits), self.port(intent, "right")
-        net = str(find_spare_network(intent, self.version))
+        pool, port = nat.get_pool(intent, self.ip_version, self.limits), self.port(intent, "right")
+        net = str(find_spare_network(intent, self.ip_version))
         chain = f"{_get_family(net)} v6t post"
-        listed = f"nft -a list chain {chain}"
+        chain_listing = f"nft -a list chain {chain}"
         handles = f"sed -n '/comment \"{LIVE}\"/s/.*handle //p'"
         rules = [
             f"{_format_rule(net, port, 'udp', f'{pool.span}:{low}-{pool.high}')} comment '\"{LIVE}\"'"
@@ -47,10 +47,10 @@ class Nftables(NetfilterNat):
         return Change(
             "a NAT rule",
             add=f"nft add rule {chain} {rules[0]}",
-            change=f"nft replace rule {chain} handle $({listed} | {handles}) {rules[1]}",
-            remove=f"for h in $({listed} 2>/dev/null | {handles}); do "
+            change=f"nft replace rule {chain} handle $({chain_listing} | {handles}) {rules[1]}",
+            remove=f"for h in $({chain_listing} 2>/dev/null | {handles}); do "
             f"nft delete rule {chain} handle $h; done",
-            look=f"{listed} 2>/dev/null | grep -F 'comment \"{LIVE}\"' || true",
+            look=f"{chain_listing} 2>/dev/null | grep -F 'comment \"{LIVE}\"' || true",
             added=f"snat to {pool.span}:{pool.low}-{pool.high}",
             changed=f"snat to {pool.span}:{pool.low + 1}-{pool.high}",
         )
@@ -62,12 +62,12 @@ class Nftables66(Nftables):
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
     accepts = (Nat66Config,)
-    version = 6
+    ip_version = 6
     forward = None
     limits = ()
 
 
-def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
+def translate_sources(directory: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
     """Translate the sources of packets that leave through an interface."""
     family = _get_family(pools[0].addresses[0])
     rules = [
@@ -78,7 +78,7 @@ def translate_sources(place: str, pools: Sequence[nat.Pool], port: str) -> list[
     ]
     hook = "type nat hook postrouting priority srcnat"
     why = "translate the clients' connections"
-    return load_table(f"{place}/v6t.nft", f"{family} v6t", "post", hook, rules, why)
+    return load_table(f"{directory}/v6t.nft", f"{family} v6t", "post", hook, rules, why)
 
 
 def _get_family(address: str) -> str:
@@ -118,7 +118,7 @@ def load_table(
 
 def has_rules(hook: str, *rules: str) -> Want:
     """Require a table whose chain holds exactly these rules, except one that changes under traffic."""
-    wanted = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
+    expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def checker(output: str) -> str | None:
         lines = [_normalize(line) for line in output.splitlines()]
@@ -127,13 +127,13 @@ def has_rules(hook: str, *rules: str) -> Want:
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
             return f"there is no chain of {hook}; the output is {shorten(output)}"
         listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE}"')]
-        if listed == wanted:
+        if listed == expected_rules:
             return None
-        wrong = next((rule for rule in wanted if rule not in listed), None)
-        missing = f"'{wrong}' is missing" if wrong else "there are other rules, too"
-        return f"{missing}; the output is {shorten(output)}"
+        wrong = next((rule for rule in expected_rules if rule not in listed), None)
+        missing_rule = f"'{wrong}' is missing" if wrong else "there are other rules, too"
+        return f"{missing_rule}; the output is {shorten(output)}"
 
-    return Want(" and ".join(f"'{rule}'" for rule in wanted), checker)
+    return Want(" and ".join(f"'{rule}'" for rule in expected_rules), checker)
 
 
 def _normalize(line: str) -> str:

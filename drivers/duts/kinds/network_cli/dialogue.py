@@ -29,9 +29,9 @@ FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
 MAX_QUESTIONS = 50
 PASSWORDS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512
-"""Characters of the longest prompt or question: patterns take their time over longer lines."""
+"""Longest prompt or question [characters]: patterns are slow on longer lines."""
 STEM_LENGTH = 12
-"""Characters of a device's name that each of its prompts holds: some cut it in deeper modes."""
+"""Leading characters of a device's name in every prompt: some devices truncate it in deeper modes."""
 EFFECT_UNKNOWN = "the effect of the last line is unknown"
 _PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
 _TERMINAL = re.compile(
@@ -141,13 +141,13 @@ class Dialogue:
         self._login.close()
 
     def _begin(self) -> None:
-        what = "after the login"
+        description = "after the login"
         try:
-            self._await(what, min(FIRST_PROMPT_S, self._options.line_deadline_s))
+            self._await(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
         except DeadlinePassed:
             self._send("\n")
-            self._await(what)
-            while self._read(what, SECOND_PROMPT_S):
+            self._await(description)
+            while self._read(description, SECOND_PROMPT_S):
                 pass
         self._store_home_prompt()
         enable = [self._options.enable] if self._options.enable and self._home[-1:] == ">" else []
@@ -162,7 +162,7 @@ class Dialogue:
         self._stem = name[0][:STEM_LENGTH] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
-        """Press Enter after each idle time: some devices end a login at which nothing is typed."""
+        """Press Enter after each idle time: some devices end idle logins."""
         idle_s = self._options.idle_s
         while not closed.wait(max(0.0, self._typed_s + idle_s - time.monotonic())):
             with self._turn, contextlib.suppress(DutError):
@@ -171,15 +171,15 @@ class Dialogue:
                     self._typed_s = time.monotonic()
 
     def _press_enter(self) -> None:
-        what = "after an empty line"
-        while self._read(what, SETTLE_S):
+        description = "after an empty line"
+        while self._read(description, SETTLE_S):
             pass
         if not self._is_home:
             return  # an empty line may answer a question
         self._text = ""
         try:
             self._send("\n")
-            self._await(what)
+            self._await(description)
         except DeadlinePassed:
             self.close()
         if not self._is_home:
@@ -211,29 +211,29 @@ class Dialogue:
             raise LineRejected(problem, code="command-rejected")
         return self._hide("\n".join(remove_echo(lines, typed)))
 
-    def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
+    def _await(self, description: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
         """Read up to the next prompt; turn pages and answer questions on the way."""
         deadline_s = deadline_s or self._options.line_deadline_s
         end = time.monotonic() + deadline_s
         questions = passwords = 0
         while True:
             last = self._last_line
-            answer = self._find_answer(last, what, opening=opening) if last else None
+            answer = self._find_answer(last, description, opening=opening) if last else None
             left_s = end - time.monotonic()
-            if self._read(what, left_s if answer is None else min(left_s, SETTLE_S)):
+            if self._read(description, left_s if answer is None else min(left_s, SETTLE_S)):
                 continue
             if answer == "":
                 return
             questions += answer != " "
             passwords += opening and _PASSWORD.search(last) is not None
             if passwords > 1:  # one more may lock the account
-                problem = f"it does not take the password {what}"
+                problem = f"it does not take the password {description}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
             if answer is None or questions > MAX_QUESTIONS:
                 problem = (
-                    f"no prompt within {deadline_s:g} s {what}; it said last: {self._tail}"
+                    f"no prompt within {deadline_s:g} s {description}; it said last: {self._tail}"
                     if answer is None
-                    else f"the device repeats its question {what}: {shorten(last)}"
+                    else f"the device repeats its question {description}: {shorten(last)}"
                 )
                 hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
@@ -244,7 +244,7 @@ class Dialogue:
             else:
                 self._text += "\n"
 
-    def _find_answer(self, last: str, what: str, *, opening: bool) -> str | None:
+    def _find_answer(self, last: str, description: str, *, opening: bool) -> str | None:
         if len(last) > MAX_PROMPT_LENGTH:
             return None
         if self._options.is_pager(last):
@@ -258,20 +258,20 @@ class Dialogue:
         if opening and _PASSWORD.search(last):
             password = os.environ.get(redaction.ENABLE_PASSWORD)
             if not password:
-                problem = f"{self.name}: the device prompts for a password {what}"
+                problem = f"{self.name}: the device prompts for a password {description}"
                 raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"
         return "" if self._options.is_prompt(last, self._stem) else None
 
-    def _read(self, what: str, limit_s: float) -> bool:
+    def _read(self, description: str, limit_s: float) -> bool:
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
             return False
         except (pexpect.EOF, OSError, ValueError):
-            raise self._make_lost_error(f"the connection broke {what}") from None
+            raise self._make_lost_error(f"the connection broke {description}") from None
         if len(self._text) > MAX_OBJECT_OCTETS:
-            problem = f"more than {MAX_OBJECT_OCTETS >> 20} MiB {what}"
+            problem = f"more than {MAX_OBJECT_OCTETS >> 20} MiB {description}"
             raise self._make_lost_error(problem, "too-much-output")
         return True
 

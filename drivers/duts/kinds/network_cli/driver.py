@@ -56,8 +56,8 @@ class NetworkCli(Driver):
     options_model = NetworkCliOptions
     session_type = CliSession
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        super().__init__(given)
+    def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(settings)
         if not self.options.state_dir:
             # one for each device, which a start of this machine does not empty
             ssh = self.options.ssh
@@ -73,8 +73,8 @@ class NetworkCli(Driver):
         platform = self.options.platform
         if not platform:
             return own
-        given = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
-        return options_of(CliOptions, platform, "platform", given)
+        configured = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
+        return options_of(CliOptions, platform, "platform", configured)
 
     def lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
@@ -100,9 +100,9 @@ class NetworkCli(Driver):
         version = "" if match is None else match[1 if match.re.groups else 0]
         peers = [Peer("jump", ip_address(a), 0) for a in self._require_ssh().jump_addresses]
         for line in sections.get("ends", "").splitlines():
-            who, _, text = line.partition(" ")
+            role, _, text = line.partition(" ")
             address = ip_address(text)
-            peers.append(Peer(who, address, 0 if who == "client" else address.max_prefixlen))
+            peers.append(Peer(role, address, 0 if role == "client" else address.max_prefixlen))
         version = " ".join(version.split())[:80]
         return Facts("a device with a command line", version, boot="", path=ManagementPath(tuple(peers)),
                      sections=dict(sections))  # fmt: skip
@@ -110,7 +110,7 @@ class NetworkCli(Driver):
     def example(self, intent: Intent) -> Facts:
         return Facts("a device with a command line", self.options.version, boot="")
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
                 problem = f"{self.name} has no built-in configuration: dut.options.{name} is empty"
@@ -193,18 +193,18 @@ class NetworkCli(Driver):
 
 
 def _make_checks(places: Placeholders, checks: Iterable[LineCheck], option: str) -> list[Check]:
-    made = []
+    results = []
     for check in checks:
         criterion = next(n for n in CRITERIA if getattr(check, n) is not None)
         quote = re.escape if criterion == "matches" else str
         texts = (check.command, getattr(check, criterion))
-        for (command, _), (_, wanted) in zip(
+        for (command, _), (_, expected) in zip(
             places.rows(texts), places.rows(texts, quote), strict=True
         ):
-            made.append(check.model_copy(update={criterion: wanted}).make_check(command))
-    if not made:
+            results.append(check.model_copy(update={criterion: expected}).make_check(command))
+    if not results:
         raise UsageError(
             f"no read-back of dut.options.{option} is left: all are about what the technology does not have",
             code="no-read-back",
         )
-    return made
+    return results

@@ -30,9 +30,9 @@ ERRORS = (
     r"^[^\S\n]*(?:error:|commit failed\b|command authorization failed\b)",
     r"^(?:minor|major|critical): ",
 )
-"""What common command lines print if they refuse a line; case does not matter."""
+"""Error messages of common command lines for a rejected line, in any case."""
 _MARKS = re.compile(r"[*~!\s]")
-"""What some prompts show of unsaved changes."""
+"""Marks of unsaved changes in prompts."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -61,11 +61,11 @@ class CliOptions(StrictModel):
     """Behavior of the device's command line."""
 
     prompt: Pattern = ""
-    """What a prompt looks like, as a regular expression on the last line; empty: like most."""
+    """The prompt, as a regular expression on the last line; empty: the usual ones."""
     pager: Pattern = ""
-    """What it shows between two pages of an answer, where a space is typed; empty: like most."""
+    """Prompt between two pages, answered with a space, as a regular expression; empty: the usual ones."""
     errors: tuple[Pattern, ...] = ()
-    """What it says of a line that it refuses, whatever its case; none: what most say."""
+    """Error messages for a rejected line, as regular expressions, in any case; none: the usual ones."""
     answers: dict[Pattern, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
@@ -114,9 +114,9 @@ class CliOptions(StrictModel):
         return ""
 
 
-def is_same_mode(one: str, other: str) -> bool:
+def is_same_mode(first: str, second: str) -> bool:
     """Return whether two prompts are equal but for marks of unsaved changes."""
-    return _MARKS.sub("", one) == _MARKS.sub("", other)
+    return _MARKS.sub("", first) == _MARKS.sub("", second)
 
 
 DROPS = "drops"
@@ -150,7 +150,7 @@ def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapp
     Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
     of the first group of the first match; else groups have names.
     """
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for match in chain.from_iterable(re.finditer(p, text, re.MULTILINE) for p in patterns):
         if default:
             number = _parse_number(match[1])
@@ -163,14 +163,14 @@ def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapp
             if number is None:
                 continue
             if name in ("busy", "idle"):
-                found[f"{core}.idle_percent"] = number if name == "idle" else 100.0 - number
+                figures[f"{core}.idle_percent"] = number if name == "idle" else 100.0 - number
             elif name in ("used", "limit"):
-                found[name] = number
+                figures[name] = number
             else:
                 kind, reason = ("", "rx.packets") if name.startswith("rx_") else _split_drop(name)
                 figure = f"{kind}{reason}"
-                found[figure] = found.get(figure, 0.0) + number
-    return found
+                figures[figure] = figures.get(figure, 0.0) + number
+    return figures
 
 
 def _split_drop(name: str) -> tuple[str, str]:

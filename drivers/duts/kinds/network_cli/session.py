@@ -39,13 +39,15 @@ from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
 NO_ANSWER = "v6t: it was refused"
-"""Last line of the section ``busy`` if the device has refused its line."""
+"""Last line of the section ``busy`` if the device rejected the command."""
 
 
 class CliSession(Session):
     """A session whose lock, undo record and rollback timer are on this machine."""
 
-    def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
+    def __init__(
+        self, driver: Any, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
+    ):
         if not isinstance(transport, SshTransport):
             hint = "give dut.options.ssh.host, and a tester whose cables lead to it"
             problem = "the lab does not contain a device with a vendor command line"
@@ -55,7 +57,7 @@ class CliSession(Session):
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
         here = HereTransport(transport.name)
-        super().__init__(driver, self._cli, intent, *more, state_transport=here, **named)
+        super().__init__(driver, self._cli, intent, *args, state_transport=here, **kwargs)
 
     @property
     def lost(self) -> bool:
@@ -141,7 +143,7 @@ class LabCliDevice(LabDut):
 
     def look(self) -> list[str]:
         login = self.driver.options.ssh
-        if not LabSsh(login.lab).running():
+        if not LabSsh(login.lab).find_pid():
             problem = f"no device {login.lab} with a command line stands in the lab"
             hint = "the lab makes none: give dut.options.ssh.host, and a tester wired to it"
             raise UsageError(problem, hint, code="missing-device")

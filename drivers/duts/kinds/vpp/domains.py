@@ -16,14 +16,14 @@ LIVE = "v6tbeside"
 
 
 class MapRelay(VppFunction):
-    """The base of relays, whose tunnel or translation is a table of domains."""
+    """Base class of relays whose tunnel or translation is a table of domains."""
 
     plugin = "map"
     notes = ("packets whose ports are not of the CE's PSID are dropped",)
     feature = "ip4-map"
     """VPP's name of MAP on an interface."""
     mode = ""
-    """Follows the command that enables it."""
+    """Suffix of the command that enables the feature."""
 
     @abstractmethod
     def domains(self) -> list[Step]: ...
@@ -41,18 +41,23 @@ class MapRelay(VppFunction):
         return create_object(create, delete, why, read=read, want=want, silent=True)
 
     def change_domain(
-        self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
+        self,
+        description: str,
+        first: Domain,
+        second: Domain,
+        words: tuple[str, str],
+        rule: str = "true",
     ) -> Change:
-        add, change = (self.cli(f"map add domain {each.words}") for each in (first, other))
+        add, change = (self.cli(f"map add domain {domain.words}") for domain in (first, second))
         remove = delete_domain(self.cli, LIVE)
         return Change(
-            what,
+            description,
             add=f"{add} && {rule}",
             change=f"{remove}; {change} && {rule}",
             remove=remove,
             look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
-            added=shown[0],
-            changed=shown[1],
+            added=words[0],
+            changed=words[1],
             how="changed: removed and added anew, VPP has no other way",
         )
 
@@ -62,19 +67,19 @@ def list_domains(cli: Vppctl) -> str:
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
-def has_domains(wanted: list[Domain], says: str) -> Want:
+def has_domains(expected_domains: list[Domain], description: str) -> Want:
     """Require these domains; others are allowed."""
 
     def checker(output: str) -> str | None:
-        found = {domain.tag: domain for domain in outputs.parse_domains(output)}
-        for domain in wanted:
-            if domain.tag not in found:
+        domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
+        for domain in expected_domains:
+            if domain.tag not in domains_by_tag:
                 return f"VPP has made no domain {domain.tag} (it does not say why)"
-            if found[domain.tag] != domain:
-                return f"the domain {domain.tag} is {found[domain.tag]}, not {domain}"
+            if domains_by_tag[domain.tag] != domain:
+                return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
         return None
 
-    return Want(says, checker)
+    return Want(description, checker)
 
 
 def list_indices(cli: Vppctl, tag: str) -> str:

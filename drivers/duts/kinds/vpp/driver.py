@@ -75,14 +75,16 @@ class Vpp(Driver):
         }
 
     def facts(self, sections: Mapping[str, str]) -> Facts:
-        found = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
-        if not found:
+        match = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
+        if not match:
             if self.options.started:
-                raise make_missing_program_error(self.options.program, "https://fd.io", named=True)
+                raise make_missing_program_error(
+                    self.options.program, "https://fd.io", from_option=True
+                )
             problem = "VPP does not answer: " + shorten(sections.get("version", ""))
             hint = "is it running, and may this user use its socket? dut.options.socket names it"
             raise DutError(problem, hint, code="unexpected-answer")
-        return parse_linux_facts(sections, found.group(1))
+        return parse_linux_facts(sections, match.group(1))
 
     def example(self, intent: Intent) -> Facts:
         return Facts("Linux", self.options.version or outputs.VERSIONS[-1])
@@ -93,7 +95,7 @@ class Vpp(Driver):
         if isinstance(intent.configuration, families.B4Config | families.AftrTunnelConfig):
             get_customer(intent)
 
-    def refuse(self, intent: Intent, facts: Facts) -> None:
+    def check_device(self, intent: Intent, facts: Facts) -> None:
         if outputs.parse_version(facts.version) < outputs.OLDEST:
             problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
@@ -102,7 +104,7 @@ class Vpp(Driver):
                 problem, hint, dut_params=instead, code="unsupported-by-version"
             )
         function = self.function(intent)
-        function.refuse(facts.version)
+        function.check_supported(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
         section = facts.sections.get
         if self.options.started:
@@ -173,22 +175,25 @@ class Vpp(Driver):
         first = process.start(options, intent, self.cli) if options.started else []
         steps = list(first)
         for side, port in self.ports(intent).items():
-            link, whole = getattr(intent.links, side), self.port(side)
+            link, parent = getattr(intent.links, side), self.port(side)
             if link.vlan:
-                steps += [links.set_up(self.cli, whole), links.add_vlan(self.cli, whole, link.vlan)]
+                steps += [
+                    links.set_up(self.cli, parent),
+                    links.add_vlan(self.cli, parent, link.vlan),
+                ]
             static = options.neighbours != "resolved"
             configure = partial(links.configure_side, mtu=link.mtu, cli=self.cli, static=static)
-            given, more = function.side(side)
-            steps += configure(given, port, more=more)
-            if given.background is not None:
+            link_intent, extra_steps = function.side(side)
+            steps += configure(link_intent, port, extra_steps=extra_steps)
+            if link_intent.background is not None:
                 vlan = link.background.vlan
-                steps.append(links.add_vlan(self.cli, whole, vlan))
-                steps += configure(given.background, f"{whole}.{vlan}")
+                steps.append(links.add_vlan(self.cli, parent, vlan))
+                steps += configure(link_intent.background, f"{parent}.{vlan}")
         steps += function.steps(facts.version)
         flush = function.flush(facts.version, steps)
         if options.started:
-            bound = process.bind_to_process(steps[len(first) :], options)
-            steps = [*process.claim_interfaces(options), *first, *bound]
+            restartable_steps = process.bind_to_process(steps[len(first) :], options)
+            steps = [*process.claim_interfaces(options), *first, *restartable_steps]
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
@@ -196,12 +201,15 @@ class Vpp(Driver):
         ways = find_next_hops(intent, self.ports(intent))
         if ways is None:
             return None
-        version, (there, back) = ways[0], [f"via {host} {port}" for host, port in ways[1:]]
-        net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
-        show = self.cli(f"show ip{'6' if version == 6 else ''} fib {net}")
+        ip_version, (first_path, second_path) = (
+            ways[0],
+            [f"via {host} {port}" for host, port in ways[1:]],
+        )
+        net = find_spare_network(intent, ip_version, skip=int(intent.requirements.live_change))
+        show = self.cli(f"show ip{'6' if ip_version == 6 else ''} fib {net}")
 
         adds, removals = (
-            [self.cli(f"ip route {verb} {net} {way}") for way in (there, back)]
+            [self.cli(f"ip route {verb} {net} {path}") for path in (first_path, second_path)]
             for verb in ("add", "del")
         )
         return Change(
@@ -213,7 +221,7 @@ class Vpp(Driver):
             look=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
             added=f"via {ways[1][0]}",
             changed=f"via {ways[2][0]}",
-            alone=True,
+            exclusive=True,
         )
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
@@ -233,12 +241,12 @@ class Vpp(Driver):
 
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    missing = "ipip" if isinstance(function, CustomerTunnel) and "unknown input" in tunnels else ""
+    plugin = "ipip" if isinstance(function, CustomerTunnel) and "unknown input" in tunnels else ""
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
-        missing = missing or function.plugin
-    if missing:
+        plugin = plugin or function.plugin
+    if plugin:
         hint = (
-            f"its start-up file wants `plugins {{ plugin {missing}_plugin.so {{ enable }} }}`; then start "
+            f"its start-up file wants `plugins {{ plugin {plugin}_plugin.so {{ enable }} }}`; then start "
             "it anew"
         )
-        raise DutError(f"VPP has not loaded {missing}_plugin.so", hint, code="plugin-not-loaded")
+        raise DutError(f"VPP has not loaded {plugin}_plugin.so", hint, code="plugin-not-loaded")

@@ -49,36 +49,36 @@ class DsLite(VppFunction):
     def aftr(self) -> DsLiteAftrConfig:
         return self.intent.configuration_as(DsLiteAftrConfig)
 
-    def refuse(self, version: str) -> None:
+    def check_supported(self, version: str) -> None:
         if not self.options.started:
             problem = "VPP cannot forget the AFTR's tunnel address unless v6t starts it"
             raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
-        own = [interface.ip for interface in self.intent.right.addresses]
+        own_ips = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:
-            if address in own:
+            if address in own_ips:
                 raise make_unsupported_error(
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                     "keeps what comes back",
                     "choose other public addresses (pool_first)",
-                    params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own)},
+                    params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own_ips)},
                 )
-        b4s, wanted = self.aftr.b4_count, self.intent.requirements.sessions
-        if wanted > PER_B4 * b4s:
+        b4s, required = self.aftr.b4_count, self.intent.requirements.sessions
+        if required > PER_B4 * b4s:
             raise make_unsupported_error(
                 f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest silently: "
-                f"{wanted} connections need more than {b4s} B4s",
+                f"{required} connections need more than {b4s} B4s",
                 f"measure more B4s, or at most {PER_B4 * b4s} connections",
-                params={"initiator_count": -(-wanted // PER_B4)},
+                params={"initiator_count": -(-required // PER_B4)},
             )
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the left side without the AFTR's address, which VPP must not own."""
-        given, more = super().side(side)
+        link, steps = super().side(side)
         if side != "left":
-            return given, more
-        kept = tuple(a for a in given.addresses if a.ip != self.aftr.aftr)
-        nets = [str(a.network) for a in given.addresses if a.ip == self.aftr.aftr]
-        return replace(given, addresses=kept), self._attach(nets) if nets else ()
+            return link, steps
+        local = tuple(a for a in link.addresses if a.ip != self.aftr.aftr)
+        nets = [str(a.network) for a in link.addresses if a.ip == self.aftr.aftr]
+        return replace(link, addresses=local), self._attach(nets) if nets else ()
 
     def _attach(self, nets: Sequence[str]) -> list[Step]:
         """Attach networks to the left interface without an address."""

@@ -18,7 +18,7 @@ START_HINT = (
     "set dut.options.start: true, and left and right to the kernel's names (eth1) of interfaces that no "
     "other VPP holds"
 )
-"""What to do where only a VPP of v6t's own will do."""
+"""Hint for functions that only a VPP started by v6t supports."""
 
 
 class VppOptions(DutOptions):
@@ -28,7 +28,7 @@ class VppOptions(DutOptions):
     """Start a VPP of v6t's own on the kernel's interfaces left and right (AF_PACKET); not said:
     in the lab, and never elsewhere."""
     program: str = Field(default="vpp", pattern=r"^[A-Za-z0-9_./-]+$")
-    """VPP, where v6t starts it."""
+    """The program ``vpp``, if v6t starts it."""
     vppctl: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
     """Its command line client; empty: the one beside the program."""
     socket: str = Field(default="", pattern=r"^[A-Za-z0-9_./-]*$")
@@ -90,33 +90,33 @@ class Vppctl:
         *,
         undo: str = "",
         existing: Existing = Existing.NONE,
-        **more: Any,
+        **fields: Any,
     ) -> Step:
         """Return the step of a command; by default an earlier step creates its object."""
         undone = self(undo) if undo else ""
-        return Step(self(command), why, undo=undone, existing=existing, silent=True, **more)
+        return Step(self(command), why, undo=undone, existing=existing, silent=True, **fields)
 
 
 class VppFunction:
     """VPP as a plain router; subclasses add a function."""
 
     plugin: ClassVar[str] = ""
-    """The plugin that it needs; empty: none."""
+    """Plugin that the function needs; empty: none."""
     notes: ClassVar[tuple[str, ...]] = ()
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
-    """Parameters of its technology whose defaults it cannot take."""
+    """Defaults of the technology that VPP does not support, with replacements."""
     profile: ClassVar[ExpectProfile] = ExpectProfile()
     counter: ClassVar[str] = ""
-    """Name of VPP's statistics of its sessions; empty: it has none."""
+    """Name of the session counter in VPP's statistics segment; empty: none."""
     by_endpoint: ClassVar[bool] = False
-    """Whether a session belongs to an address and port inside, wherever its packets go."""
+    """Whether one session covers all destinations of an inside address and port."""
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]
     ) -> None:
         self.intent, self.options, self.cli, self.ports = intent, options, cli, ports
 
-    def refuse(self, version: str) -> None:
+    def check_supported(self, version: str) -> None:
         """Refuse settings that VPP does not support or handles wrongly, and suggest values that work."""
 
     def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:

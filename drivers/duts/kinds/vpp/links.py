@@ -18,18 +18,24 @@ _CLEAN = '{ sub(/\\r$/, "") }'
 
 
 def configure_side(
-    given: LinkIntent, port: str, *, mtu: int, cli: Vppctl, static: bool, more: Sequence[Step] = ()
+    link: LinkIntent,
+    port: str,
+    *,
+    mtu: int,
+    cli: Vppctl,
+    static: bool,
+    extra_steps: Sequence[Step] = (),
 ) -> list[Step]:
     """Give an interface the addresses, ``more``, static neighbors and the routes of one side."""
-    neighbors = given.neighbors.items() if static else ()
+    neighbors = link.neighbors.items() if static else ()
     why = f"to the test hosts behind {port}"
     return [
         set_up(cli, port),
         set_mtu(cli, port, mtu),
-        *(add_address(cli, str(interface), port) for interface in given.addresses),
-        *more,
+        *(add_address(cli, str(interface), port) for interface in link.addresses),
+        *extra_steps,
         *(_add_neighbor(cli, port, str(address), mac) for address, mac in neighbors),
-        *(add_route(cli, str(net), f"{via} {port}", why) for net, via in given.routes.items()),
+        *(add_route(cli, str(net), f"{via} {port}", why) for net, via in link.routes.items()),
     ]
 
 
@@ -40,13 +46,13 @@ def set_up(cli: Vppctl, port: str) -> Step:
     return set_value(write, "up", f"{port} carries test traffic", read=read, silent=True)
 
 
-def add_vlan(cli: Vppctl, whole: str, number: int) -> Step:
+def add_vlan(cli: Vppctl, parent: str, number: int) -> Step:
     """Create a sub-interface for tagged frames."""
-    port = f"{whole}.{number}"
-    create = cli(f"create sub-interfaces {whole} {number}")
+    port = f"{parent}.{number}"
+    create = cli(f"create sub-interfaces {parent} {number}")
     delete = cli(f"delete sub-interface {port}")
     read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
-    return create_object(create, delete, f"VLAN {number} of {whole}", read=read, want=equals(port))
+    return create_object(create, delete, f"VLAN {number} of {parent}", read=read, want=equals(port))
 
 
 def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
@@ -93,35 +99,35 @@ def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
     )
 
 
-def add_route(cli: Vppctl, text: str, way: str, why: str) -> Step:
+def add_route(cli: Vppctl, text: str, next_hop: str, why: str) -> Step:
     """Add a route to a network or a host, by a neighbor and an interface or by an interface alone."""
     net = ip_network(text)  # VPP reads no address without its length
     return create_object(
-        cli(f"ip route add {net} via {way}"),
-        cli(f"ip route del {net} via {way}"),
+        cli(f"ip route add {net} via {next_hop}"),
+        cli(f"ip route del {net} via {next_hop}"),
         why,
-        **has_route(cli, str(net), way),
+        **has_route(cli, str(net), next_hop),
         silent=True,
     )
 
 
-def has_route(cli: Vppctl, net: str, way: str) -> dict[str, Any]:
+def has_route(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
     """Return the read of a route of the default table, and what it must print."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
-    want = passes(lambda out: outputs.has_path(out, net, way), f"'{net}' via '{way}'")
+    want = passes(lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'")
     return {"read": read, "want": want}
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
     """Refuse an interface that does not exist, or has another MAC address than the testbed file."""
-    found = outputs.parse_hardware_addresses(text)
-    if name not in found:
-        known = ", ".join(found) or "none"
-        problem = f"VPP has no interface {name} (dut.options.{side}); it has {known}"
+    mac_addresses = outputs.parse_hardware_addresses(text)
+    if name not in mac_addresses:
+        interface_names = ", ".join(mac_addresses) or "none"
+        problem = f"VPP has no interface {name} (dut.options.{side}); it has {interface_names}"
         hint = "`vppctl show hardware-interfaces` lists them"
         raise DutError(problem, hint, code="unknown-interface")
-    if found[name] != mac.lower():
-        problem = f"VPP's {name} has the MAC address {found[name]}, not {mac}"
+    if mac_addresses[name] != mac.lower():
+        problem = f"VPP's {name} has the MAC address {mac_addresses[name]}, not {mac}"
         hint = f"set links.{side}.dut_mac in the testbed file"
         raise DutError(problem, hint, code="wrong-interface")

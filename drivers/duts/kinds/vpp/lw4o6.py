@@ -29,7 +29,7 @@ class Lw4o6(MapRelay):
 
     profile = TUNNEL_PROFILE
 
-    def refuse(self, version: str) -> None:
+    def check_supported(self, version: str) -> None:
         _refuse_mixed(list(generate_softwires(self.intent)))
 
     def domains(self) -> list[Step]:
@@ -40,24 +40,24 @@ class Lw4o6(MapRelay):
         row = next(generate_softwires(self.intent))
         b4 = find_spare_network(self.intent, 6).network_address + 1
         host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
-        first, other = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
+        first, second = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
         add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
         rule = f"i=$({list_indices(self.cli, LIVE)}); {add}"
-        shown = (first.ipv4, other.ipv4)
-        return self.change_domain("a lwB4 with its address", first, other, shown, rule)
+        words = (first.ipv4, second.ipv4)
+        return self.change_domain("a lwB4 with its address", first, second, words, rule)
 
 
 def _refuse_mixed(rows: list[Softwire]) -> None:
     """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
-        known = first.setdefault(row.ipv4, row)
+        first_row = first.setdefault(row.ipv4, row)
         names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
         for name, value in names.items():
-            if getattr(known, name) != getattr(row, name):
+            if getattr(first_row, name) != getattr(row, name):
                 raise make_unsupported_error(
-                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(known, name)} "
-                    f"(PSID {known.psid}) and {getattr(row, name)} (PSID {row.psid})",
+                    f"a VPP domain has one {value}, and {row.ipv4} has {getattr(first_row, name)} "
+                    f"(PSID {first_row.psid}) and {getattr(row, name)} (PSID {row.psid})",
                     "the driver snabb-lwaftr has one for each softwire of lw4o6",
                 )
 
@@ -67,20 +67,22 @@ def _make_shared_domain(tag: str, row: Softwire) -> Domain:
     return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
 
 
-def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int = 0) -> list[Step]:
-    files = f"{place}/vpp-domains.cli", f"{place}/vpp-rules.cli"
+def _add_softwires(
+    rows: list[Softwire], cli: Vppctl, directory: str, first_tag: int = 0
+) -> list[Step]:
+    files = f"{directory}/vpp-domains.cli", f"{directory}/vpp-rules.cli"
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         first.setdefault(row.ipv4, row)
     tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
-    wanted = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
+    domains = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
     rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
     show = cli("show map domain")
     number = (
-        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{place}/indices; "
+        f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{directory}/indices; "
         "awk 'NR == FNR {index_of[$2] = $1; next} "
         '{print "map add rule index " index_of[$1] " psid " $2 " ip6-dst " $3}\' '
-        f"{place}/indices - >{files[1]} && rm {place}/indices"
+        f"{directory}/indices - >{files[1]} && rm {directory}/indices"
     )
 
     def check_rules(output: str) -> str | None:
@@ -96,9 +98,9 @@ def _add_softwires(rows: list[Softwire], cli: Vppctl, place: str, first_tag: int
             f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
             f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
             f"{len(tags)} addresses shared by lwB4s",
-            text="".join(f"map add domain {domain.words}\n" for domain in wanted),
+            text="".join(f"map add domain {domain.words}\n" for domain in domains),
             read=list_domains(cli),
-            want=has_domains(wanted, f"{len(tags)} domains with these values"),
+            want=has_domains(domains, f"{len(tags)} domains with these values"),
             silent=True,
         ),
         Step(

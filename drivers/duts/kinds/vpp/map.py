@@ -29,11 +29,11 @@ from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
 BITWISE_SINCE = (24, 6)
-"""Since then the domain of an IPv6 source is looked up with whole octets only (MAP-T)."""
+"""First version that looks up the domain of an IPv6 source by whole octets only (MAP-T)."""
 
 
 class MapRules(MapRelay):
-    """The base of relays with MAP rules."""
+    """Base class of relays with MAP rules."""
 
     rules: Sequence[MapRuleConfig]
     """The rules with a domain."""
@@ -57,9 +57,9 @@ class MapRules(MapRelay):
     def live_change(self) -> Change:
         four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
         nets = (four, six, str(self.source))
-        first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
-        shown = ("ea-bits-len 16", "ea-bits-len 14")
-        return self.change_domain("a MAP domain", first, other, shown)
+        first, second = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
+        words = ("ea-bits-len 16", "ea-bits-len 14")
+        return self.change_domain("a MAP domain", first, second, words)
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
         del net, version
@@ -126,7 +126,7 @@ class MapT(MapRules):
         net = dmr.supernet(new_prefix=64) if dmr.prefixlen > 64 else f"{dmr.network_address}/64"
         return {"dmr": str(net), **super().suggest_params(rules, version)}
 
-    def refuse(self, version: str) -> None:
+    def check_supported(self, version: str) -> None:
         relay, params = self.relay, self.suggest_params(self.rules, version)
         softwires.refuse_draft(relay.rules, "VPP")
         softwires.refuse_psid(relay.rules, "VPP's MAP-T")
@@ -165,16 +165,16 @@ class MapE(MapRules):
         self.rules = [rule for rule in self.relay.rules if rule.psid is None]
         self.source = self.relay.br_address
 
-    def refuse(self, version: str) -> None:
+    def check_supported(self, version: str) -> None:
         _refuse_mixed(self._softwires())
         softwires.refuse_draft(self.rules, "VPP")
         self.refuse_rules(self.relay.rules, version)
 
     def domains(self) -> list[Step]:
         rows = self._softwires()
-        place, first = self.options.state_dir, len(self.rules)
-        more = _add_softwires(rows, self.cli, place, first) if rows else []
-        return [*more, *super().domains()]
+        directory, first = self.options.state_dir, len(self.rules)
+        extra_steps = _add_softwires(rows, self.cli, directory, first) if rows else []
+        return [*extra_steps, *super().domains()]
 
     def _softwires(self) -> list[Softwire]:
         return [

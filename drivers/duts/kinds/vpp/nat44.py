@@ -31,16 +31,16 @@ from v6t.intent.families import Nat44Config, NatConfig
 DEFAULT_SESSIONS = 63 * 1024
 PORTS = (1024, 65535)
 TENANT = 4086
-"""A VRF that nobody is in."""
+"""A VRF without members."""
 TABLES = ("addresses", "interfaces", "static mappings")
 
 
 class Nat44(VppFunction):
-    """The base of VPP's plugins of NAT44."""
+    """Base class of VPP's NAT44 plugins."""
 
     noun: ClassVar[str]
     """Its name in commands."""
-    can: ClassVar[tuple[str, ...]]
+    limits: ClassVar[tuple[str, ...]]
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Nat44(VppFunction):
     def steps(self, version: str) -> list[Step]:
         return [
             self.enable(self.get_capacity()),
-            add_pool(self.cli, self.noun, format_pool(self.intent, self.can)),
+            add_pool(self.cli, self.noun, format_pool(self.intent, self.limits)),
             set_sides(self.cli, self.ports, self.noun),
             *self._set_timeout(),
         ]
@@ -93,7 +93,7 @@ class Nat44(VppFunction):
     def live_change(self) -> Change:
         """Change a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
-        other, add = first + 1, f"{self.noun} add address"
+        second, add = first + 1, f"{self.noun} add address"
         show = self.cli(f"show {self.noun} addresses")
 
         def remove(address: Address) -> str:
@@ -102,11 +102,11 @@ class Nat44(VppFunction):
         return Change(
             "a public address",
             add=self.cli(f"{add} {first} tenant-vrf {TENANT}"),
-            change=f"{remove(first)}; {self.cli(f'{add} {other} tenant-vrf {TENANT}')}",
-            remove=f"{remove(first)}; {remove(other)}",
-            look=f"{show} | grep -wF -e {first} -e {other} || true",
+            change=f"{remove(first)}; {self.cli(f'{add} {second} tenant-vrf {TENANT}')}",
+            remove=f"{remove(first)}; {remove(second)}",
+            look=f"{show} | grep -wF -e {first} -e {second} || true",
             added=str(first),
-            changed=str(other),
+            changed=str(second),
             how="changed: removed and another one added",
         )
 
@@ -117,7 +117,7 @@ class EndpointDependent(Nat44):
     plugin = "nat"
     noun = "nat44"
     counter = "/nat44-ed/total-sessions"
-    can = ("udp_timeout_s", "session_limit")
+    limits = ("udp_timeout_s", "session_limit")
 
     def enable(self, room: int) -> Step:
         # one that is off shows sessions, too: none
@@ -151,14 +151,14 @@ class EndpointIndependent(Nat44):
     plugin = "nat44_ei"
     noun = "nat44 ei"
     counter = "/nat44-ei/total-sessions"
-    can = ("session_limit",)
+    limits = ("session_limit",)
     by_endpoint = True
-    USERS = 1024
-    """Clients it has room for by default."""
+    MAX_USERS = 1024
+    """Default maximum number of clients."""
 
     def enable(self, room: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
-        users = max(self.USERS, sum(net.num_addresses for net in nets))
+        users = max(self.MAX_USERS, sum(net.num_addresses for net in nets))
         command = f"nat44 ei plugin enable sessions {room} users {users}"
         why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
         read = find_overlap(self.cli, "nat44 ei")
@@ -171,7 +171,7 @@ class EndpointIndependent(Nat44):
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.can)}")
+        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.limits)}")
         seen = f"! {self.sessions().command} | grep -q ': [1-9][0-9]* sessions'"
         return (make_flush_loop([f"{add} del", add], seen, self.is_empty()),)
 
@@ -183,29 +183,29 @@ class EndpointIndependent(Nat44):
         return None
 
 
-def find_overlap(cli: Vppctl, what: str, shown: Sequence[str] = TABLES) -> str:
+def find_overlap(cli: Vppctl, kind: str, tables: Sequence[str] = TABLES) -> str:
     """Return the command that prints configuration of others, which disabling the plugin would remove."""
-    asked = "; ".join(cli(f"show {what} {table}") for table in shown)
+    commands = "; ".join(cli(f"show {kind} {table}") for table in tables)
     # titles of the tables begin with a letter, their rows with a space or a digit
-    return f"{{ {asked}; }} | grep -e '^[ 0-9]' || true"
+    return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"
 
 
 def recreate_commands(steps: Sequence[Step]) -> list[str]:
     """Return the shell lines that undo steps and repeat them."""
-    taken = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
-    return taken + [s.set for s in steps]
+    allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
+    return allocated + [s.set for s in steps]
 
 
-def make_flush_loop(lines: Sequence[str], seen: str, check: Check) -> Step:
+def make_flush_loop(lines: Sequence[str], state_command: str, check: Check) -> Step:
     """Return a shell loop that flushes a table until it is empty."""
     # frames of the last trial may still wait before VPP, to become sessions
-    command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {seen} && break; done"
+    command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {state_command} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
-def get_pool(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
+def get_pool(intent: Intent, supported_limits: Sequence[str] = ()) -> nat.Pool:
     """Return public addresses, each with the ports that VPP allocates."""
-    pool = nat.get_pool(intent, can=can)
+    pool = nat.get_pool(intent, supported_limits=supported_limits)
     if (pool.low, pool.high) != PORTS:
         low, high = PORTS
         problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.low} to {pool.high}"
@@ -214,9 +214,9 @@ def get_pool(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
     return pool
 
 
-def format_pool(intent: Intent, can: Sequence[str] = ()) -> str:
+def format_pool(intent: Intent, supported_limits: Sequence[str] = ()) -> str:
     """Return the public addresses as VPP reads them."""
-    pool = get_pool(intent, can)
+    pool = get_pool(intent, supported_limits)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 

@@ -18,7 +18,7 @@ class Npt66(VppFunction):
 
     plugin = "npt66"
 
-    def refuse(self, version: str) -> None:
+    def check_supported(self, version: str) -> None:
         if outputs.parse_version(version) < SHOWN_SINCE:
             first = ".".join(f"{number:02}" for number in SHOWN_SINCE)
             raise UsageError(

@@ -120,13 +120,13 @@ def has_mac(text: str, name: str, mac: str) -> bool:
     return parse_hardware_addresses(text).get(name) == mac.lower()
 
 
-def has_path(text: str, net: str, way: str) -> bool:
+def has_path(text: str, net: str, path: str) -> bool:
     """Return whether ``show ip fib`` lists a network's entry with this path in the default table."""
     within = False
     for words in (line.split() for line in text.splitlines()):
         if len(words) > 1 and words[1].startswith("fib:"):
             within = words[:2] == [net, "fib:0"]
-        if within and words in (way.split(), [*way.split(), "(p2p)"]):
+        if within and words in (path.split(), [*path.split(), "(p2p)"]):
             return True
     return False
 

@@ -15,7 +15,7 @@ from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
 MAIN = "vpp_main"
-"""What its process is called once it has read its start-up file."""
+"""Name of the process after it has read its start-up file."""
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
@@ -30,10 +30,10 @@ def claim_interfaces(options: VppOptions) -> list[Step]:
 
 def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     """Write the start-up file, start the process, create one host interface per side."""
-    place = options.state_dir
-    file, pid, socket = (f"{place}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
+    directory = options.state_dir
+    file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
     ends = (".log", "-api.sock", "-stats.sock")
-    files = " ".join([socket, *(f"{place}/vpp{end}" for end in ends)])
+    files = " ".join([socket, *(f"{directory}/vpp{end}" for end in ends)])
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
@@ -69,9 +69,9 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
     """Yield steps whose changes are gone if the process has ended, as if by a crash."""
-    ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
+    has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
-        yield replace(step, is_gone=ended) if step.undo else step
+        yield replace(step, is_gone=has_ended) if step.undo else step
 
 
 def restart(plan: Sequence[Step], check: Check) -> Step:
@@ -96,32 +96,33 @@ def list_plugins(options: VppOptions) -> str:
     )
 
 
-def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None:
+def refuse_without_plugin(plugin: str, listing: str, options: VppOptions) -> None:
     """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
-    if plugin and listed.strip() and file not in listed.split():
+    if plugin and listing.strip() and file not in listing.split():
         hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
         raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 
 def format_startup(options: VppOptions, intent: Intent) -> str:
     """Return the text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
-    place = options.state_dir
+    directory = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""
     configuration = intent.configuration
-    wanted = PLUGINS
+    plugin_names = PLUGINS
     if isinstance(configuration, NptConfig):
-        wanted = (*PLUGINS, "npt66")
+        plugin_names = (*PLUGINS, "npt66")
     elif isinstance(configuration, (LwB4Config, B4Config, AftrTunnelConfig)):
-        wanted = (*PLUGINS, "ipip")  # since 26.10; older ones have no such plugin to enable
-    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in wanted)
+        plugin_names = (*PLUGINS, "ipip")  # since 26.10; older ones have no such plugin to enable
+    plugins = "".join(f"  plugin {name}_plugin.so {{ enable }}\n" for name in plugin_names)
     return (
-        f"unix {{\n  runtime-dir {place}\n  cli-listen {place}/vpp-cli.sock\n  log {place}/vpp.log\n"
-        f"  pidfile {place}/vpp.pid\n  poll-sleep-usec 50\n}}\n"
+        f"unix {{\n  runtime-dir {directory}\n  cli-listen {directory}/vpp-cli.sock\n"
+        f"  log {directory}/vpp.log\n"
+        f"  pidfile {directory}/vpp.pid\n  poll-sleep-usec 50\n}}\n"
         f"api-segment {{ prefix v6t }}\n"
-        f"socksvr {{ socket-name {place}/vpp-api.sock }}\n"
-        f"statseg {{ socket-name {place}/vpp-stats.sock }}\n"
+        f"socksvr {{ socket-name {directory}/vpp-api.sock }}\n"
+        f"statseg {{ socket-name {directory}/vpp-stats.sock }}\n"
         f"cpu {{ main-core {options.main_core}{workers} }}\n"
         "memory { main-heap-size 512M main-heap-page-size 4K }\n"
         "buffers { page-size 4K }\n"

@@ -17,7 +17,7 @@ OUTER_HEADER_OCTETS = 40
 NUMBER = 8676
 NAME = f"ipip{NUMBER}"
 HALVES = ("0.0.0.0/1", "128.0.0.0/1")
-"""Together everybody's IPv4; a default route that was there before stays as it is."""
+"""All of IPv4, in two routes that leave an existing default route in place."""
 FLAG = "encap-copy-dscp"
 """Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
 has both combined): without them outside is Not-ECT, and the packet's own stays."""
