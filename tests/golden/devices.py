@@ -93,7 +93,7 @@ def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
         ]
         + [check.command for check in plan.checks],
         "terms": [
-            f"{list(Existing).index(s.existing)}{s.silent:d}{s.reboots:d}{s.maps:d}/{s.deadline_s:g}"
+            f"{list(Existing).index(s.existing)}{s.silent:d}{s.reboots:d}{s.is_mapping:d}/{s.deadline_s:g}"
             for s in steps
         ],
         "flush": [line for s in plan.flush for line in _lines(s.set, s.text, _command(s.check))],
