@@ -16,7 +16,7 @@ from v6t.analysis.compare.comparison import (
     make_brief_sheets,
     summarize_lines,
 )
-from v6t.analysis.compare.effect import count_repetitions_needed
+from v6t.analysis.compare.effect import count_needed_repetitions
 from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import Percentiles
 from v6t.analysis.published.library import collect_facts, find_references, list_sources
@@ -135,7 +135,7 @@ def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterat
     """Print the commands that decide what too few repetitions or unlike rates leave open."""
     few = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
     apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
-    needed = count_repetitions_needed()
+    needed = count_needed_repetitions()
     reasons, options = [], []
     if few:
         reasons.append(f"at least {needed} repetitions of each run")
