@@ -95,10 +95,6 @@ class PluginParams(StrictModel):
         """N and m: m of n frames are foreground; None if the technology has no background."""
         return None
 
-    def describe_clients(self) -> Sequence[str]:
-        """Describe clients, servers and public addresses for the plan of a run."""
-        return ()
-
     @property
     def combinations(self) -> int:
         """Number of four-tuples of connections; 0 for a stateless technology."""
@@ -131,7 +127,6 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """The part without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
@@ -152,7 +147,6 @@ class Technology(ReferenceTranslation):
     native: ClassVar[bool] = False
     """Whether nothing is translated or encapsulated: the baseline of comparisons."""
     middle_version: ClassVar[int] = 6
-    """IP version on the link between two devices."""
     hops: ClassVar[int] = 1
     """By how much the devices decrement a TTL."""
     stateful: ClassVar[bool] = False
@@ -160,9 +154,7 @@ class Technology(ReferenceTranslation):
     exchange: ClassVar[Exchange] = "frames"
     """What the tester exchanges: frames, or queries for names of a :attr:`zone`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
-    """Directions that are measured by default."""
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
-    """Benchmarks that are measured by default."""
     default_driver: ClassVar[str | None] = None
     """The lab's default device; None: the reference device, if it can be one."""
     drops: ClassVar[type[DropReason]] = DropReason
@@ -207,7 +199,6 @@ class Technology(ReferenceTranslation):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for every result with these parameters."""
         return ()
 
     @property

@@ -102,18 +102,15 @@ class Case:
 
     @cached_property
     def frames(self) -> dict[int, U8]:
-        """The first frames of each stream, without trailers, by its identifier."""
         return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
 
     def stamp_frames(self, stream: Stream) -> U8:
-        """Return the first frames of a stream with trailers."""
         frames, mark = self.frames[stream.stream_id].copy(), {"nonce": NONCE, "time_ns": TIME_NS}
         seq = np.arange(FRAMES)
         trailer.stamp(frames, stream.checksum, stream_id=stream.stream_id, seq=seq, **mark)
         return frames
 
     def answer(self, stream: Stream, frames: U8) -> Expected:
-        """Return what a correct device makes of the first frames of a stream."""
         plugin = self.plugin
         if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
             return plugin.expect(self.direction, frames)

@@ -58,7 +58,6 @@ class TunnelRelayParams(RelayParams):
 
     @property
     def br_addresses(self) -> list[str]:
-        """Addresses at which tunnels end, the parameter's first."""
         return [str(self.br_address)]
 
     @property

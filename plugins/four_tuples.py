@@ -41,7 +41,6 @@ class TupleField:
 
     @property
     def bits(self) -> int:
-        """Low bits that differ between the values."""
         return (self.first ^ self.first + self.count - 1).bit_length()
 
     @property

@@ -313,7 +313,6 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Choose the softwire of the IPv4 destination and port; hairpinning is off."""
         table = self._table
         row = table.find(header["dst"], udp["dport"])
         softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]

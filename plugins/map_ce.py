@@ -72,7 +72,6 @@ class CustomerParams(RightIpv4Link, Mixture):
     negative_percent: int = negative_share("share of frames that are not the customer's [%]")
 
     psid_name: ClassVar[str] = "psid"
-    """Parameter with the customer's PSID."""
     if TYPE_CHECKING:
         br_address: IPv6Address
 

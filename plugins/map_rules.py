@@ -117,7 +117,6 @@ class MapRule:
         return psid if owned else None
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
-        """Find the PSIDs of ports or of one port, and whether a CE of the rule has them."""
         psids, owned = self.ports.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
@@ -228,7 +227,6 @@ class RuleTable:
         )
 
     def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
-        """Find the CEs of IPv6 source addresses, given as halves, and ports."""
         high, low, port = (column.astype(np.uint64) for column in (high, low, port))
         flags, numbers = np.zeros((3, len(high)), dtype=bool), np.zeros((2, len(high)), np.uint64)
         sources = MapSources(*flags, *numbers)

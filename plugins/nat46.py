@@ -55,7 +55,6 @@ class Nat46Params(Pool6Params):
 
     @property
     def mapping(self) -> Mapping:
-        """The servers' IPv4 network and the IPv6 network that it stands for."""
         (six,) = self.servers
         return Mapping(IPv4Network((self.responder_ipv4, six.prefixlen - 96), strict=False), six)
 

@@ -32,7 +32,6 @@ class LinkHeaders(NamedTuple):
 
     @property
     def l3(self) -> int:
-        """Offset of the IP packet."""
         return len(self.ingress) + 2
 
     def accepts(self, frames: U8) -> Mask:

@@ -288,7 +288,6 @@ class StatelessTranslator(StatelessTechnology):
         return translation.MappingsArray(self.params.mappings)
 
     def _translate(self, version: int, packets: U8) -> Answer:
-        """Translate packets of one IP version; IPv6 to the background address is routed."""
         header, octets = view(packets, IP[version]), packets.shape[1]
         find = self._table.to_ipv6 if version == 4 else self._table.to_ipv4
         source, known = find(header["src_octets"])

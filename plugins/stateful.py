@@ -48,7 +48,6 @@ Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 """Modes of siitperf."""
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
-MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
 EXAMPLE = {"subscribers": 1000, "connections_per_subscriber": 200}
 SERVER_PORT = 443
 """Port of the one server that subscribers connect to."""
@@ -149,12 +148,10 @@ class ConnectionParams(Mixture):
 
     @classmethod
     def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the public addresses that the subscribers need."""
         return {}
 
     @property
     def subscriber_connections(self) -> int:
-        """Connections of all subscribers; 0: none were given."""
         return self.subscribers * self.connections_per_subscriber
 
     @property
@@ -250,34 +247,16 @@ class ConnectionParams(Mixture):
         """The Responder's first address as the Initiator knows it."""
         return self.responder
 
-    def describe_clients(self) -> list[str]:
-        last = self.initiator + (self.initiator_count - 1) * self.initiator_step
-        clients = f"1 Initiator {self.initiator}, as in RFC 9693 (many: {MANY_CLIENTS})"
-        if self.subscribers:
-            each = f"{self.connections_per_subscriber:,} connections each"
-            clients = f"{self.subscribers:,} subscribers {self.initiator} to {last}, {each}"
-        elif self.initiator_count > 1:
-            clients = f"{self.initiator_count:,} Initiators {self.initiator} to {last}"
-        servers = f"1 server {self.server}"
-        if self.responder_count > 1:
-            servers = f"{self.responder_count:,} servers from {self.server} on"
-        addresses = "address" if len(self.pool) == 1 else "addresses"
-        pool = f"pool of {len(self.pool):,} {addresses} from {self.pool[0]} on"
-        return [clients, f"{servers}, {pool}"]
-
     @property
     def clients(self) -> list[Any]:
-        """Networks with all addresses of the Initiator."""
         return enclose_hosts(self.initiator, self.initiator_count, self.initiator_step)
 
     @property
     def servers(self) -> list[Any]:
-        """Networks with all addresses of the Responder."""
         return enclose_hosts(self.responder, self.responder_count)
 
     @property
     def public_pool(self) -> PublicPool:
-        """Source addresses and ports that the Responder sees."""
         raise NotImplementedError
 
     @property
@@ -321,7 +300,6 @@ class ConnectionParams(Mixture):
             raise
 
     def _advise_enumeration(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
-        """Add the parameters of connections that can be enumerated to an error."""
         clients, each = self.subscribers, self.connections_per_subscriber
         for number in range(each + 1, 2 * each + 1):  # none without subscribers
             more = [replace(f, count=number) if f.count == each else f for f in fields]

@@ -106,11 +106,9 @@ class Mapping:
         return eam_layout(self.ipv4, self.ipv6)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
-        """Compute the IPv6 address of an address within the IPv4 prefix."""
         return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
-        """Compute the IPv4 address of an address within the IPv6 prefix; later bits are ignored."""
         return IPv4Address(int(self.ipv4.network_address) | self.layout.decode(int(ipv6))[ADDRESS])
 
 

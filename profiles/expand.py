@@ -164,7 +164,6 @@ class _Draws:
         self._multipliers, self._increments = make_draw_tables(draws, BLOCK_FRAMES)
 
     def values(self, first: int, count: int) -> Values:
-        """Return the values ``(count,)`` of frames from ``first`` on, by variable."""
         if not self._plans:
             return {}
         state = np.uint32(advance_state(self._state, first * self._per_frame))

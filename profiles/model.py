@@ -158,7 +158,6 @@ class Layer:
         return fields
 
     def replace(self, **fields: object) -> Layer:
-        """Return the layer with some fields set to other values."""
         return Layer(self.name, {**self.fields, **fields})
 
 
@@ -191,7 +190,6 @@ class TrafficClass:
         return tuple(each.replace(**fields) if each is chosen else each for each in self.layers)
 
     def list_drawn_variables(self) -> tuple[Variable, ...]:
-        """Return all variables in the order in which they are drawn."""
         found: dict[str, Variable] = {}
         for _, copy in self.list_copied_bits():
             if found.setdefault(copy.variable.name, copy.variable) is not copy.variable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import print_json, print_text, wrap
@@ -23,6 +23,8 @@ NAME_WIDTH = 13
 MOST_ADDRESSES = 3
 EARLY_SHARE = 0.8
 """A shorter time is printed if it may be less than this share of the planned one."""
+
+MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
 def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
@@ -66,11 +68,29 @@ def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield "" if number else name, line
 
 
+def _describe_clients(p: Any) -> Iterator[str]:
+    """Describe clients, servers and public addresses of a technology with connections."""
+    last = p.initiator + (p.initiator_count - 1) * p.initiator_step
+    clients = f"1 Initiator {p.initiator}, as in RFC 9693 (many: {MANY_CLIENTS})"
+    if p.subscribers:
+        each = f"{p.connections_per_subscriber:,} connections each"
+        clients = f"{p.subscribers:,} subscribers {p.initiator} to {last}, {each}"
+    elif p.initiator_count > 1:
+        clients = f"{p.initiator_count:,} Initiators {p.initiator} to {last}"
+    yield clients
+    servers = f"1 server {p.server}"
+    if p.responder_count > 1:
+        servers = f"{p.responder_count:,} servers from {p.server} on"
+    addresses = "address" if len(p.pool) == 1 else "addresses"
+    yield f"{servers}, pool of {len(p.pool):,} {addresses} from {p.pool[0]} on"
+
+
 def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     technology = bound.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
-    yield from technology.params.describe_clients()
+    if technology.stateful:
+        yield from _describe_clients(technology.params)
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
         yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"

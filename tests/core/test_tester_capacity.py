@@ -126,7 +126,7 @@ def test_the_plan_has_the_time_of_one_trial_under_the_rules():
         sizes = bind(run).technology.frame_pair(104)
         spec = make_capacity_spec(run, sizes, "forward", MEDIA)
         assert spec.confirmation_s == pytest.approx(takes)
-        assert replace(spec, rules=spec.looking).confirmation_s == 0.0
+        assert replace(spec, rules=spec.probe_rules).confirmation_s == 0.0
 
 
 def test_a_self_test_under_laxer_rules_bounds_nothing(directory):

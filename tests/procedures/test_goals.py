@@ -25,9 +25,8 @@ def goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005)
 
 def trials(*groups):
     """``(how many, seconds, loss in per cent)``."""
-    return [
-        ObservedTrial(LOAD, s, percent / 100) for many, s, percent in groups for _ in range(many)
-    ]
+    each = ((s, percent / 100) for many, s, percent in groups for _ in range(many))
+    return [ObservedTrial(LOAD, *trial) for trial in each]
 
 
 RFC9971 = yaml.safe_load((Path(__file__).parent / "vectors" / "rfc9971.yaml").read_text())
@@ -103,9 +102,7 @@ def goals(draw):
     return Goal("drawn", loss, draw(EXCEEDS), 0.005, final, final, whole)
 
 
-MEASURED = st.lists(
-    st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), min_size=0, max_size=30
-)
+MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), max_size=30)
 
 
 @pytest.mark.slow
