@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class CampaignRun:
-    """One run of a campaign: a directory within the campaign's, and what is planned there.
+    """One run of a campaign: a directory within the campaign's, and its plan.
 
     Attributes:
         axes: what varies, by setting.
@@ -324,7 +324,7 @@ def _carry_out(directory: Path, run: CampaignRun, events: Listener) -> None:
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
-        # a device that translated wrongly is looked at anew; a directory without configuration
+        # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
     bound = bind(run.resolved)

@@ -135,7 +135,9 @@ def _watch_point(
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             if in_lab:
-                samples = {when: [*map(_drop_shared, each)] for when, each in samples.items()}
+                samples = {
+                    when: [*map(_drop_shared_reading, each)] for when, each in samples.items()
+                }
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
             loaded = samples[judged.when]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
@@ -164,7 +166,7 @@ def _watch_point(
     return [{**entry, "together": both} for entry in entries] if both else entries
 
 
-def _drop_shared(sample: Sample) -> Sample:
+def _drop_shared_reading(sample: Sample) -> Sample:
     """Remove the reading in which the tester has an unknown share."""
     figures = {n: f for n, f in sample.figures.items() if n != TESTER_SHARED_READING}
     return replace(sample, figures=figures)

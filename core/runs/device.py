@@ -1,4 +1,4 @@
-"""The device under test in a run: how it is reached, its hooks, what is done to it and read from it."""
+"""The device under test in a run: how it is reached, its hooks, actions and readings."""
 
 from __future__ import annotations
 

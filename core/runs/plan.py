@@ -364,7 +364,7 @@ def first_stage(octets: str, *, first: bool) -> Stage:
 def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
-    """Plan a benchmark with what is known of the device; return the rates it would find, too."""
+    """Plan a benchmark with the known rates of the device; return the rates it would find, too."""
     stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
     trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:

@@ -136,7 +136,7 @@ class ResultFiles:
         self.records.append(record)
         self._documents.append(record.to_json())
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
-            self._add_rows(name, _mark_limited(rows, record))
+            self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
     def write(self, head: Mapping[str, Any], *, measured: bool) -> None:
@@ -176,7 +176,7 @@ def _rank(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
     return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
 
 
-def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
+def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
     """Add the last columns: whether the tester or the medium limits the row, and the only median.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
@@ -264,7 +264,7 @@ class RunSummary:
 
     Attributes:
         created: start of the run, UTC, ISO 8601.
-        headline: empty if there is no figure.
+        headline: empty without a figure.
         state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
     """
 

@@ -247,7 +247,7 @@ class Runner:
         return point, measured
 
     def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
-        """Measure a benchmark as a stage of the run, which is planned with what is known by now."""
+        """Measure a benchmark as a stage of the run, which is planned with the rates known by now."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
