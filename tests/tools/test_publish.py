@@ -534,7 +534,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
-    "offered": (), "offered_from": "", "lowered": False,
+    "offered_rates": (), "offered_from": "", "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": {},
 }  # fmt: skip
 
@@ -549,8 +549,12 @@ def headline(name, *percentiles):
 class Known:
     """As much of the presentations as a page asks for."""
 
-    def of(self, record):
-        return SimpleNamespace(shown=count, results=lambda r: r.figures, of_tester=lambda r: r.own)
+    def find(self, record):
+        return SimpleNamespace(
+            format_value=count,
+            results=lambda r: r.figures,
+            list_loopback_values=lambda r: r.own,
+        )
 
 
 def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
