@@ -595,8 +595,8 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
 def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     figure = {"figures": (headline("TL forward", 0.1, 0.1, 0.1),)}
     records = {
-        "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
-        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
+        "slow": records_with({**figure, "offered_rates": (30_000.0,)}, "latency"),
+        "fast": records_with({**figure, "offered_rates": (75_000.0,), "lowered": True}, "latency"),
     }
     for record in records.values():
         record.offered_from = "P1 of the throughput"
