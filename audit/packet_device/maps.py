@@ -142,12 +142,17 @@ class MapDomain:
         return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
 
+def _find_no_softwires(ipv4: Any) -> Sequence[Softwire]:
+    """Stand for an absent table; a lambda could not be sent to the process of a device."""
+    return ()
+
+
 class AddressSharing:
     """Customers who share IPv4 addresses: CEs of MAP rules, or lwB4s of a binding table (RFC 7596)."""
 
     def __init__(self, view: SharedAddressRelay) -> None:
         self.relay: IPv6Address = view.relay
-        self.softwires: Callable[[Any], Sequence[Softwire]] = view.softwires or (lambda ipv4: ())
+        self.softwires: Callable[[Any], Sequence[Softwire]] = view.softwires or _find_no_softwires
         self.domains = [MapDomain(rule, embeds_host=not view.tunnels) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
