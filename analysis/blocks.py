@@ -46,14 +46,14 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Listing:
-    """Text as it is, line by line."""
+    """Preformatted text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Link:
-    """A reference to another file beside the document."""
+    """A reference to another file."""
 
     text: str
     target: str
@@ -61,14 +61,14 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """References to other files beside the document, many of them."""
+    """References to other files."""
 
     links: Sequence[Link]
 
 
 @dataclass(frozen=True)
 class Cards:
-    """Few results in large figures: number, unit, and what it is."""
+    """Results in large type: number, unit and description."""
 
     cards: Sequence[tuple[str, str, str]]
 
@@ -82,7 +82,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Collapsible:
-    """Blocks that are one click away.
+    """Blocks that the reader unfolds.
 
     Attributes:
         brief: short enough to be printed.
@@ -117,7 +117,7 @@ class Document:
 
 
 class Figures:
-    """Number of figures that a report, or a part of it, may still draw; None: any number."""
+    """Number of figures that a report or a part of it may still draw, or None."""
 
     def __init__(self, most: int | None, whole: Figures | None = None) -> None:
         self.most = self.left = most

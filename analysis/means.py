@@ -11,7 +11,7 @@ MARGIN_99 = 2.575
 """Standard errors on either side of the mean that hold it with 99 %, if values are normal."""
 
 
-def means(values: Sequence[float | None]) -> dict[str, float] | None:
+def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
     """Compute mean, margin of 99 % and relative standard deviation [%].
 
     Returns:
@@ -32,18 +32,18 @@ def means(values: Sequence[float | None]) -> dict[str, float] | None:
     }
 
 
-def with_means(record: Record) -> Record:
+def add_means(record: Record) -> Record:
     """Return the record with the means of the repetitions of every figure."""
     copy = record.model_copy(deep=True)
-    for _, series, _ in copy.series():
-        figures = means(series.repeated)
+    for _, series, _ in copy.list_series():
+        figures = compute_means(series.repetition_values)
         series.means = None if figures is None else Means(**figures)
     return copy
 
 
-def remarks_on_means(record: Record) -> Iterator[str]:
+def describe_means(record: Record) -> Iterator[str]:
     """Yield a phrase for every figure with means."""
-    for name, series, unit in record.series():
+    for name, series, unit in record.list_series():
         if series.means is not None:
             yield (
                 f"{name}mean {series.means.mean:,.6g} +- {series.means.margin_99:,.3g} {unit} (99 %), "

@@ -31,17 +31,17 @@ COVERAGE = 0.95
 """Of the interval."""
 
 
-def _log_softplus(z: F64) -> F64:
+def _compute_log_softplus(z: F64) -> F64:
     """Compute ``log(log(1 + e^z))``, exact at both ends."""
     middle = np.log(np.log1p(np.exp(np.clip(z, -30.0, 30.0))))
     return np.where(z < -30, z, np.where(z > 30, np.log(np.maximum(z, 1.0)), middle))
 
 
-def log_stretch(load: F64, m: F64, a: F64) -> F64:
+def compute_log_stretch(load: F64, m: F64, a: F64) -> F64:
     """Return the logarithm of the loss rate: the primitive function of a logistic one."""
     x, c = load / a, m / a
     grown = x + np.log(-np.expm1(-x))  # log(e^x - 1)
-    return np.log(a) + np.log1p(np.exp(-c)) + _log_softplus(grown - np.logaddexp(0.0, c))
+    return np.log(a) + np.log1p(np.exp(-c)) + _compute_log_softplus(grown - np.logaddexp(0.0, c))
 
 
 _LOWEST, _HIGHEST, _STEP = -6.0, 6.0, 1 / 400
@@ -54,7 +54,7 @@ _LOG_G = np.log(
 )
 
 
-def _on_grid(table: F64, t: F64) -> F64:
+def _interpolate(table: F64, t: F64) -> F64:
     """Interpolate a table of the places ``_T`` linearly."""
     place = np.clip((t - _LOWEST) / _STEP, 0.0, len(table) - 1.000001)
     index = place.astype(np.intp)
@@ -63,9 +63,9 @@ def _on_grid(table: F64, t: F64) -> F64:
     return value
 
 
-def _log_g(t: F64) -> F64:
+def _compute_log_g(t: F64) -> F64:
     """Compute the logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
-    values = _on_grid(_LOG_G, t)
+    values = _interpolate(_LOG_G, t)
     if (low := t < _LOWEST).any():
         values[low] = np.log(-2 * t[low])
     if (high := t > _NEAR).any():
@@ -78,22 +78,22 @@ def _log_g(t: F64) -> F64:
     return values
 
 
-def log_erf(load: F64, m: F64, a: F64) -> F64:
+def compute_log_erf(load: F64, m: F64, a: F64) -> F64:
     """Return the logarithm of the loss rate: the double primitive function of a Gaussian."""
-    upper, lower = _log_g((m - load) / a), _log_g(m / a)
+    upper, lower = _compute_log_g((m - load) / a), _compute_log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
-    whole = 2.0 - _on_grid(_ERFC, m / a)
+    whole = 2.0 - _interpolate(_ERFC, m / a)
     rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
     return rate
 
 
 Shape = Callable[["F64", "F64", "F64"], "F64"]
 """Loads, m and a to logarithms of loss rates."""
-SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", log_stretch), ("erf", log_erf))
+SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", compute_log_stretch), ("erf", compute_log_erf))
 
 
 class Inference:
-    """Estimate of one search that follows its trials; it begins near its previous posterior."""
+    """Estimator of the critical load; each estimate begins near the previous posterior."""
 
     def __init__(self) -> None:
         self._near: dict[str, tuple[F64, F64]] = {}
@@ -115,8 +115,8 @@ class Inference:
                 total = (lost * rate - spans * np.exp(rate)).sum(axis=1)
                 return np.where(np.isfinite(total), total, -1e300)
 
-            m, a, weight, self._near[name] = _posterior(log_likelihood, most_fps, near)
-            critical = _critical(shape, m, a, target)
+            m, a, weight, self._near[name] = _sample_posterior(log_likelihood, most_fps, near)
+            critical = _find_critical_loads(shape, m, a, target)
             mean = float(critical @ weight)
             estimates.append(ShapeEstimate(name, mean, math.sqrt((critical - mean) ** 2 @ weight)))
             values.append(critical)
@@ -136,7 +136,7 @@ def _combine_shapes(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -
     return LoadEstimate(shapes, mean, math.sqrt((whole - mean) ** 2 @ share), low, high)
 
 
-def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
+def _transform_points(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
     """Return the parameters m and a at points ``(n, 2)`` of the plane, and the logarithm of their prior.
 
     The coordinates of the plane are logits of two uniform variables: m is Lomax distributed with the
@@ -149,7 +149,7 @@ def _parameters(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
 
 
 @lru_cache(maxsize=1)
-def _spread() -> F64:
+def _spread_points() -> F64:
     """Return points ``(n, 2)`` spread like a Gaussian by the Halton sequence."""
     spreads = np.empty((POINTS, 2))
     quantile = NormalDist().inv_cdf
@@ -164,7 +164,7 @@ def _spread() -> F64:
     return spreads
 
 
-def _posterior(
+def _sample_posterior(
     log_likelihood: Callable[[F64, F64], F64], most_fps: float, near: tuple[F64, F64]
 ) -> tuple[F64, F64, F64, tuple[F64, F64]]:
     """Return points (m, a) of the posterior and their weights, all ``(n,)``, and where to look next.
@@ -174,14 +174,14 @@ def _posterior(
     """
     centre, spread = near
     power, left = 0.0, AT_LAST
-    proposed = -0.5 * (_spread() ** 2).sum(axis=1)
+    proposed = -0.5 * (_spread_points() ** 2).sum(axis=1)
     for _ in range(MOST_ROUNDS):
-        at = centre + _spread() @ np.linalg.cholesky(spread).T
-        m, a, prior = _parameters(at, most_fps)
+        at = centre + _spread_points() @ np.linalg.cholesky(spread).T
+        m, a, prior = _transform_points(at, most_fps)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_likelihoods = log_likelihood(m, a)
         power = _find_power(prior - proposed, log_likelihoods, power)
-        weight = _weights(prior - proposed + power * log_likelihoods)
+        weight = _normalize_weights(prior - proposed + power * log_likelihoods)
         centre = weight @ at
         spread = WIDER * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
         left -= power >= 1.0
@@ -190,7 +190,7 @@ def _posterior(
     return m, a, weight, (centre, spread)
 
 
-def _weights(logarithms: F64) -> F64:
+def _normalize_weights(logarithms: F64) -> F64:
     weight: F64 = np.exp(logarithms - logarithms.max())
     shares: F64 = weight / weight.sum()
     return shares
@@ -200,7 +200,9 @@ def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
     """Return the largest power of the likelihood at which enough points count; no less than before."""
 
     def enough(share: float) -> bool:
-        return bool(1 / (_weights(base + share * log_likelihoods) ** 2).sum() >= ENOUGH * POINTS)
+        return bool(
+            1 / (_normalize_weights(base + share * log_likelihoods) ** 2).sum() >= ENOUGH * POINTS
+        )
 
     if enough(1.0):
         return 1.0
@@ -213,7 +215,7 @@ def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
     return max(low, power)
 
 
-def _critical(shape: Shape, m: F64, a: F64, target: float) -> F64:
+def _find_critical_loads(shape: Shape, m: F64, a: F64, target: float) -> F64:
     low, high = np.zeros(len(m)), m / (1 - target) + 60 * a
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(HALVINGS):

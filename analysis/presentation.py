@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import Summarized, points_figure
+from v6t.analysis.figures.plots import Summarized, draw_points
 from v6t.analysis.record import RateRecord, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
@@ -30,7 +30,7 @@ AT_LEAST = "at least"
 
 @dataclass(frozen=True)
 class Card:
-    """A number one would advertise: as it is printed, its unit, and what it is."""
+    """A headline number with its unit and description."""
 
     number: str
     unit: str
@@ -38,7 +38,7 @@ class Card:
 
 
 class Percentiles(NamedTuple):
-    """A summary that no model holds; None where undefined."""
+    """Median and percentiles without a model; None where undefined."""
 
     median: float | None
     p1: float | None
@@ -105,8 +105,14 @@ class Clause:
     verdict: str
 
 
-def clause(source: str, asked: str, done: str, follows: bool | None) -> Clause:
-    """Make a clause with its verdict; ``follows`` is None where the run does not tell."""
+def clause(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Clause:
+    """Make a clause with its verdict.
+
+    Args:
+        follows: whether the run follows it, or each of its trials does; None or empty: not known.
+    """
+    if isinstance(follows, Sequence):
+        follows = all(follows) if follows else None
     return Clause(
         source, asked, done, OPEN if follows is None else FOLLOWS if follows else DEVIATES
     )
@@ -132,7 +138,7 @@ def split_batches(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 class Presentation(Generic[R]):
-    """How the results of one benchmark are shown. Records given to it are measured ones."""
+    """Display of the results of one benchmark; its methods get measured records."""
 
     name: ClassVar[str]
     """as for ``--measure``"""
@@ -144,7 +150,7 @@ class Presentation(Generic[R]):
     columns: ClassVar[Sequence[Column[Any]]] = ()
     """of its table; none: every single value of the record"""
 
-    def rows(self, records: Sequence[R]) -> Iterable[Any]:
+    def list_rows(self, records: Sequence[R]) -> Iterable[Any]:
         """Yield the rows of its table: the records, or a :class:`Line` for each of their ``directions``."""
         for record in records:
             directions: Mapping[str, Any] | None = getattr(record, "directions", None)
@@ -153,15 +159,15 @@ class Presentation(Generic[R]):
             else:
                 yield from (Line(record, value, way) for way, value in directions.items())
 
-    def notes(self, records: Sequence[R]) -> Iterable[str]:
+    def list_notes(self, records: Sequence[R]) -> Iterable[str]:
         """Yield the sentences below its table."""
         return ()
 
-    def sheet(self, records: Sequence[R]) -> Sheet:
-        """Make the table, in the form of its RFC."""
-        title, rows = records[0].title, list(self.rows(records))
+    def make_sheet(self, records: Sequence[R]) -> Sheet:
+        """Make the main table, in the form of its RFC."""
+        title, rows = records[0].title, list(self.list_rows(records))
         if self.columns:
-            return table(title, rows, self.columns, self.notes(records))
+            return table(title, rows, self.columns, self.list_notes(records))
         plain = [_list_values(r) for r in records]
         keys = dict.fromkeys(key for values in plain for key in values)
         columns: list[Column[tuple[R, dict[str, str | float]]]] = [
@@ -175,27 +181,27 @@ class Presentation(Generic[R]):
         ]
         return table(title, list(zip(records, plain, strict=True)), columns)
 
-    def tables(self, records: Sequence[R]) -> Iterator[Sheet]:
-        """Yield its tables: mostly that one."""
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+        """Yield its tables."""
+        yield self.make_sheet(records)
 
-    def brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
-        """Yield its tables at the end of a run: few lines for each frame size and direction."""
-        yield from self.tables(records)
+    def make_brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+        """Yield short tables for the end of a run."""
+        yield from self.make_tables(records)
 
-    def figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Yield figures of the report of a run."""
         yield from ()
 
-    def lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
+    def draw_lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Yield figures beside the verdict of the report."""
         yield from ()
 
-    def traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
+    def draw_traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
         """Yield figures of single trials for the end of the report."""
         yield from ()
 
-    def overlays(
+    def draw_overlays(
         self, rows: Sequence[tuple[tuple[str, ...], R]], name: str, line_rate_bps: float
     ) -> Iterator[Drawing]:
         """Yield figures of the records of several runs, each with the values in which its run differs."""
@@ -207,52 +213,48 @@ class Presentation(Generic[R]):
         if len(rates) > 1:
             unit = UNITS[rates[0][1].unit or ""]
             caption = f"{rates[0][1].title}: median, bars from P1 to P99, {unit}."
-            yield Drawing(points_figure(rates, unit, f"{name}-points"), caption, caption)
+            yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
-    def definition(self, records: Sequence[R]) -> str:
-        """Define the quantity in a sentence below the figures; empty where its name says it."""
+    def define(self, records: Sequence[R]) -> str:
+        """Define the quantity for the reader; empty if its name is enough."""
         return ""
 
     def results(self, record: R) -> Iterator[Result]:
         """Yield its labelled figures; comparisons, summaries, trends and cards are made from them."""
         yield from ()
 
-    def reported(self, record: R) -> Iterator[Result]:
-        """Yield what its RFC asks to be reported, where that is more than one would compare."""
+    def list_reported(self, record: R) -> Iterator[Result]:
+        """Yield the figures that its RFC requires in reports."""
         return (result for result in self.results(record) if result.compared)
 
-    def of_tester(self, record: R) -> Mapping[str, float | None]:
-        """Return the values of the tester without a device, where it was asked, by headline."""
+    def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
+        """Return the values of the tester without a device, by headline."""
         return {}
 
-    def shown(self, value: float | None) -> str:
-        """Print one of those numbers in a table."""
+    def format_value(self, value: float | None) -> str:
+        """Format a figure for a table."""
         return count(value)
 
-    def warnings(self, record: R) -> Iterator[tuple[str, str]]:
-        """Yield what a reader must know about the numbers: a code and a sentence each."""
+    def find_warnings(self, record: R) -> Iterator[tuple[str, str]]:
+        """Yield warnings about a record: a code and a sentence each."""
         yield from ()
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        """Yield what RFCs ask for, and what this run did."""
+    def check_clauses(self, data: RunData, records: Sequence[R]) -> Iterator[Clause]:
+        """Compare the run with the clauses of its RFCs; ``records`` may be empty."""
         yield from ()
 
-    def measured(self, data: RunData) -> list[R]:
-        """Return its measured records of a run."""
-        return [r for r in data.records if r.benchmark == self.name and self.knows(r)]  # type: ignore[misc]
-
-    def knows(self, record: Record) -> bool:
-        """Whether a record is a measured one of its model."""
+    def accepts(self, record: Record) -> bool:
+        """Check whether a record is measured and of its model."""
         return record.measured and isinstance(record, self.record)
 
 
-class Unknown(Presentation[Record]):
-    """Records of a benchmark that is not installed: what they hold, as it stands there."""
+class UnknownPresentation(Presentation[Record]):
+    """Display of records whose benchmark is not installed."""
 
     name = ""
 
-    def warnings(self, record: Record) -> Iterator[tuple[str, str]]:
-        """Say that nobody here knows what the values are."""
+    def find_warnings(self, record: Record) -> Iterator[tuple[str, str]]:
+        """Warn that the meaning of the values is unknown."""
         yield (
             "unknown-benchmark",
             f"the benchmark '{record.benchmark}' is not installed, or of another version: what stands "
@@ -261,7 +263,7 @@ class Unknown(Presentation[Record]):
 
 
 class Presentations:
-    """Presentations by name; unknown records are shown as they are.
+    """Presentations of all benchmarks by name.
 
     Errors in a presentation of another distribution go to ``failures``, with its name, file and line.
     """
@@ -269,34 +271,42 @@ class Presentations:
     def __init__(self, known: Iterable[Presentation[Any]]) -> None:
         self.failures: list[str] = []
         self.known = {p.name: _guard_methods(p, self.failures) for p in known}
-        self._unknown = Unknown()
+        self._unknown = UnknownPresentation()
 
-    def knows(self, record: Record) -> bool:
-        """Whether a measured record is one of a benchmark that is installed."""
-        return self.of(record) is not self._unknown
+    def has_presentation(self, record: Record) -> bool:
+        """Check whether the benchmark of a record is installed."""
+        return self.find(record) is not self._unknown
 
-    def of(self, record: Record) -> Presentation[Any]:
+    def find(self, record: Record) -> Presentation[Any]:
         """Return the presentation of a record."""
         presentation = self.known.get(record.benchmark, self._unknown)
-        return presentation if presentation.knows(record) or not record.measured else self._unknown
+        return (
+            presentation if presentation.accepts(record) or not record.measured else self._unknown
+        )
 
-    def grouped(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+    def group_records(
+        self, records: Sequence[Record]
+    ) -> Iterator[tuple[Presentation[Any], list[Any]]]:
         """Yield the records of each benchmark in the order of their first one, also without a number."""
         groups: dict[tuple[str, Presentation[Any]], list[Any]] = {}
         for record in records:
-            groups.setdefault((record.benchmark, self.of(record)), []).append(record)
+            groups.setdefault((record.benchmark, self.find(record)), []).append(record)
         yield from ((presentation, group) for (_, presentation), group in groups.items())
 
-    def measured(self, records: Sequence[Record]) -> Iterator[tuple[Presentation[Any], list[Any]]]:
-        """Return its measured records of a run."""
-        groups = ((p, [r for r in group if r.measured]) for p, group in self.grouped(records))
+    def group_measured(
+        self, records: Sequence[Record]
+    ) -> Iterator[tuple[Presentation[Any], list[Any]]]:
+        """Yield the measured records of each benchmark."""
+        groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
-    def sheets(self, records: Sequence[Record]) -> list[Sheet]:
-        """Tables of the benchmarks that were measured."""
-        return [table for p, group in self.measured(records) for table in p.tables(group)]
+    def make_sheets(self, records: Sequence[Record]) -> list[Sheet]:
+        """Make the tables of all measured benchmarks."""
+        return [
+            table for p, group in self.group_measured(records) for table in p.make_tables(group)
+        ]
 
-    def read(self, values: Mapping[str, Any]) -> Record:
+    def read_record(self, values: Mapping[str, Any]) -> Record:
         """Read a record of ``results.json`` of any version.
 
         Raises:

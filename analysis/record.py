@@ -17,7 +17,7 @@ from pydantic import (
     computed_field,
     model_validator,
 )
-from v6t.analysis.statistics import finite, notes, summary_json
+from v6t.analysis.statistics import describe_repetitions, drop_infinite, summarize
 from v6t.base.strict_model import DescribedModel
 from v6t.trials.conditions import Conditions
 from v6t.trials.result import TrialResult
@@ -71,22 +71,22 @@ class FrameSizes(Model):
     """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
 
     def __str__(self) -> str:
-        """``"104/64"``, or the mix."""
+        """Return the sizes as ``"104/64"``, or the mix."""
         return format_mix(self.mix) if self.mix else f"{self.ipv6}/{self.ipv4}"
 
     @property
     def listed(self) -> float | str:
-        """The size, or the mix, in a row."""
+        """Size or mix, for a CSV row."""
         return str(self) if self.mix else self.ipv6
 
     @property
     def key(self) -> str:
-        """In names of figures."""
+        """Key in the names of figures."""
         return make_sizes_key(self.ipv6, self.mix)
 
 
 class InvalidTrial(Model):
-    """A trial in which the tester faltered."""
+    """A trial in which the tester failed."""
 
     key: str
     """of the trial"""
@@ -108,7 +108,7 @@ class Interval(Model):
 
 
 class Means(Model):
-    """What papers report in place of the median; never the result."""
+    """Mean and deviation, for comparison with papers."""
 
     mean: Number
     """mean of the repetitions"""
@@ -119,7 +119,7 @@ class Means(Model):
 
 
 class Summary(Model):
-    """Values that are not kept, in a few numbers; nearest rank, null is undefined."""
+    """Order statistics of values that are not stored; null is undefined."""
 
     count: NonNegativeInt
     """number of values"""
@@ -141,7 +141,7 @@ class Summary(Model):
     @classmethod
     def from_values(cls, values: Sequence[float]) -> Summary:
         """Summarize values."""
-        return cls(**summary_json(values))
+        return cls(**summarize(values))
 
 
 class Series(Model):
@@ -162,13 +162,13 @@ class Series(Model):
         }
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         """The value of each repetition; None is undefined."""
         raise NotImplementedError
 
     @cached_property
     def _summary(self) -> Summary:
-        return Summary.from_values([inf if v is None else v for v in self.repeated])
+        return Summary.from_values([inf if v is None else v for v in self.repetition_values])
 
     @computed_field
     @property
@@ -227,12 +227,14 @@ class NotedSeries(Series):
     @computed_field
     @property
     def notes(self) -> list[str]:
-        """What is odd about the repetitions."""
-        return notes([inf if v is None else v for v in self.repeated], self.unit_name)
+        """Outliers, modes and undefined repetitions."""
+        return describe_repetitions(
+            [inf if v is None else v for v in self.repetition_values], self.unit_name
+        )
 
     @property
-    def odd(self) -> Sequence[str]:
-        """The notes of a record that is such a figure."""
+    def repetition_notes(self) -> Sequence[str]:
+        """Remarks about the repetitions."""
         return self.notes
 
 
@@ -243,7 +245,7 @@ class Values(RangedSeries):
     """each repetition's value; null is undefined"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return self.values
 
     @computed_field
@@ -259,7 +261,7 @@ class Figure(Values, NotedSeries):
     @classmethod
     def from_values(cls: type[F], values: Sequence[float]) -> F:
         """Make a figure; infinite values are undefined."""
-        return cls(values=[finite(v) for v in values])
+        return cls(values=[drop_infinite(v) for v in values])
 
 
 class Record(Model):
@@ -301,16 +303,20 @@ class Record(Model):
     @property
     def title(self) -> str:
         """Words for a heading; says what deviates from the RFC."""
+        return self.describe()
+
+    def describe(self) -> str:
+        """Make the title."""
         return self.heading or self._stored("title", self.benchmark)
 
     @computed_field
     @property
     def above_usable(self) -> Sequence[Number]:
         """Offered rates above `usable_fps`: loss and delay there may be the tester's own."""
-        if not self.offered:
+        if not self.offered_rates:
             return self._stored("above_usable", [])
         usable_fps = inf if self.usable_fps is None else self.usable_fps
-        return [rate for rate in self.offered if rate > usable_fps]
+        return [rate for rate in self.offered_rates if rate > usable_fps]
 
     def _stored(self, name: str, default: T) -> T:
         """Return a value of the file where the record's model is unknown here."""
@@ -318,7 +324,7 @@ class Record(Model):
         return value
 
     @classmethod
-    def of(
+    def from_result(
         cls: type[K],
         result: Any,
         conditions: Mapping[str, Any],
@@ -375,21 +381,26 @@ class Record(Model):
 
     @property
     def sizes(self) -> str:
-        """``"104/64"``: octets of the IPv6 and of the IPv4 frame."""
+        """Octets of the IPv6 and the IPv4 frame: ``"104/64"``."""
         return str(self.frame_sizes)
 
     @property
     def point(self) -> str:
-        """``"104/64 octets, forward"``."""
+        """Frame sizes and direction: ``"104/64 octets, forward"``."""
         return f"{self.sizes} octets, {self.direction}"
 
-    def way(self, way: str) -> str:
+    @property
+    def load_directions(self) -> int:
+        """Number of directions that carry the rate at the same time."""
+        return 2 if self.direction == "bidirectional" else 1
+
+    def label_direction(self, way: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
         return f"{way}, both" if self.direction == "bidirectional" and way != "sum" else way
 
     @property
     def measured(self) -> bool:
-        """Whether there is a number."""
+        """Whether there is a result."""
         return not self.not_measured
 
     @property
@@ -398,23 +409,23 @@ class Record(Model):
         return False
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         """Offered rates that the tester's self-test may not cover [fps per direction]."""
         return ()
 
     @property
     def offered_from(self) -> str:
-        """Where the rate comes from at which delays were measured; else empty."""
+        """Origin of the rate of a delay record; else empty."""
         return ""
 
     @property
     def lowered(self) -> bool:
-        """Offered less than the procedure asks for: there the tester could not carry out its trials."""
+        """Whether the rate is lower than the procedure requires, because the tester failed at it."""
         return False
 
     @property
-    def odd(self) -> Sequence[str]:
-        """What is odd about the repetitions."""
+    def repetition_notes(self) -> Sequence[str]:
+        """Outliers, modes and undefined repetitions."""
         return ()
 
     @property
@@ -437,7 +448,7 @@ class Record(Model):
         """Conditions that the RFC gives this result where a paper does not state them."""
         return {}
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         """Yield each repeated figure: its owner (empty, or ending in a space), the figure, its unit."""
         if isinstance(self, Series):
             yield "", self, self.unit_name
@@ -464,7 +475,7 @@ class RatesFound(DispersedSeries, NotedSeries):
     """the device carried it: it may be faster"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return self.rates
 
     @computed_field
@@ -483,8 +494,8 @@ class RateRecord(RatesFound, RangedSeries, Record):
     """A record of one rate."""
 
 
-def counted_by(results: Iterable[TrialResult]) -> str | None:
-    """How the tester told test frames from others in these trials; see :class:`Record`."""
+def find_counting(results: Iterable[TrialResult]) -> str | None:
+    """Find how the tester recognized test frames in these trials; see :class:`Record`."""
     said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
     return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None
 
@@ -508,7 +519,7 @@ def describe_rates(
 
 
 def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
-    """Whether the trials just above a found rate were invalid: the device never failed there."""
+    """Check whether the trials just above a rate were invalid."""
     above = [a for a in attempts if a.trial.rate_fps > rate]
     if not above:
         return False

@@ -14,7 +14,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Bottleneck(Model):
-    """A device watched every second at a found rate and just above, in trials of their own."""
+    """Observation of a device at the measured rate and just above it."""
 
     device: str
     """name of the device"""
@@ -47,7 +47,7 @@ class Bottleneck(Model):
 
 
 class DeviceCounts(Model):
-    """What a driven device counted from before the first to after the last trial of a benchmark."""
+    """Counters of a device over all trials of a benchmark."""
 
     device: str
     """name of the device"""
@@ -91,13 +91,13 @@ class Results(Model):
 
 
 class _Schema(GenerateJsonSchema):
-    """Without titles: the keys say as much."""
+    """Schema generator that omits titles."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 
-def results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
+def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     """Build the schema of ``results.json`` (JSON Schema 2020-12) from the models of records by benchmark."""
     models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
     _, schema = models_json_schema(

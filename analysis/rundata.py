@@ -1,4 +1,4 @@
-"""Everything a report is made from, as it was read from a run directory."""
+"""Input of a report, as read from a run directory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RunTrial:
 
     @property
     def sending_s(self) -> float:
-        """Length of the stream that was asked for [s]."""
+        """Length of the requested stream [s]."""
         then = self.asked.get("then") or {"duration_s": 0.0}
         return float(self.asked["duration_s"]) + float(then["duration_s"])
 
@@ -87,7 +87,7 @@ class RunData:
 
     @property
     def simulated(self) -> bool:
-        """Whether no frame was sent at all."""
+        """Whether the run is a simulation."""
         known = self.manifest.get("setup", {}).get("simulated")
         # earlier versions did not write it, and knew one such tester only
         return bool(self.config["tester"]["kind"] == "sim" if known is None else known)
@@ -99,30 +99,30 @@ class RunData:
 
     @property
     def heading(self) -> str:
-        """What was measured on what, in a line."""
+        """Technology, tester and device in one line."""
         tester, device = self.config["tester"]["kind"], self.config["dut"]["driver"]
         return f"{self.config['plugin']}, {tester} tester, {device} device"
 
     @property
     def behaviour(self) -> Mapping[str, Mapping[str, int]]:
-        """What compared frames show of the device where RFCs leave it a choice, by direction."""
+        """Choices of the device that compared frames show, by direction."""
         by_direction: dict[str, Counter[str]] = {}
         for trial in self.trials:
             for way, counted in trial.result.directions.items():
                 by_direction.setdefault(way, Counter()).update(counted.behaviour or {})
         return {way: dict(sorted(seen.items())) for way, seen in by_direction.items() if seen}
 
-    def of(self, record: Record) -> Iterator[RunTrial]:
+    def find_trials(self, record: Record) -> Iterator[RunTrial]:
         """Return the trials behind a record that the journal still holds, invalid ones too."""
         by_key = self._by_key
         return (by_key[key] for key in record.trials if key in by_key)
 
-    def counted(self, records: Sequence[Record]) -> list[RunTrial]:
-        """Return the trials behind records in which the tester did its part."""
+    def list_valid_trials(self, records: Sequence[Record]) -> list[RunTrial]:
+        """Return the valid trials behind records."""
         trials = []
         for record in records:
             invalid = {t.key for t in record.invalid_trials}
-            trials += [t for t in self.of(record) if t.key not in invalid]
+            trials += [t for t in self.find_trials(record) if t.key not in invalid]
         return trials
 
     @cached_property

@@ -15,7 +15,7 @@ T_MIN = "T(a) = min(Tt / a, Tn / (1 - a))"
 T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
 
-def core_count(value: Any) -> int | None:
+def count_cores(value: Any) -> int | None:
     """Count the cores of an option: a number, or a list as ``"1-4,6"``; None where it is neither."""
     if isinstance(value, bool) or value is None:
         return None
@@ -27,17 +27,19 @@ def core_count(value: Any) -> int | None:
     return sum(int(high or low) - int(low) + 1 for low, _, high in parts)
 
 
-def core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
+def compute_core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
     """Return the efficiency by number of cores by :data:`S_CPU`; 1 is perfect.
 
     Raises:
         ValueError: no result for one core, or it is not positive.
     """
-    base = _base(performance, 1, "one core")
+    base = _find_base(performance, 1, "one core")
     return {n: p / (n * base) for n, p in sorted(performance.items())}
 
 
-def load_scaling(performance: Mapping[int, float], base: int | None = None) -> dict[int, float]:
+def compute_load_scaling(
+    performance: Mapping[int, float], base: int | None = None
+) -> dict[int, float]:
     """Return the scale-up over connections, CEs or rules by :data:`S_C`.
 
     Raises:
@@ -46,11 +48,11 @@ def load_scaling(performance: Mapping[int, float], base: int | None = None) -> d
     if not performance:
         raise ValueError("scale-up needs results")
     first = min(performance) if base is None else base
-    reference = _base(performance, first, str(first))
+    reference = _find_base(performance, first, str(first))
     return {n: p / reference for n, p in sorted(performance.items())}
 
 
-def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
+def compute_degradation(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
     """Compute the degradation by :data:`XPD` or :data:`XPD_LOWER`, positive where it is worse.
 
     Raises:
@@ -63,33 +65,33 @@ def degradation_percent(with_n: float, with_one: float, *, more_is_better: bool 
     return worse / with_one * 100
 
 
-def overlay_min(translated: float, native: float, share: float) -> float:
+def predict_minimum(translated: float, native: float, share: float) -> float:
     """Predict a mixture with this translated share by :data:`T_MIN`: several cores."""
-    _mixture(translated, native, share)
+    _check_mixture(translated, native, share)
     limits = ([translated / share] if share else []) + ([native / (1 - share)] if share < 1 else [])
     return min(limits)
 
 
-def overlay_harmonic(translated: float, native: float, share: float) -> float:
+def predict_harmonic(translated: float, native: float, share: float) -> float:
     """Predict a mixture by :data:`T_HARMONIC`: one core, or many flows."""
-    _mixture(translated, native, share)
+    _check_mixture(translated, native, share)
     return 1 / (share / translated + (1 - share) / native)
 
 
-def residual_percent(measured: float, predicted: float) -> float:
+def compute_residual(measured: float, predicted: float) -> float:
     """Return how far a measurement lies above (positive) or below a model [%]."""
     if predicted <= 0:
         raise ValueError("a residual needs a positive prediction")
     return (measured - predicted) / predicted * 100
 
 
-def _base(performance: Mapping[int, float], number: int, what: str) -> float:
+def _find_base(performance: Mapping[int, float], number: int, what: str) -> float:
     base = performance.get(number, 0.0)
     if base <= 0:
         raise ValueError(f"scale-up needs a positive result for {what}")
     return base
 
 
-def _mixture(translated: float, native: float, share: float) -> None:
+def _check_mixture(translated: float, native: float, share: float) -> None:
     if translated <= 0 or native <= 0 or not 0 <= share <= 1:
         raise ValueError("a mixture needs positive throughputs and a share from 0 to 1")

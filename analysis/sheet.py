@@ -107,7 +107,7 @@ def _is_one_size(label: str) -> bool:
     return not second or first == second
 
 
-def medium_fps(record: Record, line_rate_bps: float) -> float:
+def compute_medium_fps(record: Record, line_rate_bps: float) -> float:
     """Return what the medium carries of the larger of both frames [fps]."""
     sizes = record.frame_sizes
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
@@ -123,7 +123,7 @@ def count(value: float | None) -> str:
     return write(value, ",.0f")
 
 
-def number_of(many: int, noun: str) -> str:
+def pluralize(many: int, noun: str) -> str:
     """Write a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
     if many == 1:
         return f"1 {noun}"
@@ -167,17 +167,17 @@ UNCOVERED = (
 """Meaning of the mark of an offered rate."""
 
 
-def marked(number: str, limited: bool) -> str:
+def mark(number: str, limited: bool) -> str:
     """Return a number, with an asterisk if the tester or the medium limits it."""
     return f"{number} *" if limited else number
 
 
 def offered(record: Record, rate: float) -> str:
     """Return an offered rate, marked if the tester's self-test does not cover it."""
-    return marked(count(rate), rate in record.above_usable)
+    return mark(count(rate), rate in record.above_usable)
 
 
-def footnotes(records: Iterable[Record]) -> list[str]:
+def explain_marks(records: Iterable[Record]) -> list[str]:
     """Explain the marks that the measured records have."""
     measured = [record for record in records if record.measured]
     meanings = (

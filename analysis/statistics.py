@@ -10,7 +10,7 @@ from typing import Any
 from v6t.trials.order_statistics import compute_median_interval, percentile
 
 
-def summary_json(values: Sequence[float]) -> dict[str, Any]:
+def summarize(values: Sequence[float]) -> dict[str, Any]:
     """Summarize repetitions; what is infinite or unknown is None.
 
     ``dispersion`` is ``(p99 - p1) / median * 100`` [%], ``median_interval`` the distribution-free
@@ -23,25 +23,25 @@ def summary_json(values: Sequence[float]) -> dict[str, Any]:
     interval = compute_median_interval(values)
     return {
         "count": len(values),
-        "median": finite(middle),
-        "p1": finite(p1),
-        "p99": finite(p99),
-        "min": finite(min(values)),
-        "max": finite(max(values)),
-        "dispersion": finite((p99 - p1) / middle * 100)
+        "median": drop_infinite(middle),
+        "p1": drop_infinite(p1),
+        "p99": drop_infinite(p99),
+        "min": drop_infinite(min(values)),
+        "max": drop_infinite(max(values)),
+        "dispersion": drop_infinite((p99 - p1) / middle * 100)
         if middle and math.isfinite(middle)
         else None,
         "median_interval": interval
         and {
-            "low": finite(interval.low),
-            "high": finite(interval.high),
+            "low": drop_infinite(interval.low),
+            "high": drop_infinite(interval.high),
             "coverage": interval.coverage,
             "ranks": list(interval.ranks),
         },
     }
 
 
-def finite(value: float | None) -> float | None:
+def drop_infinite(value: float | None) -> float | None:
     """Return the value, or None where it is infinite or unknown: JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None
 
@@ -58,7 +58,7 @@ _SMALLEST_SHARE = 0.2
 _LEAST_SEPARATION = 0.02
 
 
-def notes(values: Sequence[float], unit: str = "") -> list[str]:
+def describe_repetitions(values: Sequence[float], unit: str = "") -> list[str]:
     """Describe outliers, modes and undefined (infinite) repetitions of one number."""
     sentences = []
     finite = [v for v in values if math.isfinite(v)]
@@ -74,22 +74,22 @@ def notes(values: Sequence[float], unit: str = "") -> list[str]:
                 f"dispersion {spread:.1f} % is above {UNRELIABLE_PERCENT:g} %: "
                 "the median alone does not describe this device"
             )
-    modes = two_modes(finite)
+    modes = find_two_modes(finite)
     if modes is not None:
         low, high = modes
         sentences.append(
-            f"bimodal: {len(low)} repetitions around {_show(median(low), unit)}, "
-            f"{len(high)} around {_show(median(high), unit)}"
+            f"bimodal: {len(low)} repetitions around {_format_value(median(low), unit)}, "
+            f"{len(high)} around {_format_value(median(high), unit)}"
         )
         return sentences
-    far = outliers(finite)
+    far = find_outliers(finite)
     if far:
-        shown = ", ".join(_show(v, unit) for v in far[:3])
+        shown = ", ".join(_format_value(v, unit) for v in far[:3])
         sentences.append(f"{len(far)} outlying repetition{'s' * (len(far) > 1)}: {shown}")
     return sentences
 
 
-def outliers(values: Sequence[float]) -> list[float]:
+def find_outliers(values: Sequence[float]) -> list[float]:
     """Return values farther from the median than five scaled median absolute deviations.
 
     Where the deviation is 0, the limit is a hundredth of the median.
@@ -102,7 +102,7 @@ def outliers(values: Sequence[float]) -> list[float]:
     return [v for v in values if abs(v - middle) > limit]
 
 
-def two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
+def find_two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] | None:
     """Return both groups if the values form two separate ones; else None.
 
     The widest gap must be wider than either group, leave at least a fifth of the values (and two) on
@@ -119,5 +119,5 @@ def two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] | None
     return (low, high) if apart and min(len(low), len(high)) >= fewest else None
 
 
-def _show(value: float, unit: str) -> str:
+def _format_value(value: float, unit: str) -> str:
     return f"{value:,.6g}{' ' + unit if unit else ''}"

@@ -9,19 +9,19 @@ from importlib.resources import files
 
 
 @cache
-def terms() -> Mapping[str, Mapping[str, str]]:
+def read_terms() -> Mapping[str, Mapping[str, str]]:
     """Read the meanings of the words in ``tables``, and of ``common`` ones that no legend repeats."""
     text = files("v6t.analysis").joinpath("data/terms.json").read_text(encoding="utf-8")
     meanings: dict[str, dict[str, str]] = json.loads(text)
     return meanings
 
 
-def legend(headings: Iterable[str]) -> list[tuple[str, str]]:
+def find_terms(headings: Iterable[str]) -> list[tuple[str, str]]:
     """Find the terms that occur as words of headings."""
     words = {word.strip(",()+<") for heading in headings for word in heading.split()}
     text = " ".join(" ".join(heading.split()) for heading in headings)
     return [
         (term, meaning)
-        for term, meaning in terms()["tables"].items()
+        for term, meaning in read_terms()["tables"].items()
         if term in words or (" " in term and term in text)
     ]

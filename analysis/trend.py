@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import pluralize
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ NEEDED = 17
 
 @dataclass(frozen=True)
 class Value:
-    """One run of a series; ``when`` orders the runs."""
+    """Value of one run; ``when`` orders the runs."""
 
     run: str
     when: str
@@ -44,7 +44,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Change:
-    """Where a change begins.
+    """Begin of a change.
 
     Attributes:
         place: index of the first run that is different.
@@ -81,7 +81,7 @@ class Series:
 
     @property
     def resolution_percent(self) -> float | None:
-        """Share of the median that the resolution is; None: the median is nothing."""
+        """Resolution as a share of the median [%]; None if the median is 0."""
         if not self.resolution:
             return 0.0
         usual = abs(median([v.value for v in self.values]))
@@ -89,7 +89,7 @@ class Series:
 
     @property
     def unseen(self) -> str:
-        """What the resolution could hide; empty: nothing that would be told."""
+        """Changes that the resolution could hide; empty if they are too small to report."""
         percent = self.resolution_percent
         if percent is not None and percent <= self.least_percent:
             return ""
@@ -97,19 +97,19 @@ class Series:
         return f"changes below {self.resolution:,.6g} {self.unit}{share} (the resolution), could go unseen"
 
     @property
-    def enough(self) -> bool:
-        """Whether a change could be told at all."""
+    def has_enough_runs(self) -> bool:
+        """Whether there are enough runs to detect a change."""
         return len(self.values) >= NEEDED
 
     @property
     def words(self) -> str:
-        """What can be said."""
-        if not self.enough:
-            return f"{number_of(len(self.values), 'run')}: too few to tell a change from chance"
+        """Verdict in words."""
+        if not self.has_enough_runs:
+            return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
         parts = [
             f"{c.percent:+.1f} % from {c.run} on, {'better' if c.better else 'worse'}"
             for c in self.changes
-        ] or [f"no change among {number_of(len(self.values), 'run')}"]
+        ] or [f"no change among {pluralize(len(self.values), 'run')}"]
         return "; ".join([*parts, self.unseen] if self.unseen else parts)
 
 
@@ -124,7 +124,7 @@ class Trend:
 
     @property
     def worse(self) -> bool:
-        """Whether the last change of some series is for the worse, and lasts."""
+        """Whether the last change of a series is for the worse."""
         return any(s.changes and not s.changes[-1].better for s in self.series)
 
     def to_json(self) -> dict[str, Any]:
@@ -148,7 +148,8 @@ def find_changes(
     """Find where changes begin."""
     usual = _find_ordinary([v.value for v in values])
     places = [
-        (usual[place], chance) for place, chance in _places([values[n].value for n in usual], 0)
+        (usual[place], chance)
+        for place, chance in _find_places([values[n].value for n in usual], 0)
     ]
     bounds = [0, *(place for place, _ in places), len(values)]
     changes = []
@@ -171,32 +172,32 @@ def _find_ordinary(values: Sequence[float]) -> list[int]:
     return [n for n, a in enumerate(away) if a <= _FAR * _OF_NORMAL * usually]
 
 
-def _places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
+def _find_places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
     if len(values) < NEEDED:
         return []
     import numpy as np
 
     series = np.asarray(values, dtype=float)
-    chance = _chance(series[np.newaxis])
+    chance = _compute_chance(series[np.newaxis])
     if chance > CHANCE:
         return []
-    cut = _cut(series)
+    cut = _find_cut(series)
     return [
-        *_places(values[:cut], start),
+        *_find_places(values[:cut], start),
         (start + cut, chance),
-        *_places(values[cut:], start + cut),
+        *_find_places(values[cut:], start + cut),
     ]
 
 
-def _chance(series: NDArray[np.float64]) -> float:
+def _compute_chance(series: NDArray[np.float64]) -> float:
     import numpy as np
 
-    observed = _step(series)[0]
+    observed = _compute_step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
     as_large, permutations, chance = 0, 0, 1.0
     for more in _SHUFFLES:
         shuffled = shuffle.permuted(np.tile(series, (more, 1)), axis=1)
-        as_large += int((_step(shuffled) >= observed - 1e-9).sum())
+        as_large += int((_compute_step(shuffled) >= observed - 1e-9).sum())
         permutations += more
         chance = (1 + as_large) / (1 + permutations)
         if chance <= CHANCE or as_large > 2 + 3 * CHANCE * permutations:
@@ -204,18 +205,20 @@ def _chance(series: NDArray[np.float64]) -> float:
     return chance
 
 
-def _cut(values: NDArray[np.float64]) -> int:
+def _find_cut(values: NDArray[np.float64]) -> int:
     """Return the place with the runs on either side closest to their median."""
     import numpy as np
 
-    def away(some: NDArray[np.float64]) -> float:
+    def sum_distances(some: NDArray[np.float64]) -> float:
         return float(np.abs(some - np.median(some)).sum())
 
     places = range(FEWEST, len(values) - FEWEST + 1)
-    return min(places, key=lambda place: away(values[:place]) + away(values[place:]))
+    return min(
+        places, key=lambda place: sum_distances(values[:place]) + sum_distances(values[place:])
+    )
 
 
-def _step(series: NDArray[np.float64]) -> NDArray[np.float64]:
+def _compute_step(series: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the share of the spread that the best step explains, for each series.
 
     It grows with the t statistic, and needs no spread within both sides.

@@ -12,10 +12,10 @@ _SHUFFLED = 3
 _WORDS = {"fixed": "fixed", "random": "random"}
 
 
-def variation(params: Mapping[str, Any]) -> str | None:
+def describe_variation(params: Mapping[str, Any]) -> str | None:
     """Describe the variation: ``"random IP fixed port"``; None where the sides differ."""
-    ports = {_policy(params[n]) for n in _PORTS if n in params}
-    hosts = {_policy(params[n]) for n in _HOSTS if n in params}
+    ports = {_get_policy(params[n]) for n in _PORTS if n in params}
+    hosts = {_get_policy(params[n]) for n in _HOSTS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
         return None
     (port,), (host,) = ports, hosts
@@ -24,7 +24,7 @@ def variation(params: Mapping[str, Any]) -> str | None:
     return f"{host} IP {port} port"
 
 
-def tuples_of(params: Mapping[str, Any]) -> str:
+def describe_tuples(params: Mapping[str, Any]) -> str:
     """Describe what varies in connections: ``"ports 40000x100"``, ``"IPs 4000x1000"`` or both."""
     parts = []
     if params.get("enumerate_ips"):
@@ -35,7 +35,7 @@ def tuples_of(params: Mapping[str, Any]) -> str:
     return " x ".join(parts)
 
 
-def hosts_per_side(params: Mapping[str, Any]) -> int | None:
+def count_hosts(params: Mapping[str, Any]) -> int | None:
     """Return the number of hosts of each side where they vary; None where the sides differ."""
     counts = {
         int(params[n]["max"]) - int(params[n]["min"]) + 1
@@ -45,15 +45,15 @@ def hosts_per_side(params: Mapping[str, Any]) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def random_ports(params: Mapping[str, Any]) -> bool | None:
+def has_random_ports(params: Mapping[str, Any]) -> bool | None:
     """Return whether every port is pseudorandom (RFC 4814); None where there are no ports."""
     if "enumerate_ports" in params:
         return bool(params["enumerate_ports"] == _SHUFFLED)
-    policies = [_policy(params[n]) for n in _PORTS if n in params]
+    policies = [_get_policy(params[n]) for n in _PORTS if n in params]
     return all(policy == "random" for policy in policies) if policies else None
 
 
-def _policy(value: Any) -> str:
+def _get_policy(value: Any) -> str:
     if isinstance(value, Mapping):
         if "last" in value and value["last"] is None:
             return "fixed"  # one host only

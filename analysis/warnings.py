@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from v6t.analysis.blocks import Collapsible, Items
-from v6t.analysis.means import remarks_on_means
+from v6t.analysis.means import describe_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
@@ -17,7 +17,7 @@ CONDITION, NOT_MEASURED = "condition", "not-measured"
 
 @dataclass(frozen=True)
 class ResultWarning:
-    """What a reader must know about figures; ``figures`` names benchmark and points, or nothing for a run."""
+    """A warning about a run, or about the benchmark and points in ``figures``."""
 
     code: str
     text: str
@@ -47,7 +47,7 @@ def list_warnings(records: Sequence[Record], presentations: Presentations) -> li
 
 
 def _describe_points(directions: Mapping[str, Sequence[str]]) -> str:
-    """``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
+    """Write points as ``"84/64, 512/492 forward, reverse; 1518/1498 forward"``."""
     sizes: dict[tuple[str, ...], list[str]] = {}
     for size, ways in directions.items():
         sizes.setdefault(tuple(dict.fromkeys(ways)), []).append(size)
@@ -64,13 +64,13 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
             f"offered up to {max(record.above_usable):,.0f} fps, but the tester's self-test covers "
             f"only {record.usable_fps or 0.0:,.0f}: loss and delay above may be its own",
         )
-    yield from presentations.of(record).warnings(record)
-    yield from (("repetitions", text) for text in record.odd)
-    yield from (("means", text) for text in remarks_on_means(record))
+    yield from presentations.find(record).find_warnings(record)
+    yield from (("repetitions", text) for text in record.repetition_notes)
+    yield from (("means", text) for text in describe_means(record))
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
-    """Put warnings behind one line that counts them."""
+    """Fold warnings under a line with their number."""
     many = (
         "1 remark about a single number"
         if len(warnings) == 1

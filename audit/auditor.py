@@ -38,9 +38,9 @@ _LOG = logging.getLogger(__name__)
 SUITES: Extensions[Suite] = Extensions("v6t.audits", "v6t.audit.clause:Suite", "suite")
 # longest time that a clause may wait for timers, by the user's choice
 LASTING_S = {"short": 20.0, "minutes": 600.0, "hours": 10_000.0}
-SAVE_INTERVAL_S = 10.0  # Findings are saved this often, in case the process is killed
+SAVE_INTERVAL_S = 10.0  # findings are saved this often, in case the process is killed
 TRIES = 3
-RETRIED_UP_TO_S = 20.0  # Clauses that wait longer for timers are tried once
+RETRIED_UP_TO_S = 20.0  # clauses that wait longer for timers are tried once
 STILLNESS_FACTOR = 3.0  # each further try listens this much longer: a busy device may be late
 RATE_LIMIT_PAUSE_S = 1.3  # between tries of messages that a device may send only once a second
 _DESCRIBED_TURNS = 3
@@ -230,11 +230,11 @@ def run_audit(
             except (UsageError, DutError) as exc:
                 if not variant or hides_interrupt(exc):
                     raise
-                wire, problem = Wire(device.technology.links), "the device was not configured"
-                problem = "not with this device" if isinstance(exc, UsageError) else problem
-                got = "the device is configured", f"{problem}: {exc.message}"
+                is_refusal = isinstance(exc, UsageError)
+                problem = "not with this device" if is_refusal else "the device was not configured"
+                got, wire = f"{problem}: {exc.message}", Wire(device.technology.links)
+                judgement = Judgement("not testable", "the device is configured", got)
                 for clause in clauses:
-                    judgement = Judgement("not testable", *got)
                     progress.add(ClauseOutcome(clause, judgement, tries=0), variant, wire)
             if progress.stopped:
                 break
@@ -278,7 +278,7 @@ def _test(
             passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
             blocked += clause.plain and not passes
             if not variant and number == plain == blocked:
-                first, *_ = progress.findings
+                first = progress.findings[0]
                 octets = next((frame.octets for frame in first.frames), "")
                 progress.stopped = (
                     f"no plain packet passes the device: sent {first.sent}, "

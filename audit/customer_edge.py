@@ -87,13 +87,13 @@ def _edge_rows(h: EdgeHosts) -> Iterator[Row]:
     yield down("foreign-address",
                "a packet from the tunnel for an IPv4 address that is not the customer's is dropped",
                h.down(port, ipv4=next(address for address in STRANGERS4 if address not in v.ipv4)))
+    for name in PROTOCOLS if foreign and v.kind == "lw4o6" else ():
+        yield down(f"foreign-port-{name}", f"{name.upper()} from the tunnel for {NUMBERS[name]} {foreign[0]}"
+                   ", which the customer does not have, is dropped", h.down(foreign[0], name))
     for name in PROTOCOLS if foreign else ():
-        number = f"{NUMBERS[name]} {foreign[0]}"
-        if v.kind == "lw4o6":
-            yield down(f"foreign-port-{name}", f"{name.upper()} from the tunnel for {number}, "
-                       "which the customer does not have, is dropped", h.down(foreign[0], name))
-        yield up(f"own-{name}", f"{name.upper()} that a host sends from {number} leaves with "
-                 "one of the customer's, if at all", h.up(foreign[0], name), partial(_have_own_port, v.ports))
+        yield up(f"own-{name}", f"{name.upper()} that a host sends from {NUMBERS[name]} {foreign[0]} leaves "
+                 "with one of the customer's, if at all",
+                 h.up(foreign[0], name), partial(_have_own_port, v.ports))
 
 
 def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:

@@ -164,7 +164,7 @@ def _edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
                 f"packets for the ports {list_ports(ports)} reach their customer",
                 [h.down(me.ipv4, port) for port in ports], [h.to_customer(me.ipv6)] * len(ports),
                 side="right")
-    beside = neighbor_ports(me.ports) if v.rules and v.rules[0].shared else []
+    beside = neighbor_ports(me.ports) if v.rules and v.rules[0].is_shared else []
     owners = list(filter(None, (v.owner(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",

@@ -18,15 +18,15 @@ from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import FEW_PORTS, SHORT_TIMEOUT_S, Nat
 
 RATE_LIMIT_PAUSE_S = 1.5  # a device may send another error afterwards: silence means something
-UNSOLICITED_S = 6.0  # How long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)
-EXCESS_MAPPINGS = 3  # Mappings that a host requests beyond those that fit
+UNSOLICITED_S = 6.0  # how long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)
+EXCESS_MAPPINGS = 3  # mappings that a host requests beyond those that fit
 # ICMP and ICMPv6 host unreachable or prohibited (RFC 6888, REQ-11; RFC 5508, REQ-8; RFC 7915)
 UNREACHABLE = ((3, 1), (3, 13), (1, 0), (1, 1), (1, 3))
 # RFC 4787, REQ-5; RFC 5508, REQ-2; RFC 7857, section 2.1; RFC 5382, REQ-5
 UDP_S, QUERY_S, TRANSITORY_S, ESTABLISHED_S = 120, 60, 240, 7440
-UNREGISTERED_PORT = 40007  # For well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)
-MARGIN_S = 5.0  # The audit waits this much less than a minimum: frames and busy machines take time
-SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)  # Shares of a minimum after which sessions are tried
+UNREGISTERED_PORT = 40007  # for well-known ports a NAT may have shorter timers (RFC 4787, REQ-5a)
+MARGIN_S = 5.0  # the audit waits this much less than a minimum: frames and busy machines take time
+SHARES = (1 / 27, 1 / 9, 1 / 3, 1.0)  # shares of a minimum after which sessions are tried
 # states of sessions: protocol, script after the first packet, packet that is sent again and again: by default
 # the last one, which of a closing connection is the FIN (RFC 5382, section 5)
 STATES: dict[str, tuple[str, str, str | None]] = {
@@ -305,6 +305,6 @@ class NatSuite(Suite):
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}
         h = NatHosts(view, subject.wire)
-        for clause in (make_clause(h) for make_clause in BY_VARIANT.get(variant, ())):
+        for clause in (scenario(h) for scenario in BY_VARIANT.get(variant, ())):
             if not any(part in clause.label for part in impossible if impossible[part]):
                 yield clause

@@ -208,23 +208,24 @@ class NatSession:
         return build_error(self.server.address, self.public.address, quoted, *values)
 
 
-def row(place: str, title: str, *scenario: Any, nat64: str = "", **options: Any) -> Row:
-    """Return a function that makes the clause of a scenario for a NAT.
+def row(*values: Any, **options: Any) -> Row:
+    """Return a scenario, which makes its clause for a NAT.
 
-    ``place`` is the number of the RFC, section, label and level; ``nat64`` number, section and level of NAT64
-    if they differ; ``scenario`` what correct devices send, a function, and its arguments after the hosts.
+    Values are number of the RFC, section, label and level; title; what correct devices send; a function that
+    exchanges packets, and its arguments after the hosts. ``nat64`` is number, section and level of NAT64.
     """
+    return partial(_make_clause, values, **options)
 
-    def make_clause(h: NatHosts) -> Clause:
-        rfc, section, label, level = place.split()
-        if nat64 and h.view.prefix is not None:
-            rfc, section, level = nat64.split()
-        if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
-            level = "MAY"  # no RFC requires it of a NAT66
-        steps: Any = partial(_carry_out, h, *scenario)
-        return Clause(f"RFC {rfc}", section, label, level, title, steps, **options)  # type: ignore[arg-type]
 
-    return make_clause
+def _make_clause(values: Any, h: NatHosts, nat64: str = "", **options: Any) -> Clause:
+    place, title, *scenario = values
+    rfc, section, label, level = place.split()
+    if nat64 and h.view.prefix is not None:
+        rfc, section, level = nat64.split()
+    if h.view.pool[0].version == 6 and label not in BASIC_LABELS:
+        level = "MAY"  # no RFC requires it of a NAT66
+    steps = partial(_carry_out, h, *scenario)
+    return Clause(f"RFC {rfc}", section, label, level, title, steps, **options)
 
 
 def _carry_out(h: NatHosts, expected: str, exchange: Exchange, *args: Any) -> Steps:

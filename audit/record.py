@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.record import Model
 from v6t.analysis.report.exports import write_suite
-from v6t.analysis.sheet import number_of, sheet, text_columns
+from v6t.analysis.sheet import pluralize, sheet, text_columns
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
@@ -138,7 +138,7 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
 def summary_sentence(audit: AuditRecord) -> str:
     """Return the result in one sentence."""
     failed, counts = audit.select("deviates"), audit.counts()
-    tested = f"{len(audit.findings)} of {number_of(audit.planned, 'clause')} tested"
+    tested = f"{len(audit.findings)} of {pluralize(audit.planned, 'clause')} tested"
     further = [f"{counts[v]} {v}" for v in ("not testable", "information") if counts[v]]
     parts = [f"{n} {level}" for level in LEVELS if (n := sum(f.level == level for f in failed))]
     deviations = f"deviates from {' and '.join(parts)} clause{'s' * (len(failed) != 1)}"
@@ -194,10 +194,7 @@ def to_junit(audit: AuditRecord) -> str:
 
 @dataclass
 class AuditComparison:
-    """Clauses with different verdicts in several audits, clauses that one alone tested, and parameters.
-
-    Each difference has the finding of each audit or None, each parameter that differs its values.
-    """
+    """Differences of several audits: clauses with the finding of each audit or None, and parameters."""
 
     audits: Sequence[AuditRecord]
 

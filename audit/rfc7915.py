@@ -18,7 +18,7 @@ from v6t.audit.row import LinkHosts, Opening, Row, find_public_end
 from v6t.plugins.audit_views import SideName, Translator
 
 IDENTIFICATION, IDENTIFICATION6 = 0xBEEF, 0x89ABCDEF
-LARGE = 1400  # Octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU
+LARGE = 1400  # octets of an IPv4 packet that fits every link and does not fit the smallest IPv6 MTU
 SMALLEST_WITH_DF = 1261  # IPv4 packets of at least this size have DF set
 FRAGMENTS = (("first", 0, 200), ("middle", 200, 400), ("last", 400, 608))
 WITHOUT_MF = Predicate("without MF", lambda flags: not flags.MF)

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from itertools import chain
 from typing import TYPE_CHECKING, Any, get_args
 
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import pluralize
 from v6t.audit.auditor import AuditProgress, AuditRequest, choose_clauses, run_audit
 from v6t.audit.clause import Frame
 from v6t.audit.packet_device.build import build_device
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
     from v6t.plugins.base import Technology
 
-EXAMPLES = 5  # Drawn sets of parameters, after the defaults
+EXAMPLES = 5  # drawn sets of parameters, after the defaults
 NEIGHBORHOOD = 8  # values are drawn this close to their defaults: others are mostly invalid
 
 
@@ -97,7 +97,7 @@ def check_audit(kind: type[Technology]) -> tuple[list[tuple[str, str]], str]:
 
     if not findings:
         audit()
-    return findings, f"packet-level device audited with {number_of(audited, 'set')} of parameters"
+    return findings, f"packet-level device audited with {pluralize(audited, 'set')} of parameters"
 
 
 def draw_params(kind: type[Technology]) -> SearchStrategy[dict[str, Any]]:

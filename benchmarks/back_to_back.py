@@ -6,21 +6,21 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, computed_field
+from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
 from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, offered, table, write
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, at_least, row_head
+from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum, make_row_head
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
     BurstSpec,
-    deviation,
+    compute_deviation,
     measure_back_to_back,
 )
 
@@ -71,39 +71,36 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
     residual_wait_s: Number | None = None
     """wait for late frames [s]"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading."""
+    def describe(self) -> str:
         slower = " at the tester's maximum rate" * (self.burst_rate_reason == "tester")
         return f"Back-to-back frames{slower}"
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return self.values
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.burst_rate]
 
 
-def burst_record(
+def make_burst_record(
     result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
 ) -> BurstRecord:
     """Make the record of one back-to-back point."""
     spec = result.spec
     bursts = [float(frames) for frames in result.bursts]
     time = result.buffer_time
-    return BurstRecord.of(
+    return BurstRecord.from_result(
         result,
         conditions,
         burst_rate=spec.rate_fps,
         burst_rate_reason=spec.rate_reason,
-        not_measured=refused or spec.not_applicable or _unsent(result),
+        not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
         repetitions=len(bursts),
         invalid_repetitions=sum(not r.valid for r in result.repetitions),
         average=result.average_frames,
-        deviation=deviation(bursts),
+        deviation=compute_deviation(bursts),
         values=bursts,
         hit_longest=sum(r.hit_longest for r in result.repetitions),
         longest_frames=spec.most_frames,
@@ -115,7 +112,7 @@ def burst_record(
     )
 
 
-def _unsent(result: BurstResult) -> str | None:
+def _explain_missing_burst(result: BurstResult) -> str | None:
     if result.bursts:
         return None
     if any(r.attempts[-1].verdict.valid for r in result.repetitions):
@@ -126,12 +123,12 @@ def _unsent(result: BurstResult) -> str | None:
     return "the tester could not send the bursts as asked in any repetition"
 
 
-def burst_rows(result: BurstResult) -> list[Row]:
+def list_burst_rows(result: BurstResult) -> list[Row]:
     """Return a row for each repetition."""
     spec = result.spec
     return [
         {
-            **row_head(spec.conditions, r.number),
+            **make_row_head(spec.conditions, r.number),
             "burst_rate": spec.rate_fps,
             "frames": r.frames if r.valid else "",
             "hit_longest": r.hit_longest,
@@ -190,9 +187,9 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     )
     heeds = frozenset({"rate_from"})
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        b = self.own(bound)
-        if unprovable := self._unprovable(bound):
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        b = self.get_settings(bound)
+        if unprovable := self._find_unprovable(bound):
             yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
             yield (
@@ -212,29 +209,29 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             )
 
     def run(self, point: Point) -> Measured:
-        """Search the longest burst, unless the tester cannot send frames back to back."""
-        spec = self._spec(point, point.throughput()[0])
+        """Search the longest burst if the tester can send frames back to back."""
+        spec = self._specify(point, point.find_throughput()[0])
         refused = None
-        if point.limit_reason == "tester" and self.own(point.bound).at == "media":
+        if point.limit_reason == "tester" and self.get_settings(point.bound).at == "media":
             refused = (
                 f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
-        refused = refused or self._unprovable(point.bound)
+        refused = refused or self._find_unprovable(point.bound)
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
-        record = burst_record(result, refused=refused, conditions=point.said)
-        return Measured(record, burst_rows(result))
+        record = make_burst_record(result, refused=refused, conditions=point.run_conditions)
+        return Measured(record, list_burst_rows(result))
 
-    def _tolerance(self, bound: RunContext) -> float:
+    def _get_tolerance(self, bound: RunContext) -> float:
         general = bound.settings.procedure.sending_time_tolerance
-        return self.own(bound).sending_time_tolerance or general
+        return self.get_settings(bound).sending_time_tolerance or general
 
-    def _unprovable(self, bound: RunContext) -> str | None:
-        longest_s, error_s = self.own(bound).longest_s, bound.tester.sending_error_s
-        slack_s = longest_s * (self._tolerance(bound) - 1)
+    def _find_unprovable(self, bound: RunContext) -> str | None:
+        longest_s, error_s = self.get_settings(bound).longest_s, bound.tester.sending_error_s
+        slack_s = longest_s * (self._get_tolerance(bound) - 1)
         if slack_s >= error_s:
             return None
         return (
@@ -243,14 +240,14 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             "(back_to_back.sending_time_tolerance, back_to_back.longest_s)"
         )
 
-    def _spec(self, point: Point, throughput_fps: float) -> BurstSpec:
-        b = self.own(point.bound)
-        tolerance = self._tolerance(point.bound)
+    def _specify(self, point: Point, throughput_fps: float) -> BurstSpec:
+        b = self.get_settings(point.bound)
+        tolerance = self._get_tolerance(point.bound)
         error_s = point.bound.tester.sending_error_s
         return point.specify(
             BurstSpec,
             b,
-            conditions=point.conditions(
+            conditions=point.make_conditions(
                 residual_wait_s=b.residual_wait_s, sending_time_tolerance=tolerance
             ),
             rate_fps=point.limit_fps,
@@ -280,8 +277,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         COUNTED_BY,
     )
 
-    def tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
         if with_algorithm:
             title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
@@ -301,7 +298,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             card=Card(count(record.average), "frames", what),
         )
 
-    def warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
         if record.invalid_repetitions:
             yield (
                 "invalid-repetitions",
@@ -315,17 +312,16 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
             )
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Clause]:
         yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
-                     *at_least(50, (len(r.values) for r in records), "searches"))  # fmt: skip
-        waits = (t.asked["residual_wait_s"] for t in data.counted(records))
+                     *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
+        waits = (t.asked["residual_wait_s"] for t in data.list_valid_trials(records))
         yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
-                     *at_least(2.0, waits))  # fmt: skip
+                     *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]
         yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
                      ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
-                     all(complete) if complete else None)  # fmt: skip
+                     complete)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
         yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
                      "at the tester's own maximum" if slower else "at the medium's rate",

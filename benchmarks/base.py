@@ -9,14 +9,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import Field
-from v6t.analysis.means import with_means
+from v6t.analysis.means import add_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Model, Number, Record, counted_by
+from v6t.analysis.record import FrameSizes, Model, Number, Record, find_counting
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
-from v6t.procedures.tester_rate import usable_fps
+from v6t.procedures.tester_rate import compute_usable_rate
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
 from v6t.profiles.mixes import sizes_to_json
 from v6t.profiles.model import Exchange
@@ -36,7 +36,7 @@ RFC_DURATION_S = 60.0
 
 
 class Phase(IntEnum):
-    """When a benchmark has its turn at a frame size."""
+    """Position of a benchmark in the measurements of a frame size."""
 
     CONNECTIONS = 0
     """Once, before anything that needs connections."""
@@ -53,12 +53,12 @@ class Phase(IntEnum):
 
     @property
     def directed(self) -> bool:
-        """Measured in each mode; else once for a frame size, in no direction."""
+        """Whether it is measured in each mode; else once for a frame size."""
         return self in (Phase.STREAMS, Phase.VARIANTS)
 
     @property
     def sized(self) -> bool:
-        """Measured at each of the run's frame sizes."""
+        """Whether it is measured at each frame size."""
         return self is not Phase.TCP
 
 
@@ -123,46 +123,46 @@ class Benchmark(Presentation[R], Generic[R, S]):
             cls.section = cls.name.replace("-", "_")
 
     @classmethod
-    def sections(cls) -> dict[str, type[StrictModel]]:
-        """All its settings by their key below ``procedure``."""
+    def list_sections(cls) -> dict[str, type[StrictModel]]:
+        """Return all its settings by their key below ``procedure``."""
         own: dict[str, Any] = {cls.section: cls.model} if cls.section and cls.model else {}
         return {**own, **cls.further}
 
-    def lacks(self) -> tuple[str, str] | None:
-        """Return what it needs of this machine and does not find, with a hint; None: nothing."""
+    def find_missing_requirement(self) -> tuple[str, str] | None:
+        """Return a missing requirement of this machine with a hint, or None."""
         return None
 
-    def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        """Parameters of a technology that it wants where the user says nothing else."""
+    def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
+        """Return parameters of the technology for users who set none."""
         return {}
 
-    def own(self, bound: RunContext) -> S:
-        """Its settings in a run."""
-        settings: S = self.shared(bound, self.section or "")
+    def get_settings(self, bound: RunContext) -> S:
+        """Return its settings in a run."""
+        settings: S = self.get_shared_settings(bound, self.section or "")
         return settings
 
-    def shared(self, bound: RunContext, key: str) -> Any:
+    def get_shared_settings(self, bound: RunContext, key: str) -> Any:
         """Return the settings below a key of ``procedure`` in a run."""
         return getattr(bound.settings.procedure, key)
 
-    def needs(self, bound: RunContext) -> frozenset[Capability]:
-        """Return what the tester must be able to do in this run."""
+    def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
+        """List the capabilities that the tester must have in this run."""
         return self.capabilities
 
-    def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        """Other benchmarks that it carries out as a part of itself: their settings have an effect."""
+    def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
+        """List other benchmarks that are a part of it."""
         return ()
 
-    def most_connections(self, bound: RunContext) -> int:
-        """Return the connections of its largest trial, where there are any."""
+    def find_max_connections(self, bound: RunContext) -> int:
+        """Return the number of connections of its largest trial."""
         return bound.settings.procedure.connections.count if self.fills_table else 0
 
-    def least_connections(self, bound: RunContext) -> int:
+    def find_min_connections(self, bound: RunContext) -> int:
         """Return the connections that the device must hold for this benchmark to give a result."""
-        return self.most_connections(bound)
+        return self.find_max_connections(bound)
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
-        """Benchmarks that must have been measured at the same point."""
+    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
+        """List the benchmarks that must precede it at the same point."""
         p = bound.settings.procedure
         names = []
         if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
@@ -172,56 +172,56 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return tuple(names)
 
     def has_own_rate(self, bound: RunContext) -> bool:
-        """Whether its settings give a rate in place of the measured throughput."""
+        """Check whether its settings give a rate in place of the measured throughput."""
         return False
 
-    def conditions(self, point: Point) -> Conditions:
-        """Return the conditions of its trials."""
-        return point.conditions()
+    def make_conditions(self, point: Point) -> Conditions:
+        """Make the conditions of its trials."""
+        return point.make_conditions()
 
     def check(self, bound: RunContext) -> None:
-        """Refuse settings that cannot work.
+        """Check the settings.
 
         Raises:
             UsageError: the first of them.
         """
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        """Yield what must be said beside its numbers: where the run is not what the RFC asks for."""
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        """Yield warnings about deviations from the RFC, for the results."""
         yield from ()
 
-    def cautions(self, bound: RunContext) -> Iterator[str]:
-        """Yield what is allowed and yet probably not meant."""
+    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
+        """Yield warnings about settings that are probably mistakes."""
         yield from ()
 
     def measure(self, point: Point) -> Measured:
         """Run at a point and complete the record with what concerns the tester."""
         return self._complete(point, self.run(point))
 
-    def refuse(self, point: Point, why: str) -> Measured:
+    def skip(self, point: Point, why: str) -> Measured:
         """Make the complete record of a point that is not measured."""
-        return self._complete(point, self.nothing(point, why))
+        return self._complete(point, self.make_unmeasured(point, why))
 
     def _complete(self, point: Point, measured: Measured) -> Measured:
         record = measured.record
         changes: dict[str, Any] = {}
-        if record.offered and self.phase is Phase.STREAMS:
+        if record.offered_rates and self.phase is Phase.STREAMS:
             margin = point.procedure.selftest_margin
-            changes = {"usable_fps": usable_fps(point.tester_capacity.rate_fps, margin)}
+            changes = {"usable_fps": compute_usable_rate(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
-        if counting := counted_by(results[key] for key in record.trials if key in results):
+        if counting := find_counting(results[key] for key in record.trials if key in results):
             changes["counted_by"] = counting
         record = record.model_copy(update=changes)
         if point.procedure.means:
-            record = with_means(record)
+            record = add_means(record)
         return replace(measured, record=record)
 
     @abstractmethod
     def run(self, point: Point) -> Measured:
         """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
 
-    def nothing(self, point: Point, why: str) -> Measured:
-        """Make a record that says why there is no number."""
+    def make_unmeasured(self, point: Point, why: str) -> Measured:
+        """Make a record without a result."""
         record = Record(
             benchmark=self.name,
             direction=point.mode,
@@ -230,13 +230,13 @@ class Benchmark(Presentation[R], Generic[R, S]):
             repetitions=0,
             trials=[],
             invalid_trials=[],
-            conditions=point.said,
+            conditions=point.run_conditions,
         )
         return Measured(record)
 
 
 class StreamRecord(Record):
-    """Something that was measured at one rate."""
+    """A record of streams at one rate."""
 
     rate: Number
     """offered [frames per second per direction]"""
@@ -244,12 +244,12 @@ class StreamRecord(Record):
     """where that rate comes from"""
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.rate]
 
 
 class ShareSettings(StrictModel):
-    """At which rate."""
+    """Rate of a benchmark, as a share of the throughput."""
 
     share: float = Field(default=0.9, gt=0, le=1)
     """Rate, as a share of the measured throughput."""
@@ -260,18 +260,18 @@ class ShareSettings(StrictModel):
 Q = TypeVar("Q", bound=ShareSettings)
 
 
-class AtShare(Benchmark[R, Q]):
-    """A benchmark at such a rate."""
+class RateShareBenchmark(Benchmark[R, Q]):
+    """A benchmark at a share of the throughput."""
 
     heeds = frozenset({"rate_from"})
 
     def has_own_rate(self, bound: RunContext) -> bool:
-        return self.own(bound).rate_fps is not None
+        return self.get_settings(bound).rate_fps is not None
 
-    def rate(self, point: Point) -> tuple[float, str]:
-        """Frames per second per direction, and where that is from; 0.0 if no rate passed."""
-        own = self.own(point.bound)
+    def find_rate(self, point: Point) -> tuple[float, str]:
+        """Return the rate per direction [fps] and its origin; 0.0 if no rate passed."""
+        own = self.get_settings(point.bound)
         if own.rate_fps is not None:
             return own.rate_fps, "given"
-        rate_fps, source = point.throughput()
+        rate_fps, source = point.find_throughput()
         return own.share * rate_fps, f"{own.share:g} of the {source}"

@@ -9,59 +9,63 @@ from typing import Any
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import Interval, RateRecord, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, UNDEFINED, Column, count, marked, percent
+from v6t.analysis.sheet import ABSENT, SIZES, Column, count, mark, percent, write
+from v6t.benchmarks.point import Point
 from v6t.trials.conditions import Conditions
+from v6t.trials.verdict import Attempt
 
 REPETITIONS, TRIAL_S = 20, 60.0
 
 
-def _record(row: Any) -> Record:
+def _get_record(row: Any) -> Record:
     record: Record = row.record if isinstance(row, Line) else row
     return record
 
 
-def _direction(row: Any) -> str:
-    way = row.way if isinstance(row, Line) else None
-    return _record(row).direction if way is None else _record(row).way(way)
+def _label_direction(row: Any) -> str:
+    record, way = _get_record(row), row.way if isinstance(row, Line) else None
+    return record.direction if way is None else record.label_direction(way)
 
 
 POINT: tuple[Column[Any], ...] = (
-    Column(SIZES, lambda row: _record(row).sizes),
-    Column("direction", _direction, text=True),
+    Column(SIZES, lambda row: _get_record(row).sizes),
+    Column("direction", _label_direction, text=True),
 )
 """First columns of every table; a row is a record or a :class:`Line`."""
 COUNTED_BY: Column[Any] = Column(
-    "counted\nby", lambda row: _record(row).counted_by or ABSENT, wide=True, optional=True
+    "counted\nby", lambda row: _get_record(row).counted_by or ABSENT, wide=True, optional=True
 )
 """How test frames were told from others, where testers differ."""
-REPEATED: Column[Any] = Column("repetitions", lambda row: str(_record(row).repetitions))
+REPEATED: Column[Any] = Column("repetitions", lambda row: str(_get_record(row).repetitions))
 
 WIDE_REPEATED = replace(REPEATED, wide=True)
 
 
-def part(row: Any) -> Any:
-    """Return the part of a record that a row is about."""
+def get_part(row: Any) -> Any:
+    """Return the part of a record that a row shows."""
     return row.value if isinstance(row, Line) else row
 
 
-def rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[Any]]:
-    """Return the columns of the median, with its mark, and of the percentiles of a rate."""
+def make_rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[Any]]:
+    """Make the columns of the median, with its mark, and of the percentiles of a rate."""
     return (
-        Column(heading, lambda row: marked(count(part(row).median), part(row).limited)),
-        Column("P1", lambda row: count(part(row).p1)),
-        Column("P99", lambda row: count(part(row).p99)),
+        Column(heading, lambda row: mark(count(get_part(row).median), get_part(row).limited)),
+        Column("P1", lambda row: count(get_part(row).p1)),
+        Column("P99", lambda row: count(get_part(row).p99)),
     )
 
 
 INTERVAL: Column[Any] = Column(
-    "95 % interval\nof the median", lambda row: interval(part(row).median_interval), wide=True
+    "95 % interval\nof the median",
+    lambda row: format_interval(get_part(row).median_interval),
+    wide=True,
 )
 DISPERSION: Column[Any] = Column(
-    "dispersion\n%", lambda row: percent(part(row).dispersion), wide=True
+    "dispersion\n%", lambda row: percent(get_part(row).dispersion), wide=True
 )
 
 
-def rate_result(
+def make_rate_result(
     rates: Any,
     name: str = "rate",
     unit: str = "fps",
@@ -70,13 +74,13 @@ def rate_result(
     headline: str = "",
     card: tuple[str, str] | None = None,
 ) -> Result:
-    """Return the figure of a rate; ``card``: unit and description on the first page of a report."""
+    """Make the figure of a rate; ``card`` holds unit and description for the first page of a report."""
     limit = " - limited by the tester or the medium" if rates.limited else ""
-    number = marked(count(rates.median), rates.limited)
+    number = mark(count(rates.median), rates.limited)
     return Result(
         name,
         unit,
-        rates.repeated,
+        rates.repetition_values,
         resolution=resolution,
         limited=rates.limited,
         headline=headline,
@@ -85,54 +89,51 @@ def rate_result(
     )
 
 
-def interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
+def format_interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
     """Write the confidence interval of a median, or a dash if there are too few values for one."""
     if bounds is None or bounds.low is None or bounds.high is None:
         return "-"
     return f"{show(bounds.low)} to {show(bounds.high)}"
 
 
-def share(value: float | None) -> str:
-    """Write a share in per cent."""
-    return UNDEFINED if value is None else f"{value:.2%}"
+def format_match_share(value: float | None) -> str:
+    """Write the share of compared frames that equal the reference translation."""
+    return write(value, ".2%", ABSENT)
 
 
-def matched(value: float | None) -> str:
-    """Write the share of compared frames that were as they must be; a dash where none was compared."""
-    return "-" if value is None else share(value)
-
-
-def repeated(name: str, records: Sequence[Record]) -> Clause:
-    """Twenty repetitions of everything."""
+def check_repetitions(name: str, records: Sequence[Record]) -> Clause:
+    """Check that a benchmark was repeated 20 times."""
     least = min((r.repetitions for r in records), default=None)
     return clause(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REPETITIONS} repetitions",
                   "none yet" if least is None else str(least),
                   None if least is None else least >= REPETITIONS)  # fmt: skip
 
 
-def at_throughput(name: str, data: RunData, records: Sequence[Record]) -> Clause:
-    """Streams at the throughput of the same point, its median or the P1 of it."""
+def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+    """Check that streams were sent at the throughput of their point, its median or P1."""
     throughputs = {
         (r.sizes, r.direction): (r.median, r.p1)
         for r in data.records
         if isinstance(r, RateRecord) and r.throughput_fps is not None
     }
-    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.counted([r])]
+    offered = [(r, t.asked["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
     return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
                   f"{sum(right)} of {len(right)} streams at the throughput found in this run",
-                  all(right) if right else None)  # fmt: skip
+                  right)  # fmt: skip
 
 
-def long_enough(name: str, data: RunData, records: Sequence[Record]) -> Clause:
-    """Trials of 60 s."""
+def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+    """Check that trials lasted 60 s."""
     return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
-                  *at_least(TRIAL_S, (t.asked["duration_s"] for t in data.counted(records)))
+                  *compare_minimum(TRIAL_S, (t.asked["duration_s"] for t in data.list_valid_trials(records)))
                   )  # fmt: skip
 
 
-def at_least(wanted: float, values: Iterable[float], unit: str = "s") -> tuple[str, bool | None]:
-    """Return the smallest value in words, and whether it is as much as wanted."""
+def compare_minimum(
+    wanted: float, values: Iterable[float], unit: str = "s"
+) -> tuple[str, bool | None]:
+    """Return the smallest value with its unit, and whether it is large enough."""
     least = min(values, default=None)
     if least is None:
         return "no trial is kept", None
@@ -158,6 +159,12 @@ SEARCH_COLUMNS: Mapping[str, str] = {
 """Meaning of the columns of a search for a rate."""
 
 
-def row_head(at: Conditions, number: int) -> Row:
+def make_row_head(at: Conditions, number: int) -> Row:
     """Return the first cells of a row of a CSV file: the repetition and its point."""
     return {"No": number, "Size": at.size_label, "Dir": at.mode[0]}
+
+
+def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> Row:
+    """Return the cells of a search's row about its trials."""
+    started = point.find(attempts[0].trial.key).started if attempts else ""
+    return {"Date": started, "Iterations": len(attempts)}

@@ -34,7 +34,7 @@ from v6t.procedures.stateful.connection_rate import (
     ConnectionRateSpec,
     measure_connection_rate,
 )
-from v6t.procedures.stateful.phases import PhaseOneSettings, Prepared
+from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneSettings
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial_runner import Repeated
 from v6t.trials.codec import connections_to_json
@@ -68,7 +68,7 @@ class StatefulDevice(Model):
     """whether it keeps connections"""
 
 
-class Setup(Model):
+class ConnectionSetup(Model):
     """How connections are made (RFC 9693)."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
@@ -93,7 +93,7 @@ class Setup(Model):
     """devices in a row, and which of them is stateful"""
 
 
-class Counts(Model):
+class ConnectionCounts(Model):
     """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
 
     connections: int
@@ -135,14 +135,14 @@ class ConnectionRateRecord(RateRecord):
     """error of the search [connections per second]"""
     wait_s: Number | None = None
     """wait for late frames after phase 1 [s]"""
-    counts: Counts | None
+    counts: ConnectionCounts | None
     """connections and frames of the last trial that passed"""
-    setup: Setup
+    setup: ConnectionSetup
     """how the connections were made"""
 
     @property
     def per_bucket(self) -> str:
-        """Connections for each bucket of the device's hash table, for a table."""
+        """Connections per bucket of the device's hash table, for a table."""
         device = (self.counts.device if self.counts else None) or {}
         buckets = device.get("nf_conntrack_buckets")
         return f"{self.connections / buckets:.3g}" if buckets else "-"
@@ -154,16 +154,14 @@ S = TypeVar("S", bound=StrictModel)
 X = TypeVar("X", bound="CapacityRecord")
 
 
-def connection_rate_record(
-    kind: type[R], result: ConnectionRateResult, point: Point, **values: Any
-) -> R:
+def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, **values: Any) -> R:
     """Make a record of the connection rate, over UDP or TCP."""
     spec = result.spec
     found = [(r.rate_cps, r.attempts) for r in result.repetitions]
     capacity, margin = point.tester_capacity.rate_fps, point.procedure.selftest_margin
-    return kind.of(
+    return kind.from_result(
         result,
-        point.said,
+        point.run_conditions,
         **describe_rates(found, capacity, margin),
         direction=ANY_DIRECTION,
         alpha=spec.phase_one.alpha,
@@ -171,18 +169,18 @@ def connection_rate_record(
         resolution_cps=result.error_cps,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
-        counts=_counts(result.attempts, point.find),
-        setup=setup_of(point.bound.technology),
+        counts=_count_connections(result.attempts, point.find),
+        setup=describe_setup(point.bound.technology),
         **values,
     )
 
 
-def _counts(attempts: Sequence[Attempt], find: FindResult) -> Counts | None:
+def _count_connections(attempts: Sequence[Attempt], find: FindResult) -> ConnectionCounts | None:
     passed = [a.trial.key for a in attempts if a.verdict.passed]
     one = find(passed[-1]).connections if passed else None
     if one is None:
         return None
-    return Counts(
+    return ConnectionCounts(
         connections=one.required,
         learned=one.learned,
         sessions=one.sessions,
@@ -218,15 +216,15 @@ class TeardownRecord(NotedSeries, Record):
     """time the same takes with an empty table, each repetition [s]"""
     sessions: Sequence[int | None] = ()
     """connections that the device counted before it was emptied, each repetition"""
-    setup: Setup
+    setup: ConnectionSetup
     """how the connections were made"""
 
     @property
-    def repeated(self) -> Sequence[float | None]:
+    def repetition_values(self) -> Sequence[float | None]:
         return [rate for rate in self.rates if rate is not None]
 
 
-class Step(Model):
+class CapacitySearchStep(Model):
     """One number of connections in the search."""
 
     phase: str
@@ -271,9 +269,9 @@ class CapacityRecord(Record):
     """share of the rate from which on the table was large enough"""
     resolution_cps: Number | None = None
     """error of the rate searches [connections per second]"""
-    steps: list[Step]
+    steps: list[CapacitySearchStep]
     """the search, step by step"""
-    setup: Setup
+    setup: ConnectionSetup
     """how the connections were made"""
 
     @property
@@ -285,29 +283,25 @@ class CapacityRecord(Record):
 
     @property
     def shown(self) -> str:
-        """The capacity in a table."""
+        """The capacity, for a table."""
         return ("at least " if self.at_least else "") + count(self.capacity)
 
     @property
     def end(self) -> str:
-        """How the search ended, in words."""
+        """The end of the search, for a clause."""
         return "no end was found" if self.at_least else f"within {self.error:,} connections"
 
 
-def capacity_record(
-    kind: type[X],
-    result: CapacityResult,
-    point: Point,
-    also: Sequence[Attempt] = (),
-    **values: Any,
+def make_capacity_record(
+    kind: type[X], result: CapacityResult, point: Point, also: Sequence[Attempt] = (), **values: Any
 ) -> X:
     """Make a record of the capacity; ``also``: further trials behind it."""
     spec = result.spec
     if not result.capacity:
         values["not_measured"] = "not even one connection was established"
-    return kind.of(
+    return kind.from_result(
         Repeated(spec, (result,), (*result.attempts, *also)),
-        point.said,
+        point.run_conditions,
         direction=ANY_DIRECTION,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
@@ -317,52 +311,49 @@ def capacity_record(
         first_connections=result.first_connections,
         r0=result.first_rate_cps,
         alpha=spec.phase_one.alpha,
-        steps=[
-            Step(phase=s.phase, connections=s.connections, rate_cps=s.rate_cps, carried=s.carried)
-            for s in result.steps
-        ],
-        setup=setup_of(point.bound.technology),
+        steps=[CapacitySearchStep.model_validate(s, from_attributes=True) for s in result.steps],
+        setup=describe_setup(point.bound.technology),
         **values,
     )
 
 
-def phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
-    """Return how connections come about."""
+def make_phase_one_settings(p: ProcedureSettings) -> PhaseOneSettings:
+    """Make the settings of phase 1 from those of the run."""
     c = p.connections
     alpha = c.alpha if c.validate_connections else None
     return PhaseOneSettings(c.wait_ms / 1000, c.gap_ms / 1000, alpha, c.entries, c.keep)
 
 
-def upper_bound(point: Point) -> dict[str, Any]:
-    """Return the highest connection rate that makes sense, and why."""
+def find_upper_bound(point: Point) -> dict[str, Any]:
+    """Return the highest connection rate to offer, and its reason."""
     upper_cps, reason = point.procedure.connections.upper_cps, "given"
     if upper_cps is None or upper_cps >= point.limit_fps:
         upper_cps, reason = point.limit_fps, point.limit_reason
     return {"upper_bound_cps": upper_cps, "upper_bound_reason": reason}
 
 
-def rate(point: Point) -> tuple[float, str]:
-    """Return R of phase 2, and where it comes from."""
+def find_rate(point: Point) -> tuple[float, str]:
+    """Return R, the connection rate before phase 2, and its origin."""
     c = point.procedure.connections
-    return share_of(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
+    return choose_rate(point, CONNECTION_RATE, "connection rate", c.rate_share, c.rate_cps)
 
 
-def share_of(
+def choose_rate(
     point: Point, benchmark: str, words: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
-    """Return the given rate, or a share of P1 of one that was found; and where it comes from."""
+    """Return the configured rate, or a share of P1 of the measured rates; and its origin."""
     if given_cps is not None:
         return given_cps, "given"
-    rates = point.found.get(benchmark, ())
+    rates = point.found_rates.get(benchmark, ())
     rate = percentile(rates, 1) if rates else 0.0
     return rate * share, f"{share:.0%} of P1 of the {words}"
 
 
-def rate_search(
+def specify_rate_search(
     point: Point, phase_one: PhaseOneSettings, benchmark: str = CONNECTION_RATE
 ) -> ConnectionRateSpec:
-    """Specify the search for the highest rate at which connections come about."""
-    p, c, upper = point.procedure, point.procedure.connections, upper_bound(point)
+    """Specify the search for the highest rate at which connections are established."""
+    p, c, upper = point.procedure, point.procedure.connections, find_upper_bound(point)
     return point.specify(
         ConnectionRateSpec,
         p,
@@ -374,34 +365,37 @@ def rate_search(
     )
 
 
-def prepared(point: Point, flows: int | None = None) -> Point | None:
-    """Return the point at which every trial gets its connections first; None: no rate passed.
+def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
+    """Return the point with connections established before every trial, or None if no rate passed.
 
     Args:
         flows: number of connections that frames take in turn both ways; None: that of the run.
     """
     c = point.procedure.connections
-    rate_cps, source = rate(point)
+    rate_cps, source = find_rate(point)
     if not rate_cps:
         return None
-    connections = phase_one_settings(point.procedure).connections(flows or c.count, rate_cps)
+    connections = make_phase_one_settings(point.procedure).connections(flows or c.count, rate_cps)
     connections = replace(connections, reading="linear" if flows else c.reading, alpha=None)
     if flows:
         connections = replace(connections, entries=None)
-    measure = Prepared(point.measure, connections, c.retakes)
+    measure = ConnectionPreparer(point.measure, connections, c.retakes)
     conditions = {
         **connections_to_json(connections),
         "rate_source": source,
         "delay_s": connections.phase_one_s + connections.wait_s + connections.gap_s,
-        **setup_of(point.bound.technology),
+        **describe_setup(point.bound.technology),
     }
     return replace(
-        point, measure=measure, find=measure.finder(point.find), also={"connections": conditions}
+        point,
+        measure=measure,
+        find=measure.finder(point.find),
+        extra_conditions={"connections": conditions},
     )
 
 
-def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
-    """Return ranges of the connections and which device is stateful, for the report."""
+def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
+    """Describe the ranges of the connections and the stateful devices."""
     technology: Any = plugin
     names = {"initiator_ports", "responder_ports", "initiator_count", "responder_count"}
     return {
@@ -414,34 +408,45 @@ def setup_of(plugin: MeasuredTechnology) -> dict[str, Any]:
     }
 
 
-class OfConnections(Benchmark[C, S]):
-    """Benchmarks that say nothing where connections may be gone."""
+class ConnectionBenchmark(Benchmark[C, S]):
+    """A benchmark that is invalid if the device forgets connections."""
 
     connections = "only"
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         if not bound.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
 
-class CapacitySearch(OfConnections[C, S]):
+class CapacityRange(StrictModel):
+    """Range and error of a search for the number of connections."""
+
+    first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
+    """C0, connections that the search begins with."""
+    most: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
+    """Never more connections than these; None: as many as there are four-tuples."""
+    error: int = Field(default=1, ge=1)
+    """E, error of the search [connections]."""
+
+
+class CapacityBenchmark(ConnectionBenchmark[C, S]):
     """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
 
     searches = True
     fills_table = False
 
-    def most_connections(self, bound: RunContext) -> int:
-        settings: Any = self.own(bound)
+    def find_max_connections(self, bound: RunContext) -> int:
+        settings: Any = self.get_settings(bound)
         most, there = settings.most, bound.technology.combinations
         return there if most is None else min(there, most)
 
-    def least_connections(self, bound: RunContext) -> int:
-        settings: Any = self.own(bound)
+    def find_min_connections(self, bound: RunContext) -> int:
+        settings: Any = self.get_settings(bound)
         return int(settings.first)
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
-        first, most = self.least_connections(bound), self.most_connections(bound)
+        first, most = self.find_min_connections(bound), self.find_max_connections(bound)
         if first > most:
             raise UsageError(
                 f"the search begins with {first} connections, but may not ask for more than {most}",
@@ -452,7 +457,7 @@ class CapacitySearch(OfConnections[C, S]):
 
 
 def _make_count_column(
-    heading: str, count_of: Callable[[Counts], float | None]
+    heading: str, count_of: Callable[[ConnectionCounts], float | None]
 ) -> Column[ConnectionRateRecord]:
     def cell(record: ConnectionRateRecord) -> str:
         value = count_of(record.counts) if record.counts else None
@@ -461,7 +466,7 @@ def _make_count_column(
     return Column(heading, cell, wide=True)
 
 
-class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
+class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection stands."""
 
     name = "connection-rate"
@@ -481,7 +486,7 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
     searches = True
 
     def run(self, point: Point) -> Measured:
-        spec = rate_search(point, phase_one_settings(point.procedure))
+        spec = specify_rate_search(point, make_phase_one_settings(point.procedure))
         result = measure_connection_rate(spec, point.measure, point.watch)
         rows = [
             {
@@ -490,22 +495,18 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
                 "Timeout": spec.phase_one.wait_s,
                 "Alpha": "" if spec.phase_one.alpha is None else spec.phase_one.alpha,
                 "Error": r.search.error_fps(spec.resolution_cps),
-                "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
-                "Iterations": len(r.attempts),
+                **common.describe_attempts(point, r.attempts),
                 "rate": r.rate_cps,
             }
             for r in result.repetitions
         ]
-        return Measured(
-            connection_rate_record(ConnectionRateRecord, result, point),
-            rows_of(spec.conditions, rows),
-            [r.rate_cps for r in result.repetitions],
-        )
+        record = make_rate_record(ConnectionRateRecord, result, point)
+        return Measured(record, number_rows(spec.conditions, rows), record.rates)
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        *common.rate_columns("median\nconnections/s"),
+        *common.make_rate_columns("median\nconnections/s"),
         common.DISPERSION,
         Column("source\nports", lambda r: str(r.setup.initiator_ports or ABSENT)),
         Column("destination\nports", lambda r: str(r.setup.responder_ports or ABSENT)),
@@ -523,10 +524,11 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
 
     def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
         label = f"{record.title}, {record.point}"
-        yield connection_rate_result(record, label, record.resolution_cps)
+        yield make_rate_result(record, label, record.resolution_cps)
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(
+        self, data: RunData, records: Sequence[ConnectionRateRecord]
+    ) -> Iterator[Clause]:
         yield _make_validation_clause(data, records)
         counts = [r.counts for r in records if r.counts]
         missing = sum(c.connections - c.learned for c in counts)
@@ -543,27 +545,21 @@ class ConnectionRate(OfConnections[ConnectionRateRecord, StrictModel]):
                      "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
                      if known else "emptied; the device does not tell its count",
                      (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
-        yield common.repeated(self.name, records)
+        yield common.check_repetitions(self.name, records)
 
 
-class CapacitySettings(StrictModel):
+class CapacitySettings(CapacityRange):
     """Search for the connection table's capacity; defaults of the RFC's example."""
 
-    first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
-    """C0, connections of the first search."""
-    most: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
-    """Never more connections than these; None: as many as there are four-tuples."""
     beta: float = Field(default=0.1, gt=0, le=1)
     """Below this share of the last rate the table is too small."""
     gamma: float = Field(default=0.5, gt=0, le=1)
     """At this share of the rate and above it is large enough."""
-    error: int = Field(default=1, ge=1)
-    """E, error of the search [connections]."""
     resolution_cps: float | None = Field(default=None, gt=0)
     """Error of the rate searches on the way; None: as for the connection rate."""
 
 
-class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
+class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     """How many connections the device's table holds."""
 
     name = "capacity"
@@ -581,7 +577,7 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
     def check(self, bound: RunContext) -> None:
-        c = self.own(bound)
+        c = self.get_settings(bound)
         if c.beta > c.gamma:
             raise UsageError(
                 f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
@@ -591,8 +587,12 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
         super().check(bound)
 
     def run(self, point: Point) -> Measured:
-        p, own, most = point.procedure, self.own(point.bound), self.most_connections(point.bound)
-        upper = upper_bound(point)
+        p, own, most = (
+            point.procedure,
+            self.get_settings(point.bound),
+            self.find_max_connections(point.bound),
+        )
+        upper = find_upper_bound(point)
         resolution_cps = own.resolution_cps or p.connections.resolution_cps
         spec = point.specify(
             CapacitySpec,
@@ -601,13 +601,13 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
             first=min(own.first, most),
             most=most,
             resolution_cps=resolution_cps or p.resolution_ratio * upper["upper_bound_cps"],
-            phase_one=phase_one_settings(p),
+            phase_one=make_phase_one_settings(p),
         )
         result = measure_capacity(spec, point.measure, point.watch)
-        record = capacity_record(CapacityRecord, result, point)
+        record = make_capacity_record(CapacityRecord, result, point)
         names = {"rate_cps": "rate"}
         rows = [{names.get(k, k): v for k, v in step} for step in record.steps]
-        return Measured(record, rows_of(result.spec.conditions, rows))
+        return Measured(record, number_rows(result.spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -623,15 +623,15 @@ class Capacity(CapacitySearch[CapacityRecord, CapacitySettings]):
     )
 
     def results(self, record: CapacityRecord) -> Iterator[Result]:
-        yield capacity_result(self.name, record)
+        yield make_capacity_result(self.name, record)
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        for r in self.measured(data):
+    def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Clause]:
+        for r in records:
             yield clause("RFC 9693 section 4.9 (ST-12)",
                          "exponential, then binary search for the capacity",
                          f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end}",
                          not r.at_least and r.bracketed)  # fmt: skip
-        yield _make_validation_clause(data, self.measured(data))
+        yield _make_validation_clause(data, records)
 
 
 class TeardownSettings(StrictModel):
@@ -659,25 +659,25 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     model = TeardownSettings
 
     def run(self, point: Point) -> Measured:
-        rate_cps, source = rate(point)
+        rate_cps, source = find_rate(point)
         if not rate_cps:
-            return self.nothing(point, "no connection rate passed")
+            return self.make_unmeasured(point, "no connection rate passed")
         p, c = point.procedure, point.procedure.connections
         spec = point.specify(
             TeardownSpec,
-            self.own(point.bound),
+            self.get_settings(point.bound),
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
-            phase_one=phase_one_settings(p),
+            phase_one=make_phase_one_settings(p),
             retakes=c.retakes,
         )
         result = measure_teardown(spec, point.measure, point.watch)
         rates = [r.rate_cps(spec.connections) for r in result.repetitions]
         unknown = "emptying a full table took no longer than emptying an empty one"
-        record = TeardownRecord.of(
+        record = TeardownRecord.from_result(
             result,
-            point.said,
+            point.run_conditions,
             direction=ANY_DIRECTION,
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
@@ -687,28 +687,27 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
                 name: [getattr(r, name) for r in result.repetitions]
                 for name in ("full_s", "idle_s", "sessions")
             },
-            setup=setup_of(point.bound.technology),
+            setup=describe_setup(point.bound.technology),
         )
         rows = [
             {"Connections": spec.connections, "full_s": r.full_s, "idle_s": r.idle_s, "rate": rate}
             for r, rate in zip(result.repetitions, rates, strict=True)
         ]
-        return Measured(record, rows_of(spec.conditions, rows))
+        return Measured(record, number_rows(spec.conditions, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        *common.rate_columns("median\nconnections/s"),
+        *common.make_rate_columns("median\nconnections/s"),
         Column("full table\ns", lambda r: _format_longest(r.full_s)),
         Column("empty table\ns", lambda r: _format_longest(r.idle_s)),
         common.REPEATED,
     )
 
     def results(self, record: TeardownRecord) -> Iterator[Result]:
-        yield connection_rate_result(record, f"{record.title}, {record.point}")
+        yield make_rate_result(record, f"{record.title}, {record.point}")
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Clause]:
         rates = [rate for r in records for rate in r.rates]
         undefined = sum(rate is None for rate in rates)
         yield clause("RFC 9693 section 4.8 (ST-10)",
@@ -716,18 +715,18 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
                      "both times taken with the same command"
                      + (f"; {undefined} of {len(rates)} tell nothing" if undefined else ""),
                      not undefined if rates else None)  # fmt: skip
-        yield common.repeated(self.name, records)
+        yield common.check_repetitions(self.name, records)
 
 
-def connection_rate_result(
+def make_rate_result(
     record: ConnectionRateRecord | TeardownRecord,
     label: str,
     resolution_cps: float = 0.0,
     unit: str = "connections/s",
 ) -> Result:
-    """Return the rate of a benchmark; ``label`` and ``unit``: on its card."""
+    """Make the figure of a connection rate; ``label`` and ``unit`` are those of its card."""
     what = f"{label}, {record.connections:,} connections, median of {record.repetitions}"
-    return common.rate_result(
+    return common.make_rate_result(
         record,
         unit="connections/s",
         resolution=resolution_cps,
@@ -736,26 +735,26 @@ def connection_rate_result(
     )
 
 
-def capacity_result(name: str, record: CapacityRecord) -> Result:
-    """Return the one number that was found, or that it is at least so large."""
+def make_capacity_result(name: str, record: CapacityRecord) -> Result:
+    """Make the figure of a capacity, or of its lower bound."""
     summary = Percentiles(*(record.capacity,) * 3)
     headline = AT_LEAST if record.at_least else name
     return Result("", "connections", (), headline=headline, summary=summary)
 
 
 def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Clause:
-    connections = [t.result.connections for t in data.counted(records)]
+    connections = [t.result.connections for t in data.list_valid_trials(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
     return clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated",
                   f"in {sum(tried)} of {len(tried)} trials that made them all",
-                  all(tried) if tried else None)  # fmt: skip
+                  tried)  # fmt: skip
 
 
 def _format_longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
 
 
-def rows_of(at: Conditions, rows: Iterable[Row]) -> list[Row]:
-    """Return rows of a benchmark without a direction, each with its number and frame size."""
+def number_rows(at: Conditions, rows: Iterable[Row]) -> list[Row]:
+    """Add number and frame size to the rows of a benchmark without a direction."""
     return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]

@@ -15,7 +15,7 @@ from v6t.trials.trial import Capability, Mode
 
 
 class TechnologyClass(Protocol):
-    """A technology before it has parameters."""
+    """A technology without parameters."""
 
     @property
     def stateful(self) -> bool: ...

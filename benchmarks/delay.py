@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from pydantic import Field, computed_field
+from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
@@ -32,7 +32,6 @@ from v6t.procedures.timing import (
     measure_timing,
 )
 from v6t.trials.delays import Distribution
-from v6t.trials.result import DirectionResult
 from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
 
 DEFINITION = (
@@ -115,7 +114,7 @@ class DelayRecord(StreamRecord):
     """
 
     names: ClassVar[tuple[str, ...]] = ()
-    """of the figures"""
+    timed_unit: ClassVar[str] = "frames"
 
     unit: Literal["ms"]
     """of all figures"""
@@ -139,14 +138,10 @@ class DelayRecord(StreamRecord):
     tester_error: str = ""
     """the documented error of the tester's delays; empty: the tester sends no frames"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading; says what was sampled."""
+    def describe(self) -> str:
         if not self.sampled:
             return self.heading
-        timed = "pairs" if self.benchmark == "ipdv" else "frames"
-        return f"sampled {self.heading} (not all {timed}: {self.share:.2%})"
+        return f"sampled {self.heading} (not all {self.timed_unit}: {self.share:.2%})"
 
     @property
     def offered_from(self) -> str:
@@ -156,7 +151,7 @@ class DelayRecord(StreamRecord):
     def lowered(self) -> bool:
         return self.share_of_rate < 1
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         for way, direction in self.directions.items():
             for name, figure in direction.figures.items():
                 yield f"{way} {name.upper()} ", figure, self.unit
@@ -178,15 +173,10 @@ class LatencyRecord(DelayRecord):
     of_load: bool = False
     """the tagged frames are a stream of their own beside the load"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading; says what was sampled."""
+    def describe(self) -> str:
         if not self.sampled:
             return self.heading
-        if self.of_load or "stamped" in self._stored(
-            "title", ""
-        ):  # earlier versions kept the title
+        if self.of_load or "stamped" in self._stored("title", ""):  # of earlier versions
             return f"Latency of a stamped stream ({self.share:.2%} of the load)"
         return f"Latency of a subset ({self.share:.2%} of the connections)"
 
@@ -209,7 +199,7 @@ class PdvRecord(DelayRecord):
 class IpdvRecord(DelayRecord):
     """Inter packet delay variation (RFC 8219 section 7.3.2)."""
 
-    heading = "IPDV"
+    heading, timed_unit = "IPDV", "pairs"
     names = ("min", "med", "max")
     directions: Mapping[str, Ipdvs]
     """IPDV of each direction"""
@@ -222,7 +212,7 @@ _KINDS: Mapping[str, type[DelayRecord]] = {
 }
 
 
-def timing_record(
+def make_delay_record(
     result: TimingResult,
     *,
     loopback: TimingResult | None,
@@ -240,14 +230,13 @@ def timing_record(
     kind = _KINDS[spec.benchmark]
     ways = list_directions(spec.conditions.mode)
     valid = [r for r in result.repetitions if r.valid]
-    alone = [r for r in loopback.repetitions if r.valid] if loopback else []
-    of_tags: dict[str, Any] = {
-        "tags": tags,
-        "first_tag_s": spec.request.first_tag_s,
-        "below_rfc_tags": tags < RFC_MIN_TAGS,
-        **({"of_load": True} if result.of_load else {}),
-    }
-    return kind.of(
+    own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+    of_tags: dict[str, Any] = {} if not tags else {
+        "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
+    }  # fmt: skip
+    if tags and result.of_load:
+        of_tags["of_load"] = True
+    return kind.from_result(
         result,
         conditions,
         rate=result.rate_fps,
@@ -256,27 +245,24 @@ def timing_record(
         definition=DEFINITION.format(stamps=stamps or UNSAID),
         sampled=result.sampled,
         share=result.share,
-        directions={way: _direction(kind.names, valid, way) for way in ways},
-        loopback={
-            way: {k: _ms(v) for k, v in alone[0].directions[way].figures.items()} for way in ways
-        }
-        if alone
-        else None,
+        directions={way: _summarize_direction(kind.names, valid, way) for way in ways},
+        loopback=own
+        and {way: {k: _to_ms(v) for k, v in own.directions[way].figures.items()} for way in ways},
         tester_error=tester_error,
-        **(of_tags if tags else {}),
+        **of_tags,
     )
 
 
-def timing_rows(result: TimingResult) -> list[Row]:
+def list_delay_rows(result: TimingResult) -> list[Row]:
     """Return a row for each repetition and direction, milliseconds; undefined figures are empty."""
     spec = result.spec
     return [
         {
-            **common.row_head(spec.conditions, r.number),
+            **common.make_row_head(spec.conditions, r.number),
             "direction": way,
             "rate": result.rate_fps,
             "duration_s": spec.duration_s,
-            **{k: _ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
+            **{k: _to_ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
             "frames": timed.frames,
             "lost": timed.lost,
             "clamped": timed.clamped,
@@ -286,30 +272,31 @@ def timing_rows(result: TimingResult) -> list[Row]:
     ]
 
 
-def _direction(names: Sequence[str], valid: Sequence[TimingRepetition], way: str) -> dict[str, Any]:
-    classes = sorted({name for r in valid for name in r.classes[way]})
-    of_classes = {
-        name: _figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
-        for name in classes
+def _summarize_direction(
+    names: Sequence[str], valid: Sequence[TimingRepetition], way: str
+) -> dict[str, Any]:
+    classes = {
+        name: _make_figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
+        for name in sorted({name for r in valid for name in r.classes[way]})
     }
-    return {**_figures([r.directions[way] for r in valid], names), "classes": of_classes}
+    return {**_make_figures([r.directions[way] for r in valid], names), "classes": classes}
 
 
-def _figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
+def _make_figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
     return {
-        **{name: {"values": [_ms(t.figures[name]) for t in timed]} for name in names},
+        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in names},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
     }
 
 
-def _ms(value_ns: float) -> float | None:
+def _to_ms(value_ns: float) -> float | None:
     return value_ns / 1e6 if math.isfinite(value_ns) else None
 
 
 class DelaySettings(StrictModel):
-    """Delays at a rate."""
+    """Rate and length of the streams of a delay benchmark."""
 
     rate_fps: Annotated[float | None, Flag("--rate")] = Field(default=None, gt=0)
     """Rate of latency, PDV and IPDV [fps]; none: the measured throughput."""
@@ -319,7 +306,7 @@ class DelaySettings(StrictModel):
     """Length of the stream [s]."""
 
     def given_fps(self, longest: float) -> float | None:
-        """Return the rate that was given, for frames of so many octets on the link where they are larger."""
+        """Return the configured rate, for frames of ``longest`` octets on the link with the larger ones."""
         if self.rate_bps is None:
             return self.rate_fps
         return frame_rate_fps(self.rate_bps, longest)
@@ -346,8 +333,8 @@ LOWER_SHARES = (0.75, 0.5, 0.25)
 D = TypeVar("D", bound=DelaySettings)
 
 
-class Shown(NamedTuple):
-    """Where a figure of a record is shown, and under which names; empty: not there."""
+class DelayColumn(NamedTuple):
+    """Names of a figure in tables, comparisons, headlines and cards; empty: it is not shown there."""
 
     key: str
     column: str
@@ -370,20 +357,26 @@ _STREAM_COLUMNS: Mapping[str, str] = {
 
 
 class Delay(Benchmark[DelayRecord, D]):
-    """What the three have in common: the rate, and that they are never adaptive."""
+    """A benchmark of delays at a rate, which is never adaptive."""
 
     record = DelayRecord
     source: ClassVar[str] = "RFC 8219 section 7.3"
+    drawn_values: ClassVar[Literal["delays", "ipdv"]] = "delays"
+    caption: ClassVar[str] = (
+        "One-way delays, {}, all repetitions together: histogram, and share of frames that take "
+        "longer. Timed frames: {}. Lost frames count as infinitely late."
+    )
+    shown_figures: ClassVar[Sequence[DelayColumn]]
     connections = "also"
     heeds = frozenset({"rate_from"})
     incremental = True
 
     def request(self, settings: D, extra_s: float) -> DelayRequest:
-        """Return what the tester times; ``extra_s``: by which the stream is longer than asked for."""
+        """Make the request of delays; ``extra_s`` is the extra length of the stream."""
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        own, at = self.own(point.bound), point.conditions()
+        own, at = self.get_settings(point.bound), point.make_conditions()
         return point.specify(
             TimingSpec,
             own,
@@ -395,7 +388,7 @@ class Delay(Benchmark[DelayRecord, D]):
         )
 
     def has_own_rate(self, bound: RunContext) -> bool:
-        return self.own(bound).given_fps(1) is not None
+        return self.get_settings(bound).given_fps(1) is not None
 
     def check(self, bound: RunContext) -> None:
         if bound.settings.procedure.adaptive is not None:
@@ -405,7 +398,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 f"measure {self.name} in a separate run",
                 code="conflict",
             )
-        s = self.own(bound)
+        s = self.get_settings(bound)
         if s.rate_fps is not None and s.rate_bps is not None:
             raise UsageError(
                 f"the rate of {self.name} is given in fps and in bit/s",
@@ -414,7 +407,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 related=[(self.section or "", "rate_bps")],
                 code="conflict",
             )
-        for size, longest, media in _media(bound):
+        for size, longest, media in _list_media_rates(bound):
             rate_fps = s.given_fps(longest)
             if rate_fps is not None and rate_fps > media:
                 raise UsageError(
@@ -425,16 +418,16 @@ class Delay(Benchmark[DelayRecord, D]):
 
     def run(self, point: Point) -> Measured:
         """Send a stream per repetition at the given rate, or at the throughput."""
-        rate_fps, source = point.throughput()
-        fixed_fps = self.own(point.bound).given_fps(point.sizes.longest)
+        rate_fps, source = point.find_throughput()
+        fixed_fps = self.get_settings(point.bound).given_fps(point.sizes.longest)
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
         if not rate_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to measure at")
+            return self.make_unmeasured(point, "no rate passed, so there is no rate to measure at")
         try:
             spec = self._specify(point, rate_fps, source)
         except ValueError as exc:
-            return self.nothing(point, str(exc))
+            return self.make_unmeasured(point, str(exc))
         if fixed_fps is None:
             shares = []
             for share in LOWER_SHARES:
@@ -449,23 +442,23 @@ class Delay(Benchmark[DelayRecord, D]):
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
-        record = timing_record(
+        record = make_delay_record(
             result,
             loopback=own,
-            conditions=point.said,
+            conditions=point.run_conditions,
             stamps=point.bound.tester.stamps,
             tester_error=point.bound.tester.delay_error,
         )
-        return Measured(record, timing_rows(result))
+        return Measured(record, list_delay_rows(result))
 
-    def sheet(self, records: Sequence[DelayRecord]) -> Sheet:
+    def make_sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         columns = [
             *common.POINT,
             Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
-            *(column for s in self.shown_figures for column in _figure_columns(s)),
-            Column("lost", lambda line: count(_sum_counts(line.value.lost))),
-            Column("timed", lambda line: count(_sum_counts(line.value.timed)), wide=True),
-            replace(common.REPEATED, wide=True),
+            *(column for s in self.shown_figures for column in _make_columns(s)),
+            Column("lost", lambda line: _sum_counts(line.value.lost)),
+            Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
+            common.WIDE_REPEATED,
             common.COUNTED_BY,
         ]
         notes = [
@@ -476,31 +469,20 @@ class Delay(Benchmark[DelayRecord, D]):
         ]
         notes += [r.tester_error for r in records if r.tester_error]
         title = f"{records[0].title}, milliseconds"
-        return table(title, self.rows(records), columns, dict.fromkeys(notes))
+        return table(title, self.list_rows(records), columns, dict.fromkeys(notes))
 
-    def figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
-            distributions = _merge_distributions(data, record, self.distributions)
-            if distributions:
+            if distributions := _merge_distributions(data, record, self.drawn_values):
                 frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-                figure, caption = self.drawn(distributions, name, record.point, frames)
-                yield Drawing(figure, caption, caption)
+                caption = self.caption.format(record.point, frames)
+                draw = (
+                    delays.draw_delays if self.drawn_values == "delays" else delays.draw_variation
+                )
+                yield Drawing(draw(distributions, name), caption, caption)
 
-    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
-        """Return what a trial holds to be drawn, by class."""
-        return counted.delays
-
-    def drawn(
-        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
-    ) -> tuple[str, str]:
-        """Draw a figure and write its caption."""
-        return delays.delay_figure(distributions, name), (
-            f"One-way delays, {where}, all repetitions together: histogram, and share of frames "
-            f"that take longer. Timed frames: {frames}. Lost frames count as infinitely late."
-        )
-
-    def definition(self, records: Sequence[DelayRecord]) -> str:
+    def define(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
     def results(self, record: DelayRecord) -> Iterator[Result]:
@@ -522,16 +504,16 @@ class Delay(Benchmark[DelayRecord, D]):
                     card=Card(milliseconds(figure.median), "ms", what) if s.card else None,
                 )
 
-    def of_tester(self, record: DelayRecord) -> Mapping[str, float | None]:
-        """Return the first of them, of the trial in loopback at the same rate."""
+    def list_loopback_values(self, record: DelayRecord) -> Mapping[str, float | None]:
+        """List the headline figures of the trial in loopback at the same rate."""
         first = next(s for s in self.shown_figures if s.headline)
         loopback = record.loopback or {}
         return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return significant(value)
 
-    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         for way, direction in record.directions.items():
             for key in (s.key for s in self.shown_figures if s.has_spread):
                 yield from (
@@ -539,27 +521,22 @@ class Delay(Benchmark[DelayRecord, D]):
                     for n in direction.figures[key].notes
                 )
             if sum(direction.clamped):
-                yield (
-                    "negative-delays",
-                    f"{way}: {sum(direction.clamped)} negative delays counted as 0",
-                )
+                negative = sum(direction.clamped)
+                yield "negative-delays", f"{way}: {negative} negative delays counted as 0"
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        yield from self.stream(data)
-        yield common.at_throughput(self.name, data, self.measured(data))
-        yield common.repeated(self.name, self.measured(data))
+    def check_clauses(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+        yield from self.check_streams(data, records)
+        yield common.check_stream_rates(self.name, data, records)
+        yield common.check_repetitions(self.name, records)
 
-    def stream(self, data: RunData) -> Iterator[Clause]:
-        """Every frame of 60 s."""
-        records = self.measured(data)
-        lengths = (t.asked["duration_s"] for t in data.counted(records))
-        words, enough = common.at_least(common.TRIAL_S, lengths)
+    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+        """Check that streams last long enough and that the right frames are timed."""
+        lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
+        words, enough = common.compare_minimum(common.TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
         yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
                      enough and not sampled)  # fmt: skip
-
-    shown_figures: ClassVar[Sequence[Shown]]
 
 
 class Latency(Delay[LatencySettings]):
@@ -586,8 +563,8 @@ class Latency(Delay[LatencySettings]):
     def check(self, bound: RunContext) -> None:
         """Refuse tags that fit no stream: no device forwards more than the medium carries."""
         super().check(bound)
-        s = self.own(bound)
-        for size, longest, media in _media(bound):
+        s = self.get_settings(bound)
+        for size, longest, media in _list_media_rates(bound):
             fixed_fps = s.given_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
@@ -598,8 +575,8 @@ class Latency(Delay[LatencySettings]):
                     code="trial-too-short",
                 )
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        s = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        s = self.get_settings(bound)
         if s.duration_s < 120 or s.first_tag_s < 60:
             yield (
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
@@ -611,32 +588,31 @@ class Latency(Delay[LatencySettings]):
                 "the worst case, their 99.9th percentile, is the longest delay of all"
             )
 
-    def warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         if isinstance(record, LatencyRecord) and record.below_rfc_tags:
             yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
-        yield from super().warnings(record)
+        yield from super().find_warnings(record)
 
-    def stream(self, data: RunData) -> Iterator[Clause]:
-        """Tags and their figures."""
-        trials = [t.asked for t in data.counted(self.measured(data))]
+    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+        trials = [t.asked for t in data.list_valid_trials(records)]
         yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
-                     *common.at_least(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
+                     *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
         yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
-                     *common.at_least(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
+                     *common.compare_minimum(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
         counts = [
             sum(both)
-            for r in self.measured(data)
+            for r in records
             for f in r.directions.values()
             for both in zip(f.timed, f.lost, strict=True)
         ]
         yield clause("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
-                     *common.at_least(500, counts, "tags"))  # fmt: skip
-        if any(r.sampled for r in self.measured(data)):
-            shares = [r.share for r in self.measured(data) if r.sampled and r.share is not None]
+                     *common.compare_minimum(500, counts, "tags"))  # fmt: skip
+        if any(r.sampled for r in records):
+            shares = [r.share for r in records if r.sampled and r.share is not None]
             yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
                          f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
                          False)  # fmt: skip
-        tagged = [f for r in self.measured(data) for f in r.directions.values()]
+        tagged = [f for r in records for f in r.directions.values()]
         undefined = sum(None in f.figures[key].values for f in tagged for key in ("tl", "wcl"))
         yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
                      f"TL and WCL by nearest rank; undefined in {undefined} of "
@@ -645,20 +621,22 @@ class Latency(Delay[LatencySettings]):
                      not undefined if tagged else None)  # fmt: skip
 
     shown_figures = (
-        Shown("tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"),
-        Shown("wcl", "WCL", has_spread=True, compared="WCL", headline="WCL"),
+        DelayColumn(
+            "tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"
+        ),
+        DelayColumn("wcl", "WCL", has_spread=True, compared="WCL", headline="WCL"),
     )
 
 
 class DelayVariation(Delay[DelayVariationSettings]):
-    """What PDV and IPDV share: every frame is timed."""
+    """A delay benchmark that times every frame."""
 
     section = "delay_variation"
     model = DelayVariationSettings
     quick = DelayVariationSettings(duration_s=0.6)
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        length_s = self.own(bound).duration_s
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        length_s = self.get_settings(bound).duration_s
         if length_s < RFC_DURATION_S:
             yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"
 
@@ -681,10 +659,10 @@ class Pdv(DelayVariation):
     capabilities = frozenset({"every-frame"})
 
     shown_figures = (
-        Shown("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
-        Shown("min", "Dmin"),
-        Shown("p99_9", "D99.9"),
-        Shown("max", "Dmax"),
+        DelayColumn("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
+        DelayColumn("min", "Dmin"),
+        DelayColumn("p99_9", "D99.9"),
+        DelayColumn("max", "Dmax"),
     )
 
 
@@ -703,25 +681,16 @@ class Ipdv(DelayVariation):
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
 
-    def distributions(self, counted: DirectionResult) -> Mapping[str, Distribution] | None:
-        """Differences of consecutive delays."""
-        return counted.ipdv
-
-    def drawn(
-        self, distributions: Mapping[str, Distribution], name: str, where: str, frames: str
-    ) -> tuple[str, str]:
-        """How often each difference occurs."""
-        caption = f"Differences of consecutive delays, {where}; pairs: {frames}."
-        return delays.variation_figure(distributions, name), caption
-
+    drawn_values = "ipdv"
+    caption = "Differences of consecutive delays, {}; pairs: {}."
     shown_figures = (
-        Shown("min", "min"),
-        Shown("med", "median", headline="median"),
-        Shown("max", "max", compared="IPDV max"),
+        DelayColumn("min", "min"),
+        DelayColumn("med", "median", headline="median"),
+        DelayColumn("max", "max", compared="IPDV max"),
     )
 
-    def reported(self, record: DelayRecord) -> Iterator[Result]:
-        """Yield the three values of the RFC, each by itself (RFC 8219 section 10.2.1)."""
+    def list_reported(self, record: DelayRecord) -> Iterator[Result]:
+        """Yield the three values of the RFC separately (RFC 8219 section 10.2.1)."""
         for way, direction in record.directions.items():
             for s in self.shown_figures:
                 values = direction.figures[s.key].values
@@ -729,32 +698,26 @@ class Ipdv(DelayVariation):
                 yield Result(f"IPDV {s.column} {way}", "ms", values, more_is_better=False, at=load)
 
 
-def _media(bound: RunContext) -> Iterator[tuple[str, float, int]]:
-    """Yield each frame size of a run, its larger frame, and what the medium carries of it [fps]."""
+def _list_media_rates(bound: RunContext) -> Iterator[tuple[str, float, int]]:
+    """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in bound.settings.frame_sizes:
         sizes = bound.technology.sizes_of(size)
-        octets = sizes.longest
-        yield (
-            sizes.label if sizes.mix else f"{size}",
-            octets,
-            max_frame_rate_fps(bound.settings.line_rate_bps, octets),
-        )
+        media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+        yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 
 
 def _merge_distributions(
-    data: RunData,
-    record: DelayRecord,
-    distributions: Callable[[DirectionResult], Mapping[str, Distribution] | None],
+    data: RunData, record: DelayRecord, values: Literal["delays", "ipdv"]
 ) -> dict[str, Distribution]:
     by_direction: dict[str, list[Distribution]] = {}
-    for trial in data.counted([record]):
+    for trial in data.list_valid_trials([record]):
         for way, counted in trial.result.directions.items():
-            by_direction.setdefault(way, []).extend((distributions(counted) or {}).values())
+            by_direction.setdefault(way, []).extend((getattr(counted, values) or {}).values())
     whole = {way: Distribution.merge(parts) for way, parts in by_direction.items()}
     return {way: one for way, one in whole.items() if one.values_ns}
 
 
-def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
+def _make_columns(s: DelayColumn) -> Iterator[Column[Line]]:
     def figure(line: Line) -> Figure:
         found: Figure = line.value.figures[s.key]
         return found
@@ -765,10 +728,10 @@ def _figure_columns(s: Shown) -> Iterator[Column[Line]]:
         yield Column("P99", lambda line: milliseconds(figure(line).p99))
         yield Column(
             "95 % interval",
-            lambda line: common.interval(figure(line).median_interval, milliseconds),
+            lambda line: common.format_interval(figure(line).median_interval, milliseconds),
             wide=True,
         )
 
 
-def _sum_counts(numbers: Sequence[int]) -> int | None:
-    return sum(numbers) if numbers else None
+def _sum_counts(numbers: Sequence[int]) -> str:
+    return count(sum(numbers) if numbers else None)

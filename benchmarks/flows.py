@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.presentation import Line, Result
-from v6t.analysis.record import FPS, PER_DIRECTION, Figure, Number, RatesFound, Record, Row, Values
-from v6t.analysis.scaling import XPD, XPD_LOWER, degradation_percent
+from v6t.analysis.record import Figure, Number, RatesFound, Record, Row, Values
+from v6t.analysis.scaling import XPD, XPD_LOWER, compute_degradation
 from v6t.analysis.sheet import (
     ABSENT,
     SIZES,
@@ -26,15 +26,15 @@ from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common, registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared, rate
+from v6t.benchmarks.connections import find_rate, prepare_connections
 from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.throughput import ThroughputRecord, search_record, search_spec
+from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
-from v6t.procedures.flows import FlowPoint, flow_points, flow_spec, flow_starts
-from v6t.procedures.rss_probe import CASES, Case, advise, holds
+from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
+from v6t.procedures.rss_probe import CASES, Case, find_held_fields, recommend
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
-from v6t.procedures.throughput import ThroughputResult, ThroughputSpec, measure_throughput
+from v6t.procedures.throughput import ThroughputResult, measure_throughput
 from v6t.profiles import entropy
 from v6t.profiles.entropy import find_variation, hold_variables
 from v6t.trials.trial import Capability, list_directions
@@ -169,13 +169,13 @@ class ProbeRecord(VariantsRecord):
         return self.cases.values()
 
 
-def _degradations(
+def _list_degradations(
     further: Sequence[tuple[Benchmark[Any, Any], FlowPoint, Record]],
 ) -> Iterator[FlowFigure]:
     base: dict[tuple[str, str], float | None] = {}
     for benchmark, point, record in further:
-        rate = record.offered[0] if len(record.offered) == 1 else None
-        for result in benchmark.reported(record) if record.measured else ():
+        rate = record.offered_rates[0] if len(record.offered_rates) == 1 else None
+        for result in benchmark.list_reported(record) if record.measured else ():
             figure = Figure(values=result.values)
             key = benchmark.name, result.name
             if point.flows == 1:
@@ -190,35 +190,25 @@ def _degradations(
                 start=point.start,
                 rate=rate,
                 values=figure.values,
-                degradation_percent=degradation_percent(many, one, more_is_better=more)
+                degradation_percent=compute_degradation(many, one, more_is_better=more)
                 if one and many is not None and (one > 0 or not more)
                 else None,
             )
 
 
-def _head(
-    benchmark: str, records: Sequence[Record], conditions: Mapping[str, Any]
-) -> dict[str, Any]:
-    first = records[0]
+def _merge_trials(records: Sequence[Record]) -> dict[str, Any]:
     return {
-        "benchmark": benchmark,
-        "direction": first.direction,
-        "convention": PER_DIRECTION,
-        "unit": FPS,
-        "frame_sizes": first.frame_sizes.to_json(),
-        "repetitions": first.repetitions,
         "trials": [key for record in records for key in record.trials],
-        "invalid_trials": [t.to_json() for record in records for t in record.invalid_trials],
-        "conditions": dict(conditions),
+        "invalid_trials": [trial for record in records for trial in record.invalid_trials],
     }
 
 
-def _rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
+def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[str, Any]:
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
-def degradation_rows(record: FlowsRecord) -> list[Row]:
-    """Return a row for each figure, number of flows and way to begin (RFC 8219 sections 10.2.1, 10.2.2)."""
+def list_degradation_rows(record: FlowsRecord) -> list[Row]:
+    """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
     return [
         {
             "Size": record.frame_sizes.listed,
@@ -240,11 +230,11 @@ def degradation_rows(record: FlowsRecord) -> list[Row]:
     ]
 
 
-def _rows(result: ThroughputResult, **variant: Any) -> list[Row]:
+def _list_rows(result: ThroughputResult, **variant: Any) -> list[Row]:
     at = result.spec.conditions
     return [
         {
-            **common.row_head(at, r.number),
+            **common.make_row_head(at, r.number),
             "rate": r.rate_fps,
             "Iterations": len(r.attempts),
             **variant,
@@ -256,10 +246,10 @@ def _rows(result: ThroughputResult, **variant: Any) -> list[Row]:
 DEGRADATION = "flows-degradation.csv"
 """Every figure with each number of flows."""
 
-_RATE_COLUMNS = common.rate_columns("median fps\nper direction")
+_RATE_COLUMNS = common.make_rate_columns("median fps\nper direction")
 _LIMIT_COLUMNS: tuple[Column[Line], ...] = (
     Column("tester's own\ncapacity", lambda line: count(line.value.tester_ceiling), wide=True),
-    Column("frames\nmatched", lambda line: common.matched(line.value.matched)),
+    Column("frames\nmatched", lambda line: common.format_match_share(line.value.matched)),
 )
 
 
@@ -280,7 +270,7 @@ class FlowSettings(StrictModel):
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
-def _start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
+def _format_start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
     if point.flows == 1:
         return ABSENT
     return f"one every {record.interval_s:g} s" if point.start == "successive" else point.start
@@ -323,36 +313,35 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
     heeds = frozenset({"adaptive"})
 
-    def needs(self, bound: RunContext) -> frozenset[Capability]:
-        own = self.own(bound)
+    def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
+        own = self.get_settings(bound)
         capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
-        for each in self.carries_out(bound):
-            needs = each.needs(bound)
+        for each in self.list_parts(bound):
+            needs = each.list_capabilities(bound)
             capabilities |= needs
             if each.incremental and needs and {"successive"} <= {*own.starts} & {*own.also_starts}:
                 capabilities.add("timed-flow-starts")
         return frozenset(capabilities)
 
-    def carries_out(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        return [registry.load(name) for name in self.own(bound).also]
+    def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
+        return [registry.load(name) for name in self.get_settings(bound).also]
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         if bound.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
-        own, names = self.own(bound), []
-        for each in self.carries_out(bound):
-            yield from each.caveats(bound)
-            if not each.incremental or "successive" not in own.also_starts:
-                names.append(each.name)
+        own, parts = self.get_settings(bound), self.list_parts(bound)
+        for each in parts:
+            yield from each.list_deviations(bound)
+        names = [b.name for b in parts if not b.incremental or "successive" not in own.also_starts]
         if names and "successive" in own.starts:
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
-    def cautions(self, bound: RunContext) -> Iterator[str]:
-        for each in self.carries_out(bound):
-            yield from each.cautions(bound)
+    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
+        for each in self.list_parts(bound):
+            yield from each.list_setting_warnings(bound)
 
     def check(self, bound: RunContext) -> None:
-        for each in self.carries_out(bound):
+        for each in self.list_parts(bound):
             if (
                 each.phase is not Phase.STREAMS
                 or each.connections == "only"
@@ -366,100 +355,101 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             each.check(bound)
         if bound.settings.connects:  # each connection is a flow
             return
-        plugin, most = bound.technology, self._most(bound)
+        plugin, most = bound.technology, self._find_max_flows(bound)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
                 entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
 
-    def most_connections(self, bound: RunContext) -> int:
-        return max(super().most_connections(bound), self._most(bound))
+    def find_max_connections(self, bound: RunContext) -> int:
+        return max(super().find_max_connections(bound), self._find_max_flows(bound))
 
-    def _most(self, bound: RunContext) -> int:
-        return max(self.own(bound).counts, default=1)
+    def _find_max_flows(self, bound: RunContext) -> int:
+        return max(self.get_settings(bound).counts, default=1)
 
     def run(self, point: Point) -> Measured:
-        if point.bound.settings.connects and not rate(point)[0]:
-            return self.nothing(point, "no connection rate passed")
-        points, rows = [], []
+        if point.bound.settings.connects and not find_rate(point)[0]:
+            return self.make_unmeasured(point, "no connection rate passed")
+        points, rows, searches = [], [], []
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
-        at = point
-        for each in self._points(point):
+        at, own = point, self.get_settings(point.bound)
+        for each in self._list_points(point):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}")
-            result = measure_throughput(self._spec(at, each), at.measure, at.watch)
-            points.append((each, search_record(at, result)))
-            rows += _rows(result, flows=each.flows, start=each.start)
+            spec = specify_flow_search(
+                specify_search(at, at.make_conditions()), each, own.interval_s
+            )
+            result = measure_throughput(spec, at.measure, at.watch)
+            searches.append(result)
+            points.append((each, make_search_record(at, result)))
+            rows += _list_rows(result, flows=each.flows, start=each.start)
             measured = replace(
                 at,
-                within=self._within(point, each),
-                found={**point.found, THROUGHPUT: [r.rate_fps for r in result.repetitions]},
+                trial_conditions={
+                    "variant": each.variant,
+                    "flow_starts": make_flow_starts(each, own.interval_s),
+                },
+                found_rates={
+                    **point.found_rates,
+                    THROUGHPUT: [r.rate_fps for r in result.repetitions],
+                },
             )
-            for benchmark in self._beside(point, each):
+            for benchmark in self._list_parts(point, each):
                 at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
                 further.append((benchmark, each, benchmark.run(measured).record))
         records = [record for _, record in points] + [record for *_, record in further]
         base = points[0][1].median
-        record = FlowsRecord(
-            **_head(self.name, records, at.said),
-            figures=list(_degradations(further)),
-            interval_s=self.own(point.bound).interval_s,
+        record = FlowsRecord.from_result(
+            searches[0],
+            at.run_conditions,
+            benchmark=self.name,
+            **_merge_trials(records),
+            figures=list(_list_degradations(further)),
+            interval_s=own.interval_s,
             points=[
                 {
                     "flows": each.flows,
                     "start": each.start,
-                    "degradation_percent": degradation_percent(r.median, base) if base else None,
-                    **_rates(r, FlowRates),
+                    "degradation_percent": compute_degradation(r.median, base) if base else None,
+                    **_select_rates(r, FlowRates),
                 }
                 for each, r in points
             ],
         )
-        return Measured(record, rows, beside={DEGRADATION: degradation_rows(record)})
+        return Measured(record, rows, beside={DEGRADATION: list_degradation_rows(record)})
 
     def _vary_point(self, point: Point, each: FlowPoint) -> Point:
         if not point.bound.settings.connects:
             return point.runner.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
-        return prepared(point, each.flows) or point
+        return prepare_connections(point, each.flows) or point
 
-    def _beside(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
-        """Measure what goes beside the throughput.
-
-        Frames left out because their flow has not begun would be gaps in a burst: nothing back to back.
-        """
-        own = self.own(point.bound)
-        if each.flows > 1 and each.start not in own.also_starts:
+    def _list_parts(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
+        """List the benchmarks to measure with a number of flows."""
+        if each.flows > 1 and each.start not in self.get_settings(point.bound).also_starts:
             return ()
-        benchmarks = self.carries_out(point.bound)
+        # frames of flows that have not begun are left out: gaps in a burst
+        benchmarks = self.list_parts(point.bound)
         return [b for b in benchmarks if b.incremental or each.start == "together"]
 
-    def _within(self, point: Point, each: FlowPoint) -> dict[str, Any]:
-        starts = flow_starts(each, self.own(point.bound).interval_s)
-        return {"variant": each.variant, "flow_starts": starts}
-
-    def _points(self, point: Point) -> list[FlowPoint]:
-        own = self.own(point.bound)
-        most = self._most(point.bound)
+    def _list_points(self, point: Point) -> list[FlowPoint]:
+        own, most = self.get_settings(point.bound), self._find_max_flows(point.bound)
         parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
-        return list(flow_points([*own.counts, *parts], own.starts))
-
-    def _spec(self, point: Point, each: FlowPoint) -> ThroughputSpec:
-        spec = search_spec(point, point.conditions())
-        return flow_spec(spec, each, self.own(point.bound).interval_s)
+        return list(list_flow_points([*own.counts, *parts], own.starts))
 
     columns = (
         *common.POINT,
         Column("flows", lambda line: f"{line.value.flows:,}"),
-        Column("start", lambda line: _start(line.record, line.value), text=True),
+        Column("start", lambda line: _format_start(line.record, line.value), text=True),
         *_RATE_COLUMNS,
-        Column("Xpd %", lambda line: _xpd(line.value.degradation_percent)),
+        Column("Xpd %", lambda line: _format_xpd(line.value.degradation_percent)),
         *_LIMIT_COLUMNS,
     )
 
-    def rows(self, records: Sequence[FlowsRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[FlowsRecord]) -> list[Line]:
         return [Line(record, point) for record in records for point in record.points]
 
-    def tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
             yield _make_further_sheet(name, records)
         if len({r.sizes for r in records}) > 1:
@@ -468,7 +458,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def results(self, record: FlowsRecord) -> Iterator[Result]:
         for point in record.points:
             start = f", {point.start}" if point.flows > 1 else ""
-            yield _result(
+            yield _make_result(
                 point,
                 f"rate, {point.flows:,} flows, {point.start}",
                 f"{point.flows:,} flows{start}",
@@ -496,11 +486,11 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     alone = True
     in_all = False
 
-    def parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
+    def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
         return dict(plugin.spread)
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a probe that could tell nothing: its traffic does not vary."""
+        """Check that the traffic varies."""
         plugin, run = bound.technology, bound.settings
         sizes = plugin.sizes_of(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
@@ -519,27 +509,29 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
 
     def run(self, point: Point) -> Measured:
         by_case: dict[Case, ThroughputRecord] = {}
-        rows = []
+        rows, searches = [], []
         at = point
         for case in CASES:
-            ports, addresses = holds(case)
+            ports, addresses = find_held_fields(case)
             at = point.runner.vary(
                 f"{case}-", partial(hold_variables, ports=ports, addresses=addresses)
             )
             at.runner.say(f"{at.sizes.label} octets, {at.mode}: {self.name}, {case}")
-            spec = search_spec(at, at.conditions(variant=f"{case}-"))
+            spec = specify_search(at, at.make_conditions(variant=f"{case}-"))
             result = measure_throughput(spec, at.measure, at.watch)
-            by_case[case] = search_record(at, result)
-            rows += _rows(result, case=case)
+            searches.append(result)
+            by_case[case] = make_search_record(at, result)
+            rows += _list_rows(result, case=case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
-        advice = advise({case: record.median for case, record in by_case.items()}, limited)
-        records = list(by_case.values())
-        record = ProbeRecord(
-            **_head(self.name, records, at.said),
-            cases={case: _rates(record, VariantRates) for case, record in by_case.items()},
+        advice = recommend({case: record.median for case, record in by_case.items()}, limited)
+        record = ProbeRecord.from_result(
+            searches[0],
+            at.run_conditions,
+            benchmark=self.name,
+            **_merge_trials(list(by_case.values())),
+            cases={case: _select_rates(record, VariantRates) for case, record in by_case.items()},
             use=advice.use,
             why=advice.why,
-            duration_s=records[0].duration_s,
         )
         return Measured(record, rows)
 
@@ -551,29 +543,32 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         Column("use", lambda line: "this" if line.case == line.record.use else "", text=True),
     )
 
-    def rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
         return [
             Line(r, rates, case=case) for r in records for case, rates in sorted(r.cases.items())
         ]
 
     def results(self, record: ProbeRecord) -> Iterator[Result]:
         for case, variant in sorted(record.cases.items()):
-            yield _result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
+            yield _make_result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
-    def warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ProbeRecord) -> Iterator[tuple[str, str]]:
         yield "advice", record.why
 
 
 def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
-    """Make the table of another benchmark by flows: a column for each value, or, of many, a row."""
+    """Make the table of another benchmark by flows, with a column or row for each value."""
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
     formula = XPD if all(f.more_is_better for _, f in pairs) else XPD_LOWER
     found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
     for r, f in pairs:
         applied = ABSENT if f.rate is None else count(f.rate)
-        point = (r.sizes, r.direction, f"{f.flows:,}", _start(r, f), applied)
-        found.setdefault(point, {})[f.figure] = (_value(f), _xpd(f.degradation_percent))
+        point = (r.sizes, r.direction, f"{f.flows:,}", _format_start(r, f), applied)
+        found.setdefault(point, {})[f.figure] = (
+            _format_value(f),
+            _format_xpd(f.degradation_percent),
+        )
     names = [SIZES, *text_columns("direction"), "flows", *text_columns("start")]
     names.append("applied fps\nper direction")
     if len(figures) > MANY:
@@ -595,10 +590,10 @@ def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
     for r in records:
         for f in r.all_figures:
             if f.flows > 1:
-                point = (r.direction, f"{f.flows:,}", _start(r, f), f.figure)
+                point = (r.direction, f"{f.flows:,}", _format_start(r, f), f.figure)
                 applied = "" if f.rate is None else f" at {count(f.rate)}"
                 cells = found.setdefault(f.benchmark, {}).setdefault(point, {})
-                cells[r.sizes] = _xpd(f.degradation_percent) + applied
+                cells[r.sizes] = _format_xpd(f.degradation_percent) + applied
     sizes = list(dict.fromkeys(r.sizes for r in records))
     names = [*text_columns("direction"), "flows", *text_columns("start", "value"), *sizes]
     for name, of in found.items():
@@ -607,11 +602,11 @@ def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
         yield sheet(title, names, rows)
 
 
-def _xpd(percent: float | None) -> str:
+def _format_xpd(percent: float | None) -> str:
     return UNDEFINED if percent is None else f"{percent:+.2f}"
 
 
-def _value(figure: FlowFigure) -> str:
+def _format_value(figure: FlowFigure) -> str:
     if figure.median is None:
         return UNDEFINED
     if figure.unit == "ms":
@@ -619,5 +614,7 @@ def _value(figure: FlowFigure) -> str:
     return f"{figure.median:.4f}" if figure.unit == "%" else f"{figure.median:,.6g}"
 
 
-def _result(variant: VariantRates, name: str, headline: str = "") -> Result:
-    return common.rate_result(variant, name, resolution=variant.resolution_fps, headline=headline)
+def _make_result(variant: VariantRates, name: str, headline: str = "") -> Result:
+    return common.make_rate_result(
+        variant, name, resolution=variant.resolution_fps, headline=headline
+    )

@@ -1,16 +1,19 @@
-"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame."""
+"""Frame loss rate (RFC 8219 section 7.4), and the same with a deadline for every frame.
+
+Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import CYCLE, look, thousands
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
+from v6t.analysis.figures.canvas import CYCLE, format_thousands
+from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import (
     MAX_LINES,
     Clause,
@@ -29,7 +32,8 @@ from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.throughput import AdaptiveBounds, Deadline
+from v6t.benchmarks.settings import AdaptiveSettings
+from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
     LARGEST_STEP,
     FrameLossResult,
@@ -55,7 +59,7 @@ class FramesAtRate(Model):
 
 
 class LossAtRate(Model):
-    """What was lost at one offered rate."""
+    """Loss at one offered rate."""
 
     rate: Number
     """offered [frames per second per direction]"""
@@ -79,7 +83,7 @@ class LossAtRate(Model):
     @computed_field
     @property
     def fairness(self) -> Number | None:
-        """Share of the background that came through over that of the foreground."""
+        """Forwarded share of the background over that of the foreground."""
         foreground, background = (
             self.by_role[role].median if self.by_role else None for role in FORWARDED_ROLES
         )
@@ -89,7 +93,7 @@ class LossAtRate(Model):
 
     @property
     def loss(self) -> Summary:
-        """Loss of the point, of both directions together where both were loaded."""
+        """Loss of all loaded directions together."""
         return self.loss_percent.get("sum") or next(iter(self.loss_percent.values()))
 
 
@@ -108,27 +112,23 @@ class FrameLossRecord(Record):
     """how the rates were chosen"""
     duration_s: Number | None = None
     """length of the trials [s]"""
-    adaptive: AdaptiveBounds | None = None
+    adaptive: AdaptiveSettings | None = None
     """bounds of adaptive repetition; null: a fixed number"""
     frame_timeout_s: Number | None = None
     """deadline of every frame; null: none [s]"""
     rates: list[LossAtRate]
     """each offered rate"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading; says what deviates from the RFC."""
+    def describe(self) -> str:
         title = "Frame loss rate"
         if self.frame_timeout_s is not None:
             title += f" with per-frame timeout {self.frame_timeout_s * 1000:g} ms"
         deviations = ["restricted range"] * self.restricted_range
-        if self.adaptive is not None:
-            deviations.append(f"adaptive, n={self.repetitions}")
+        deviations += [f"adaptive, n={self.repetitions}"] * (self.adaptive is not None)
         return title + (f" ({', '.join(deviations)})" if deviations else "")
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [row.rate for row in self.rates]
 
     @property
@@ -136,18 +136,17 @@ class FrameLossRecord(Record):
         if self.frame_timeout_s is not None:
             return None
         forwarded = max(self.rates, key=lambda r: r.rate).forwarded.median
-        directions = 2 if self.direction == "bidirectional" else 1
-        return None if forwarded is None else forwarded / directions
+        return forwarded and forwarded / self.load_directions
 
 
-def frame_loss_record(
+def make_loss_record(
     result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
 ) -> FrameLossRecord:
     """Make the record of one frame loss point."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
-    return FrameLossRecord.of(
+    return FrameLossRecord.from_result(
         result,
         conditions,
         unit="per cent of the frames required",
@@ -160,12 +159,12 @@ def frame_loss_record(
     )
 
 
-def frame_loss_rows(result: FrameLossResult) -> list[Row]:
+def list_loss_rows(result: FrameLossResult) -> list[Row]:
     """Return a row for each trial and direction: the raw values."""
     spec = result.spec
     return [
         {
-            **common.row_head(spec.conditions, o.repetition),
+            **common.make_row_head(spec.conditions, o.repetition),
             "direction": way,
             "rate": o.rate_fps,
             "duration_s": spec.duration_s,
@@ -183,17 +182,12 @@ def frame_loss_rows(result: FrameLossResult) -> list[Row]:
 def _summarize_rate(
     result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
-    offered = result.at(rate_fps)
-    lines: dict[str, Summary] = {}
-    for name in (*ways, "sum") if len(ways) > 1 else ways:
-        losses = [o.loss(None if name == "sum" else name) for o in offered]
-        lines[name] = Summary.from_values([100 * share for share in losses if share is not None])
-    roles = {
-        role: Summary.from_values(
-            [100 * loss for o in offered if (loss := o.loss_of(role)) is not None]
-        )
-        for role in FORWARDED_ROLES
+    offered = result.select_trials(rate_fps)
+    lines = {
+        name: _summarize_shares(o.loss(None if name == "sum" else name) for o in offered)
+        for name in ((*ways, "sum") if len(ways) > 1 else ways)
     }
+    roles = {role: _summarize_shares(o.loss_of(role) for o in offered) for role in FORWARDED_ROLES}
     valid = [o for o in offered if o.valid]
     frames = {
         way: FramesAtRate(
@@ -217,6 +211,10 @@ def _summarize_rate(
         errors=[o.error for o in offered if o.error],
         by_role=roles if all(s.count for s in roles.values()) else {},
     )
+
+
+def _summarize_shares(shares: Iterable[float | None]) -> Summary:
+    return Summary.from_values([100 * share for share in shares if share is not None])
 
 
 class FrameLossSettings(StrictModel):
@@ -257,17 +255,14 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
-        rates = self.own(bound).rates_fps
+        rates = self.get_settings(bound).rates_fps
         if rates is not None and (not rates or min(rates) <= 0):
-            raise UsageError(
-                "frame_loss.rates_fps must be a non-empty list of positive rates",
-                "write for example [1e5, 2e5, 3e5]",
-                code="not-a-number",
-            )
+            message = "frame_loss.rates_fps must be a non-empty list of positive rates"
+            raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
     def run(self, point: Point) -> Measured:
-        """Descend from what medium and tester carry as the RFC does, or take the papers' list of rates."""
-        f, at = self.own(point.bound), self.conditions(point)
+        """Descend from the highest rate as in the RFC, or offer the configured rates."""
+        f, at = self.get_settings(point.bound), self.make_conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         duration_s = f.duration_s or point.procedure.trial_duration_s
         spec = point.specify(
@@ -281,8 +276,10 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
-        record = frame_loss_record(result, media_fps=point.media_fps, conditions=point.said)
-        return Measured(record, frame_loss_rows(result))
+        record = make_loss_record(
+            result, media_fps=point.media_fps, conditions=point.run_conditions
+        )
+        return Measured(record, list_loss_rows(result))
 
     columns = (
         *common.POINT,
@@ -295,7 +292,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         common.COUNTED_BY,
     )
 
-    def rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
         """Return a row for each rate and direction."""
         return [
             Line(record, (row, lost), way)
@@ -304,35 +301,35 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             for way, lost in row.loss_percent.items()
         ]
 
-    def tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         mixed = [Line(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
             yield table("How loss divides between foreground and background", mixed, _BY_ROLE)
 
-    def brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+    def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
         """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
         yield table(records[0].title, records, _BRIEF)
 
-    def figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         for part, some in enumerate(_split_readable(records)):
             points = "; ".join(f"{r.sizes} {r.direction}" for r in some) + "."
             name = f"-{part}" if part else ""
             yield Drawing(
-                loss_curve(some, f"{self.name}-curve{name}"),
+                _draw_loss(some, f"{self.name}-curve{name}"),
                 "Frame loss against the offered rate as a share of the medium's maximum for the "
                 "frame size: median, bars from P1 to P99; of both directions together where both "
                 "were loaded.",
                 "Frame loss curve: " + points,
             )
             yield Drawing(
-                forwarded_curve(some, f"{self.name}-forwarded{name}"),
+                _draw_forwarded(some, f"{self.name}-forwarded{name}"),
                 "Frames forwarded against frames offered, per second and all directions together: "
                 "a flat line beyond the knee is a device that stays stable under overload.",
                 "Forwarded against offered frames per second: " + points,
             )
 
-    def overlays(
+    def draw_overlays(
         self,
         rows: Sequence[tuple[tuple[str, ...], FrameLossRecord]],
         name: str,
@@ -341,7 +338,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         every = [record for records in split_lines(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
         for number, records in enumerate(split_batches(every, MAX_LINES)):
-            yield Drawing(loss_curve(records, f"{name}-loss-{number}"), caption, caption)
+            yield Drawing(_draw_loss(records, f"{name}-loss-{number}"), caption, caption)
 
     def results(self, record: FrameLossRecord) -> Iterator[Result]:
         for row in record.rates:
@@ -349,7 +346,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             yield Result(
                 f"loss at {row.media_percent:.2f} % of the medium",
                 "%",
-                _losses(row),
+                _list_losses(row),
                 more_is_better=False,
                 limited=uncovered,
                 share=True,
@@ -358,19 +355,18 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 uncovered=uncovered,
             )
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return write(value, ".4f")
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Clause]:
         right = [_is_descent(r) for r in records]
         yield clause("RFC 2544 section 26.3 (FLR-02)",
                      "from the medium's maximum down, steps of at most 10 %, until two successive "
                      "trials without loss",
                      f"so in {sum(right)} of {len(right)} results",
-                     all(right) if right else None)  # fmt: skip
-        yield common.long_enough(self.name, data, records)
-        yield common.repeated(self.name, records)
+                     right)  # fmt: skip
+        yield common.check_trial_length(self.name, data, records)
+        yield common.check_repetitions(self.name, records)
 
 
 def _format_loss(line: Line, figure: str) -> str:
@@ -381,20 +377,13 @@ def _format_loss(line: Line, figure: str) -> str:
 _BY_ROLE: Sequence[Column[Line]] = (
     *common.POINT,
     Column("fps per\ndirection", lambda line: offered(line.record, line.value.rate)),
-    *(
-        Column(
-            f"{role}\nlost %", lambda line, role=role: write(line.value.by_role[role].median, ".4f")
-        )
-        for role in ("foreground", "background")
-    ),
-    Column(
-        "background through\nover foreground through",
-        lambda line: write(line.value.fairness, ".4f"),
-    ),
+    Column("foreground\nlost %", lambda r: write(r.value.by_role["foreground"].median, ".4f")),
+    Column("background\nlost %", lambda r: write(r.value.by_role["background"].median, ".4f")),
+    Column("background through\nover foreground through", lambda r: write(r.value.fairness, ".4f")),
 )
 
 
-class FrameLossFrameTimeout(Deadline, FrameLoss):
+class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     """The share of frames that is lost or comes too late, at falling rates."""
 
     name = "frame-loss-frame-timeout"
@@ -402,68 +391,54 @@ class FrameLossFrameTimeout(Deadline, FrameLoss):
 
     def trial_s(self, bound: RunContext) -> float:
         """Return the length of its streams [s]."""
-        return self.own(bound).duration_s or super().trial_s(bound)
+        return self.get_settings(bound).duration_s or super().trial_s(bound)
 
 
-def loss_curve(records: Sequence[FrameLossRecord], name: str) -> str:
-    """Loss against the share of the medium's rate, one line per size (RFC 2544 26.3)."""
+def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = [
-        summary_curve(
+        make_summary_curve(
             number,
             f"{record.sizes} {record.direction}",
-            [(r.media_percent, r.loss) for r in _rows(record)],
+            [(r.media_percent, r.loss) for r in _sort_rates(record)],
         )
         for number, record in enumerate(records)
     ]
     # a restricted range far below the medium's rate would be a blot on the left
     most = max((r.media_percent for record in records for r in record.rates), default=100)
-
-    def adjust(at: Any) -> None:
-        at.set_xlim(0, 100 if most > FULL else 1.1 * most)
-        at.set_ylim(-2, 102)
-
-    return errorbar_plot(
+    return draw_errorbars(
         name,
         curves,
         "offered rate, % of the medium's maximum for the frame size",
         "frames lost, %",
         linear=True,
-        adjust=adjust,
+        xlim=(0, 100 if most > FULL else 1.1 * most),
+        ylim=(-2, 102),
     )
 
 
-def forwarded_curve(records: Sequence[FrameLossRecord], name: str) -> str:
-    """Frames forwarded per second against frames offered: stability under overload."""
+def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
     curves = []
     for number, record in enumerate(records):
-        ways = 2 if record.direction == "bidirectional" else 1
-        known = [
-            (r.rate * ways, r.forwarded.median)
-            for r in _rows(record)
-            if r.forwarded.median is not None
-        ]
+        ways = record.load_directions
         label = f"{record.sizes} {record.direction}"
-        across, carried = [x for x, _ in known], [y for _, y in known]
-        curves.append(Curve(label, across, carried, style=look(number).line))
+        points = [(r.rate * ways, r.forwarded) for r in _sort_rates(record)]
+        curves.append(replace(make_summary_curve(number, label, points), bars=None))
     top = max((x for curve in curves for x in curve.x), default=0.0)
     grey = {"color": "#999999", "linewidth": 0.8}
     curves.append(Curve("all that is offered", [0, top], [0, top], style=grey))
-
-    def adjust(at: Any) -> None:
-        at.set_xlim(left=0)
-        thousands(at, "x")
-
-    return errorbar_plot(
+    xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
+    return draw_errorbars(
         name,
         curves,
-        "offered frames per second, all directions",
-        "forwarded frames per second",
+        xlabel,
+        ylabel,
         linear=True,
-        adjust=adjust,
+        xlim=(0, None),
+        adjust=lambda at: format_thousands(at, "x"),
     )
 
 
-def _rows(record: FrameLossRecord) -> list[LossAtRate]:
+def _sort_rates(record: FrameLossRecord) -> list[LossAtRate]:
     return sorted(record.rates, key=lambda r: r.rate)
 
 
@@ -472,7 +447,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
     shares = [row.media_percent for row in record.rates]
     steps = [high - low for high, low in pairwise([*shares, 0.0])]
     last = record.rates[-2:]
-    ended = len(last) == 2 and not any(map(any, map(_losses, last)))
+    ended = len(last) == 2 and not any(map(any, map(_list_losses, last)))
     return (
         bool(shares)
         and shares[0] >= 99.99
@@ -481,7 +456,7 @@ def _is_descent(record: FrameLossRecord) -> bool:
     )
 
 
-def _losses(row: LossAtRate) -> list[float]:
+def _list_losses(row: LossAtRate) -> list[float]:
     """Return the lost share of each trial, of both directions together [%]."""
     required = zip(*(way.required for way in row.frames.values()), strict=True)
     received = zip(*(way.received for way in row.frames.values()), strict=True)
@@ -497,9 +472,7 @@ def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[Fra
         yield records
         return
     for mode in dict.fromkeys(r.direction for r in records):
-        here = [r for r in records if r.direction == mode]
-        for first in range(0, len(here), len(CYCLE)):
-            yield here[first : first + len(CYCLE)]
+        yield from split_batches([r for r in records if r.direction == mode], len(CYCLE))
 
 
 def _find_worst_loss(row: LossAtRate) -> float | None:
@@ -508,7 +481,7 @@ def _find_worst_loss(row: LossAtRate) -> float | None:
     return max(known) if known and row.valid else None
 
 
-def _lossless(record: FrameLossRecord) -> str:
+def _find_lossless_rate(record: FrameLossRecord) -> str:
     highest = None
     for row in reversed(record.rates):
         if _find_worst_loss(row) != 0:
@@ -519,7 +492,7 @@ def _lossless(record: FrameLossRecord) -> str:
 
 _BRIEF: Sequence[Column[FrameLossRecord]] = (
     *common.POINT,
-    Column("no loss up\nto fps", _lossless),
+    Column("no loss up\nto fps", _find_lossless_rate),
     Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
     Column("loss %\nthere", lambda r: write(_find_worst_loss(r.rates[0]), ".4f")),
     Column("rates", lambda r: str(len(r.rates))),

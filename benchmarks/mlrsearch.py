@@ -19,7 +19,7 @@ from v6t.analysis.record import (
     describe_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, marked
+from v6t.analysis.sheet import Column, count, mark
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
@@ -40,31 +40,52 @@ _LIKE = {
 CONTROLLER = f"{mlr.LIBRARY} {mlr.VERSION}"
 
 
-class GoalAttributes(Model):
+INITIAL_SHARE = 1 / 30
+"""Share of the final trial duration, where no initial one is configured."""
+
+
+class GoalSettings(StrictModel):
+    """A search goal (RFC 9971 section 4.6.7)."""
+
+    name: str = Field(min_length=1, max_length=40, pattern=r"^[^\s,/]+$")
+    """Of the goal, in tables and files."""
+    loss_ratio: float = Field(default=0.0, ge=0, lt=1)
+    """Goal Loss Ratio: a trial that loses a larger share is a high-loss trial."""
+    exceed_ratio: float = Field(default=0.0, ge=0, lt=1)
+    """Goal Exceed Ratio: share of the duration sum that high-loss trials may take at a lower bound."""
+    width: float = Field(default=0.005, gt=0, lt=1)
+    """Goal Width: the bounds are close enough at this share of the upper one."""
+    final_trial_s: float | None = Field(default=None, ge=0.001, le=86_400)
+    """Goal Final Trial Duration [s]; None: ``trial_duration_s``."""
+    duration_sum_s: float | None = Field(default=None, ge=0.001, le=8_640_000)
+    """Goal Duration Sum [s]; None: one final trial."""
+    initial_trial_s: float | None = Field(default=None, ge=0.001, le=86_400)
+    """Goal Initial Trial Duration [s]; None: a thirtieth of the final one."""
+    preceding_targets: int = Field(default=2, ge=1, le=20)
+    """Coarser targets that the library puts before the goal's own."""
+    expansion_coefficient: int = Field(default=2, ge=2, le=64)
+    """By which the library widens its steps."""
+
+    def complete(self, trial_s: float) -> Goal:
+        """Make the goal; ``trial_s`` is the default of its final trial duration."""
+        final_s = self.final_trial_s or trial_s
+        durations: dict[str, Any] = {
+            "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
+            "final_trial_s": final_s,
+            "duration_sum_s": self.duration_sum_s or final_s,
+        }
+        return Goal(**{**self.model_dump(), **durations})
+
+
+class GoalAttributes(GoalSettings):
     """A search goal with all its attributes (RFC 9971 section 4.6)."""
 
     name: str
-    """of the goal"""
+    """Of the goal, in tables and files; `RFC 2544` for a throughput."""
     code: str
-    """final trial, duration sum, loss and exceed ratio in a word, as in the RFC: `60f120d0l50e`"""
-    loss_ratio: Number
-    """goal loss ratio: trials that lose a larger share are high-loss trials"""
-    exceed_ratio: Number
-    """goal exceed ratio: share of the duration sum that high-loss trials may take at a lower bound"""
-    width: Number
-    """goal width, a relative difference: (upper - lower) / upper of the relevant bounds"""
-    initial_trial_s: Number
-    """goal initial trial duration [s]"""
-    final_trial_s: Number
-    """goal final trial duration [s]"""
-    duration_sum_s: Number
-    """goal duration sum [s]"""
-    preceding_targets: int
-    """coarser targets before the goal's own: of the library, the RFC has none"""
-    expansion_coefficient: int
-    """by which the library widens its steps: the RFC has none"""
+    """Final trial, duration sum, loss and exceed ratio in a word, as in the RFC: `60f120d0l50e`."""
     like_rfc2544: Literal["unconditionally", "conditionally", "not"]
-    """how far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)"""
+    """How far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
 
 
 class LoadFigure(Figure):
@@ -77,7 +98,7 @@ class GoalFigures(Model):
     """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
     goal: GoalAttributes
-    """whose"""
+    """its attributes"""
     upper_bounds: LoadFigure
     """relevant upper bounds; null: no load is one"""
     conditional_throughput: LoadFigure
@@ -99,9 +120,7 @@ class GoalFigures(Model):
 
     @property
     def regularity(self) -> str:
-        """``"regular"``, or how many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
-        if not self.irregular_count:
-            return "regular"
+        """How many repetitions are irregular and why (RFC 9971 section 4.8.4.2)."""
         whys = "; ".join(dict.fromkeys(filter(None, self.irregular)))
         return f"IRREGULAR in {self.irregular_count} of {len(self.irregular)}: {whys}"
 
@@ -141,16 +160,16 @@ class MlrRecord(Record):
         return any(figures.limited for figures in self.goals)
 
     @property
-    def odd(self) -> Sequence[str]:
+    def repetition_notes(self) -> Sequence[str]:
         return [f"{figures.goal.name}: {note}" for figures in self.goals for note in figures.notes]
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         for figures in self.goals:
             yield f"{figures.goal.name} ", figures, "fps"
             yield f"{figures.goal.name} conditional ", figures.conditional_throughput, "fps"
 
 
-def goal_figures(results: Sequence[GoalResult]) -> dict[str, Any]:
+def summarize_goal(results: Sequence[GoalResult]) -> dict[str, Any]:
     """Return the figures of one goal by the fields of :class:`GoalFigures`."""
     goal = results[0].goal
     return {
@@ -161,7 +180,7 @@ def goal_figures(results: Sequence[GoalResult]) -> dict[str, Any]:
     }
 
 
-def mlr_record(result: MlrResult, point: Point) -> MlrRecord:
+def make_mlr_record(result: MlrResult, point: Point) -> MlrRecord:
     """Make the record of one point."""
     spec, capacity = result.spec, point.tester_capacity.rate_fps
     goals = []
@@ -171,29 +190,23 @@ def mlr_record(result: MlrResult, point: Point) -> MlrRecord:
         goals.append(
             GoalFound(
                 **describe_rates(found, capacity, point.procedure.selftest_margin),
-                **goal_figures(results),
+                **summarize_goal(results),
                 upper_bound=spec.max_load_fps,
                 upper_bound_reason=spec.max_load_reason,
                 upper_bound_hit=any(r.upper_fps is None and bool(r.rate_fps) for r in results),
             )
         )
-    return MlrRecord.of(
-        result,
-        point.said,
-        controller=CONTROLLER,
-        goals=goals,
-    )
+    return MlrRecord.from_result(result, point.run_conditions, controller=CONTROLLER, goals=goals)
 
 
-def _mlr_rows(result: MlrResult, point: Point) -> list[Row]:
+def _list_goal_rows(result: MlrResult, point: Point) -> list[Row]:
     at = result.spec.conditions
     return [
         {
-            **common.row_head(at, r.number),
+            **common.make_row_head(at, r.number),
             "Goal": result.goal.name,
             "Code": result.goal.code,
-            "Date": point.find(r.attempts[0].trial.key).started,
-            "Iterations": len(r.attempts),
+            **common.describe_attempts(point, r.attempts),
             "lower bound": result.lower_fps,
             "upper bound": result.upper_fps,
             "conditional throughput": result.conditional_fps,
@@ -203,42 +216,6 @@ def _mlr_rows(result: MlrResult, point: Point) -> list[Row]:
         for r in result.repetitions
         for result in r.results
     ]
-
-
-INITIAL_SHARE = 1 / 30
-
-
-class GoalSettings(StrictModel):
-    """A search goal (RFC 9971 section 4.6.7)."""
-
-    name: str = Field(min_length=1, max_length=40, pattern=r"^[^\s,/]+$")
-    """Of the goal, in tables and files."""
-    loss_ratio: float = Field(default=0.0, ge=0, lt=1)
-    """Goal Loss Ratio: a trial that loses a larger share is a high-loss trial."""
-    exceed_ratio: float = Field(default=0.0, ge=0, lt=1)
-    """Goal Exceed Ratio: share of the duration sum that high-loss trials may take at a lower bound."""
-    width: float = Field(default=0.005, gt=0, lt=1)
-    """Goal Width: the bounds are close enough at this share of the upper one."""
-    final_trial_s: float | None = Field(default=None, ge=0.001, le=86_400)
-    """Goal Final Trial Duration [s]; None: ``trial_duration_s``."""
-    duration_sum_s: float | None = Field(default=None, ge=0.001, le=8_640_000)
-    """Goal Duration Sum [s]; None: one final trial."""
-    initial_trial_s: float | None = Field(default=None, ge=0.001, le=86_400)
-    """Goal Initial Trial Duration [s]; None: a thirtieth of the final one."""
-    preceding_targets: int = Field(default=2, ge=1, le=20)
-    """Coarser targets that the library puts before the goal's own."""
-    expansion_coefficient: int = Field(default=2, ge=2, le=64)
-    """By which the library widens its steps."""
-
-    def goal(self, trial_s: float) -> Goal:
-        """With everything decided; ``trial_s``: where no final trial duration is given."""
-        final_s = self.final_trial_s or trial_s
-        durations: dict[str, Any] = {
-            "initial_trial_s": self.initial_trial_s or max(0.001, final_s * INITIAL_SHARE),
-            "final_trial_s": final_s,
-            "duration_sum_s": self.duration_sum_s or final_s,
-        }
-        return Goal(**{**self.model_dump(), **durations})
 
 
 class MlrSettings(StrictModel):
@@ -255,7 +232,11 @@ class MlrSettings(StrictModel):
     """Min Load [fps]; None: a thousandth of the largest, a frame in the shortest trial at least."""
 
 
-def _aggregate(line: Line) -> str:
+def _format_conditional(line: Line) -> str:
+    return mark(count(line.value.conditional_throughput.median), line.value.limited)
+
+
+def _format_aggregate(line: Line) -> str:
     conditional = line.value.conditional_throughput.median
     if line.record.direction != "bidirectional" or conditional is None:
         return "-"
@@ -290,18 +271,18 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         )
     )
 
-    def lacks(self) -> tuple[str, str] | None:
+    def find_missing_requirement(self) -> tuple[str, str] | None:
         if mlr.is_available():
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
 
-    def goals(self, bound: RunContext) -> tuple[Goal, ...]:
-        """With everything decided."""
+    def make_goals(self, bound: RunContext) -> tuple[Goal, ...]:
+        """Make the goals of a run."""
         trial_s = bound.settings.procedure.trial_duration_s
-        return tuple(goal.goal(trial_s) for goal in self.own(bound).goals)
+        return tuple(goal.complete(trial_s) for goal in self.get_settings(bound).goals)
 
     def check(self, bound: RunContext) -> None:
-        goals = self.goals(bound)
+        goals = self.make_goals(bound)
         if len({goal.name for goal in goals}) < len(goals):
             raise UsageError("two of mlrsearch.goals have the same name", code="duplicate")
         for goal in goals:
@@ -313,8 +294,8 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     code="conflict",
                 )
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        for goal in self.goals(bound):
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        for goal in self.make_goals(bound):
             like = {
                 "unconditionally": "RFC 2544 throughput (RFC 9971 section 4.10.2)",
                 "conditionally": f"RFC 2544 throughput but for trials below {RFC_DURATION_S:g} s",
@@ -326,8 +307,8 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 f"sum {goal.duration_sum_s:g} s, width {goal.width:.4g}; {like}"
             )
 
-    def cautions(self, bound: RunContext) -> Iterator[str]:
-        goals = self.goals(bound)
+    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
+        goals = self.make_goals(bound)
         if len({goal.final_trial_s for goal in goals}) > 1:
             yield (
                 "the MLRsearch goals have different final trial durations, which weakens the "
@@ -341,11 +322,11 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 )
 
     def run(self, point: Point) -> Measured:
-        goals, max_load = self.goals(point.bound), point.limit_fps
+        goals, max_load = self.make_goals(point.bound), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
-        least = self.own(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
+        least = self.get_settings(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
         spec = MlrSpec(
-            conditions=point.conditions(loss_tolerance=0.0, search_limit_fps=max_load),
+            conditions=point.make_conditions(loss_tolerance=0.0, search_limit_fps=max_load),
             goals=goals,
             min_load_fps=min(least, max_load / 2),
             max_load_fps=max_load,
@@ -353,7 +334,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             repetitions=point.repeat(point.procedure.repetitions),
         )
         result = measure_mlrsearch(spec, point.measure, point.watch)
-        return Measured(mlr_record(result, point), _mlr_rows(result, point))
+        return Measured(make_mlr_record(result, point), _list_goal_rows(result, point))
 
     columns = (
         *common.POINT,
@@ -362,25 +343,20 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
         Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
         Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
-        *common.rate_columns("lower\nbound fps"),
+        *common.make_rate_columns("lower\nbound fps"),
         common.INTERVAL,
         common.DISPERSION,
         Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
-        Column(
-            "conditional\nthroughput",
-            lambda line: marked(
-                count(line.value.conditional_throughput.median), line.value.limited
-            ),
-        ),
-        Column("aggregate\nof both\ndirections", _aggregate, wide=True),
+        Column("conditional\nthroughput", _format_conditional),
+        Column("aggregate\nof both\ndirections", _format_aggregate, wide=True),
         common.WIDE_REPEATED,
         Column("result", lambda line: line.value.mark, text=True),
     )
 
-    def rows(self, records: Sequence[MlrRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[MlrRecord]) -> list[Line]:
         return [Line(r, figures) for r in records for figures in r.goals]
 
-    def definition(self, records: Sequence[MlrRecord]) -> str:
+    def define(self, records: Sequence[MlrRecord]) -> str:
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
             "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "
@@ -397,7 +373,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             what = (
                 f"{record.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
-            bound = common.rate_result(
+            bound = common.make_rate_result(
                 figures,
                 f"lower bound, {goal.name} {goal.code}",
                 resolution=goal.width * figures.median,
@@ -413,13 +389,12 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 summary=conditional,
             )
 
-    def warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: MlrRecord) -> Iterator[tuple[str, str]]:
         for figures in record.goals:
-            yield from goal_warnings(figures)
+            yield from find_goal_warnings(figures)
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
-        yield common.repeated(self.name, records)
+    def check_clauses(self, data: RunData, records: Sequence[MlrRecord]) -> Iterator[Clause]:
+        yield common.check_repetitions(self.name, records)
         every = [figures for r in records for figures in r.goals]
         if every:
             marked = sum(figures.irregular_count for figures in every)
@@ -430,11 +405,11 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             lengths = {figures.goal.final_trial_s for figures in every}
             yield clause("RFC 9971 section 4.6.1 (TP-07)",
                          "all goals share the final trial duration",
-                         ", ".join(f"{s:g} s" for s in sorted(lengths)),
+                         ", ".join(f"{s:g} s" for s in sorted(filter(None, lengths))),
                          len(lengths) == 1)  # fmt: skip
 
 
-def goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
+def find_goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
     """Describe the goal with every attribute (RFC 9971 section 4.9.3), and what is irregular."""
     goal = figures.goal
     yield (

@@ -7,18 +7,25 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.presentation import Clause, Line, Result, clause
 from v6t.analysis.record import Number, Record, Series, Values
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, count, offered, seconds
-from v6t.analysis.statistics import finite
+from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.base import AtShare, Benchmark, S, ShareSettings, StreamRecord
-from v6t.benchmarks.common import POINT, REPEATED, ROW_DIRECTION, TRIAL_S, at_least, row_head
+from v6t.benchmarks.base import Benchmark, RateShareBenchmark, S, ShareSettings, StreamRecord
+from v6t.benchmarks.common import (
+    POINT,
+    REPEATED,
+    ROW_DIRECTION,
+    TRIAL_S,
+    compare_minimum,
+    make_row_head,
+)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
@@ -61,8 +68,11 @@ class OutageRecord(Record):
     directions: Mapping[str, Outages]
     """times of each direction"""
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         yield from ((f"{way} ", times, "s") for way, times in self.directions.items())
+
+
+K = TypeVar("K", bound=OutageRecord)
 
 
 class RecoveryRecord(OutageRecord):
@@ -87,7 +97,7 @@ class RecoveryRecord(OutageRecord):
     """recovery times of each direction"""
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.overload]
 
 
@@ -107,56 +117,57 @@ class ResetRecord(OutageRecord):
     directions: Mapping[str, Resets]
     """reset times of each direction"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading."""
+    def describe(self) -> str:
         return f"Reset ({self.hook}), frame-loss method"
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.rate]
 
 
-def recovery_record(result: RecoveryResult, *, conditions: Mapping[str, Any]) -> RecoveryRecord:
-    """Make the record of one system recovery point; None is "did not recover"."""
+def make_recovery_record(
+    result: RecoveryResult, *, conditions: Mapping[str, Any]
+) -> RecoveryRecord:
+    """Make the record of one system recovery point."""
     spec = result.spec
     directions = {}
     for way in list_directions(spec.conditions.mode):
         times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
         directions[way] = {
-            "values": [finite(t) for t in times],
+            "values": [drop_infinite(t) for t in times],
             "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
         }
-    return RecoveryRecord.of(
-        result,
-        conditions,
-        overload_limited=spec.limited,
-        directions=directions,
+    return RecoveryRecord.from_result(
+        result, conditions, overload_limited=spec.limited, directions=directions
     )
 
 
-def reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
-    """Make the record of one kind of reset; None is "did not come back"."""
-    spec = result.spec
-    at = spec.conditions
+def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
+    """Make the record of one kind of reset."""
+    at = result.spec.conditions
     directions: dict[str, dict[str, Any]] = {}
     for way in list_directions(at.mode):
         seen = [outages[way] for outages in result.repetitions if way in outages]
         directions[way] = {
-            "values": [finite(outage.by_loss_s) for outage in seen],
+            "values": [drop_infinite(outage.by_loss_s) for outage in seen],
             "by_silence": [outage.by_silence_s for outage in seen],
         }
     survived = None
     if "connections" in conditions and at.mode == "reverse":
         # of stateful devices, by frames from outside alone: they make no new connection
         survived = [time is not None for time in directions["reverse"]["values"]]
-    return ResetRecord.of(
-        result,
-        conditions,
-        state_survived=survived,
-        directions=directions,
+    return ResetRecord.from_result(
+        result, conditions, state_survived=survived, directions=directions
     )
+
+
+def _check_moment(section: str, what: str, at_s: float, duration_s: float) -> None:
+    if at_s >= duration_s:
+        raise UsageError(
+            f"{what} at {at_s:g} s is not within a stream of {duration_s:g} s",
+            f"raise {section}.duration_s",
+            code="trial-too-short",
+        )
 
 
 class ResetSettings(StrictModel):
@@ -172,15 +183,15 @@ class ResetSettings(StrictModel):
     """Resets."""
 
 
-class Outage(Benchmark[OutageRecord, S]):
+class OutageBenchmark(Benchmark[K, S]):
     """A benchmark that measures how long frames of each direction stay away."""
 
-    record = OutageRecord
-
+    connections = "also"
+    heeds = frozenset({"rate_from"})
     columns = (
         *POINT,
         Column(
-            "offered fps\nper direction", lambda line: offered(line.record, line.record.offered[0])
+            "offered fps\nper direction", lambda r: offered(r.record, r.record.offered_rates[0])
         ),
         Column("average s", lambda line: seconds(line.value.average)),
         Column("median", lambda line: seconds(line.value.median)),
@@ -189,39 +200,32 @@ class Outage(Benchmark[OutageRecord, S]):
         REPEATED,
     )
 
-    def results(self, record: OutageRecord) -> Iterator[Result]:
+    def results(self, record: K) -> Iterator[Result]:
         for way, series in record.directions.items():
             name = f"recovery {way}"
             yield Result(name, "s", series.values, False, headline=way, summary=series)
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return seconds(value)
 
 
-class Reset(Outage[ResetSettings]):
+class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     """How long nothing is forwarded while the device is reset."""
 
     name = "reset"
     record = ResetRecord
     order = 100
-    connections = "also"
     model = ResetSettings
     quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
-    heeds = frozenset({"rate_from"})
     capabilities = frozenset({"loss-times"})
 
     def check(self, bound: RunContext) -> None:
-        r = self.own(bound)
+        r = self.get_settings(bound)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
                 f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
             )
-        if r.at_s >= r.duration_s:
-            raise UsageError(
-                f"a reset at {r.at_s:g} s is not within a stream of {r.duration_s:g} s",
-                "raise reset.duration_s",
-                code="trial-too-short",
-            )
+        _check_moment("reset", "a reset", r.at_s, r.duration_s)
         if not bound.tester.simulates and r.hook not in bound.driver.hooks:
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
@@ -230,32 +234,28 @@ class Reset(Outage[ResetSettings]):
             )
 
     def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.throughput()
+        throughput_fps, _ = point.find_throughput()
         if not throughput_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to reset at")
-        spec = point.specify(ResetSpec, self.own(point.bound), rate_fps=throughput_fps)
+            return self.make_unmeasured(point, "no rate passed, so there is no rate to reset at")
+        spec = point.specify(ResetSpec, self.get_settings(point.bound), rate_fps=throughput_fps)
         result = measure_reset(spec, point.measure, point.watch)
-        return Measured(reset_record(result, conditions=point.said))
+        return Measured(make_reset_record(result, conditions=point.run_conditions))
 
-    def warnings(self, record: OutageRecord) -> Iterator[tuple[str, str]]:
-        if isinstance(record, ResetRecord) and record.state_survived:
-            survivals, resets = sum(record.state_survived), len(record.state_survived)
-            yield (
-                "state-survived",
-                f"the connections survived {survivals} of {resets} resets (frames from outside alone "
-                "make none anew)",
-            )
+    def find_warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
+        if survived := record.state_survived:
+            some = f"{sum(survived)} of {len(survived)} resets"
+            text = f"the connections survived {some} (frames from outside alone make none anew)"
+            yield "state-survived", text
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
-        trials = [t.asked for t in data.counted(records)]
+    def check_clauses(self, data: RunData, records: Sequence[ResetRecord]) -> Iterator[Clause]:
+        trials = [t.asked for t in data.list_valid_trials(records)]
         under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
         hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
         yield clause("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
                      f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
-                     all(under) if under else None)  # fmt: skip
+                     under)  # fmt: skip
         yield clause("RFC 6201 section 1.4 (RST-02)", "several trials are averaged",
-                     *at_least(2, (r.repetitions for r in records), "trials"))  # fmt: skip
+                     *compare_minimum(2, (r.repetitions for r in records), "trials"))  # fmt: skip
 
 
 class RecoverySettings(StrictModel):
@@ -269,52 +269,49 @@ class RecoverySettings(StrictModel):
     """None: as for throughput."""
 
 
-class SystemRecovery(Outage[RecoverySettings]):
+class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     """How long frames are still lost after an overload has ended."""
 
     name = "system-recovery"
     record = RecoveryRecord
     order = 90
-    connections = "also"
     model = RecoverySettings
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
-    heeds = frozenset({"rate_from"})
     capabilities = frozenset({"two-rates", "loss-times"})
     incremental = True
 
     def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.throughput()
+        throughput_fps, _ = point.find_throughput()
         if not throughput_fps:
-            return self.nothing(point, "no rate passed, so there is nothing to overload")
-        own = self.own(point.bound)
+            return self.make_unmeasured(point, "no rate passed, so there is nothing to overload")
+        own = self.get_settings(point.bound)
         spec = point.specify(
             RecoverySpec,
             own,
             throughput_fps=throughput_fps,
             limit_fps=point.limit_fps,
-            overload_s=own.overload_s + point.conditions().extra_duration_s,
+            overload_s=own.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
-        return Measured(recovery_record(result, conditions=point.said))
+        return Measured(make_recovery_record(result, conditions=point.run_conditions))
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = [r for r in self.measured(data) if isinstance(r, RecoveryRecord)]
-        trials = [t.asked for t in data.counted(records)]
+    def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Clause]:
+        trials = [t.asked for t in data.list_valid_trials(records)]
         yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
-                     *at_least(TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
+                     *compare_minimum(TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
         halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
         yield clause("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
                      f"half in {sum(halves)} of {len(halves)} trials",
-                     all(halves) if halves else None)  # fmt: skip
+                     halves)  # fmt: skip
         loaded = [
             math.isclose(t.asked["rate_fps"], 1.1 * r.throughput)
             for r in records
-            for t in data.counted([r])
+            for t in data.list_valid_trials([r])
             if r.throughput
         ]
         yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
                      f"so much in {sum(loaded)} of {len(loaded)} trials",
-                     all(loaded) if loaded else None)  # fmt: skip
+                     loaded)  # fmt: skip
 
 
 class BlockedTimes(Values):
@@ -334,7 +331,7 @@ class BlockedTimes(Values):
 
 
 class ReconfigurationRecord(StreamRecord):
-    """What traffic lost while something beside it was changed."""
+    """Loss of traffic while another part of the device was changed."""
 
     heading = "Reconfiguration under traffic, effective blocked time"
     unit: Literal["s"]
@@ -350,11 +347,11 @@ class ReconfigurationRecord(StreamRecord):
 
     @property
     def ordered(self) -> Iterator[tuple[str, str, BlockedTimes]]:
-        """What was done, in which direction, and the times, in the order of the streams."""
+        """Changes, directions and times in the order of the streams."""
         for change in CONFIGURATION_CHANGES:
             yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
 
 
@@ -373,7 +370,7 @@ class ReconfigurationSettings(ShareSettings):
     """Times each change is made."""
 
 
-class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
+class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationSettings]):
     """What traffic loses while a rule, route or domain beside it is added, changed, removed."""
 
     name = "reconfiguration"
@@ -394,13 +391,8 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
     in_all = False
 
     def check(self, bound: RunContext) -> None:
-        own = self.own(bound)
-        if own.at_s >= own.duration_s:
-            raise UsageError(
-                f"a change at {own.at_s:g} s is not within a stream of {own.duration_s:g} s",
-                "raise reconfiguration.duration_s",
-                code="trial-too-short",
-            )
+        own = self.get_settings(bound)
+        _check_moment("reconfiguration", "a change", own.at_s, own.duration_s)
         if bound.tester.simulates:
             return
         if not bound.driven:
@@ -411,32 +403,31 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
             )
         bound.describe_live_change()
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
             "traffic"
         )
 
     def run(self, point: Point) -> Measured:
-        rate_fps, source = self.rate(point)
+        rate_fps, source = self.find_rate(point)
         if not rate_fps:
-            return self.nothing(
-                point, "no rate passed, so there is no rate to change the device at"
-            )
-        own, bound = self.own(point.bound), point.bound
+            why = "no rate passed, so there is no rate to change the device at"
+            return self.make_unmeasured(point, why)
+        own, bound = self.get_settings(point.bound), point.bound
         spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
         for stream in chain.from_iterable(result.repetitions):
             for way, blocked in stream.directions.items():
-                head = {**row_head(spec.conditions, stream.number), "change": stream.change}
+                head = {**make_row_head(spec.conditions, stream.number), "change": stream.change}
                 rows.append({**head, "direction": way, **asdict(blocked)})
                 values = changes.setdefault(stream.change, {}).setdefault(way, defaultdict(list))
                 for name, value in asdict(blocked).items():
                     values[_FIELDS.get(name, name)].append(value)
-        record = ReconfigurationRecord.of(
+        record = ReconfigurationRecord.from_result(
             result,
-            point.said,
+            point.run_conditions,
             not_measured=None if changes else "the tester faltered in every stream",
             what="simulated" if bound.tester.simulates else bound.describe_live_change(),
             changes=changes,
@@ -455,13 +446,13 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
         Column("times", lambda line: str(len(line.value[1].values))),
     )
 
-    def rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
         return [Line(r, (change, times), way) for r in records for change, way, times in r.ordered]
 
-    def notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
         return [f"changed: {records[0].what}"]
 
-    def definition(self, records: Sequence[ReconfigurationRecord]) -> str:
+    def define(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (
             "Blocked time: frames that were lost in a stream over its rate, while something else of "
             "the device was changed (FD.io CSIT's measure)."
@@ -469,24 +460,18 @@ class Reconfiguration(AtShare[ReconfigurationRecord, ReconfigurationSettings]):
 
     def results(self, record: ReconfigurationRecord) -> Iterator[Result]:
         for change, way, series in record.ordered:
+            name, rate = f"blocked, {change}, {way}", f"{record.rate:,.0f} fps"
+            headline = f"blocked s, {change} {way}"
             yield Result(
-                f"blocked, {change}, {way}",
-                "s",
-                series.values,
-                more_is_better=False,
-                at=f"{record.rate:,.0f} fps",
-                headline=f"blocked s, {change} {way}",
-                summary=series,
+                name, "s", series.values, False, at=rate, headline=headline, summary=series
             )
 
-    def shown(self, value: float | None) -> str:
+    def format_value(self, value: float | None) -> str:
         return seconds(value)
 
-    def warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
         for way, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
-                yield (
-                    "loss-without-change",
-                    f"up to {max(series.lost):,} frames were lost {way} without any change: the rate is one "
-                    "at which the device loses by itself",
-                )
+                lost = f"up to {max(series.lost):,} frames were lost {way} without any change"
+                text = f"{lost}: the rate is one at which the device loses by itself"
+                yield "loss-without-change", text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from v6t.analysis.record import FindResult, Record
+from v6t.analysis.record import FindResult, Record, Row
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from v6t.benchmarks.settings import ProcedureSettings
 
 P = TypeVar("P", bound=PointSpec)
-Row = dict[str, Any]
 Vary = Callable[[Traffic], Traffic]
 
 
@@ -59,7 +58,7 @@ class PointRunner(Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """Where a benchmark is measured.
+    """A frame size in a mode, with the tester and all settings.
 
     Attributes:
         bound: the whole run.
@@ -68,9 +67,9 @@ class Point:
         runner: the run or the plan.
         measure: the device between the tester's ports.
         find: the counted result of a trial by its key.
-        found: rates that benchmarks before this one found at this point, by their names.
-        also: further conditions of every number.
-        within: conditions of every trial here that are not the run's own.
+        found_rates: rates that benchmarks before this one found at this point, by their names.
+        extra_conditions: further conditions of every number.
+        trial_conditions: conditions of every trial here that are not the run's own.
     """
 
     bound: RunContext
@@ -80,17 +79,17 @@ class Point:
     runner: PointRunner
     measure: Measure
     find: FindResult
-    found: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    also: Mapping[str, Any] = field(default_factory=dict)
-    within: Mapping[str, Any] = field(default_factory=dict)
+    found_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    extra_conditions: Mapping[str, Any] = field(default_factory=dict)
+    trial_conditions: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def watch(self) -> Watch:
-        """Receives the progress before and after each trial."""
+        """Receiver of the progress before and after each trial."""
         return self.runner.watch
 
     def repeat(self, repetitions: int) -> int:
-        """Return how often to repeat: in a plan one repetition stands for all."""
+        """Return the number of repetitions; in a plan one stands for all."""
         return self.runner.repeat(repetitions)
 
     @property
@@ -100,7 +99,7 @@ class Point:
 
     @property
     def tester_capacity(self) -> TesterCapacity:
-        """Capacity of the tester itself."""
+        """Capacity of the tester without a device."""
         return self.runner.capacity[0]
 
     @property
@@ -120,33 +119,29 @@ class Point:
 
     @property
     def known_fps(self) -> float:
-        """The median throughput measured here; 0.0 if none was."""
-        rates = self.found.get(THROUGHPUT, ())
+        """Median of the throughput measured at this point; 0.0 without one."""
+        rates = self.found_rates.get(THROUGHPUT, ())
         return median(rates) if rates else 0.0
 
     @property
     def adaptive(self) -> Adaptive | None:
-        """Limits of adaptive repetition, where the run asks for it."""
+        """Limits of adaptive repetition, if it is configured."""
         a = self.procedure.adaptive
-        return (
-            None
-            if a is None or self.runner.planned
-            else Adaptive(a.fewest, a.most, a.width, a.confidence)
-        )
+        return None if a is None or self.runner.planned else Adaptive(**a.model_dump())
 
     @property
     def most_repetitions(self) -> int:
-        """Repetitions of a benchmark that may be adaptive, at most."""
+        """Largest number of repetitions of an adaptive benchmark."""
         a = self.procedure.adaptive
         return self.procedure.repetitions if a is None else a.most
 
     @property
-    def said(self) -> dict[str, Any]:
+    def run_conditions(self) -> dict[str, Any]:
         """Conditions of every number of this point."""
-        return {**self.runner.describe(), **self.also}
+        return {**self.runner.describe(), **self.extra_conditions}
 
-    def conditions(self, **changes: Any) -> Conditions:
-        """Return the conditions of every trial here, with the changes of one benchmark."""
+    def make_conditions(self, **changes: Any) -> Conditions:
+        """Make the conditions of every trial, with the changes of one benchmark."""
         p = self.procedure
         conditions = Conditions(
             ipv6_frame_size=self.sizes.ipv6,
@@ -159,14 +154,14 @@ class Point:
             sending_time_tolerance=p.sending_time_tolerance,
             invalid_retries=p.invalid_retries,
         )
-        return replace(conditions, **{**self.within, **changes})
+        return replace(conditions, **{**self.trial_conditions, **changes})
 
     def specify(self, kind: type[P], own: object, **values: Any) -> P:
         """Make the specification of a procedure.
 
         Fields that are not given are the settings of their name: the benchmark's ``own``, else the run's.
         """
-        values.setdefault("conditions", self.conditions())
+        values.setdefault("conditions", self.make_conditions())
         for name in {known.name for known in fields(kind)} - values.keys():
             settings = (getattr(of, name, None) for of in (own, self.procedure))
             setting = next((value for value in settings if value is not None), None)
@@ -176,9 +171,9 @@ class Point:
             values["repetitions"] = self.repeat(values["repetitions"])
         return kind(**values)
 
-    def throughput(self) -> tuple[float, str]:
-        """Return the throughput measured here, and which figure of it; 0.0 if no rate passed."""
-        rates = self.found.get(THROUGHPUT, ())
+    def find_throughput(self) -> tuple[float, str]:
+        """Return the throughput of this point and the name of the figure; 0.0 if no rate passed."""
+        rates = self.found_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"
         if self.procedure.rate_from == "p1":

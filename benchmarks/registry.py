@@ -23,7 +23,7 @@ BENCHMARKS: Extensions[Benchmark[Any, Any]] = Extensions(
     "v6t.benchmarks", "v6t.benchmarks.base:Benchmark", "benchmark"
 )
 
-names = BENCHMARKS.names
+list_names = BENCHMARKS.names
 
 
 def load(name: str) -> Benchmark[Any, Any]:
@@ -34,7 +34,7 @@ def load(name: str) -> Benchmark[Any, Any]:
         ExtensionError: it cannot be loaded.
     """
     kind = BENCHMARKS.load(name)
-    for row in listing() if kind.sections() else ():
+    for row in list_benchmarks() if kind.list_sections() else ():
         if row.name == name and row.kind is None:
             raise ExtensionError(
                 row.error, "its author must choose another section", code="extension-broken"
@@ -42,16 +42,18 @@ def load(name: str) -> Benchmark[Any, Any]:
     return kind()
 
 
-def listing() -> list[Kind]:
+def list_benchmarks() -> list[Kind]:
     """List all benchmarks; an added one whose settings collide with another's is broken."""
     rows = BENCHMARKS.list_rows()
-    return [replace(row, kind=None, error=e) if (e := _clash(row, rows)) else row for row in rows]
+    return [
+        replace(row, kind=None, error=e) if (e := _find_clash(row, rows)) else row for row in rows
+    ]
 
 
-def _clash(row: Kind, rows: Iterable[Kind]) -> str:
-    mine = row.kind.sections() if row.kind and row.distribution != OWN_PACKAGE else {}
+def _find_clash(row: Kind, rows: Iterable[Kind]) -> str:
+    mine = row.kind.list_sections() if row.kind and row.distribution != OWN_PACKAGE else {}
     for other in rows if mine else ():
-        theirs = other.kind.sections() if other.kind else {}
+        theirs = other.kind.list_sections() if other.kind else {}
         for key in mine.keys() & theirs.keys():
             if mine[key] is not theirs[key]:
                 return (
@@ -61,42 +63,42 @@ def _clash(row: Kind, rows: Iterable[Kind]) -> str:
     return ""
 
 
-def installed() -> list[Benchmark[Any, Any]]:
-    """Every benchmark that can be loaded, in the order they are measured."""
-    return in_order(row.kind() for row in listing() if row.kind is not None)
+def load_installed() -> list[Benchmark[Any, Any]]:
+    """Load every working benchmark, in the order of measuring."""
+    return sort_benchmarks(row.kind() for row in list_benchmarks() if row.kind is not None)
 
 
-def sections() -> dict[str, type[StrictModel]]:
+def list_sections() -> dict[str, type[StrictModel]]:
     """Return the settings of the installed benchmarks by their key below ``procedure``."""
-    return {key: model for b in installed() for key, model in b.sections().items()}
+    return {key: model for b in load_installed() for key, model in b.list_sections().items()}
 
 
-def flags() -> dict[str, list[str]]:
+def list_flags() -> dict[str, list[str]]:
     """Return the command line flags that benchmarks ask for, with the settings each stands for."""
-    from v6t.benchmarks.settings import flags_in
+    from v6t.benchmarks.settings import list_flags
 
     by_flag: dict[str, list[str]] = {}
-    for section, model in sections().items():
-        for flag, name in flags_in(model, f"{section}."):
+    for section, model in list_sections().items():
+        for flag, name in list_flags(model, f"{section}."):
             by_flag.setdefault(flag, []).append(name)
     return by_flag
 
 
-def of_section(key: str) -> list[str]:
-    """Return the benchmarks whose settings are below a key of ``procedure``."""
-    return [b.name for b in installed() if key in b.sections()]
+def find_by_section(key: str) -> list[str]:
+    """Find the benchmarks whose settings are below a key of ``procedure``."""
+    return [b.name for b in load_installed() if key in b.list_sections()]
 
 
-def quick() -> dict[str, Any]:
-    """Return what the preset ``quick`` makes of them."""
+def make_quick_preset() -> dict[str, Any]:
+    """Collect the settings of the preset ``quick``."""
     return {
         b.section: b.quick.model_dump(exclude_unset=True)
-        for b in installed()
+        for b in load_installed()
         if b.section and b.quick
     }
 
 
-def in_order(benchmarks: Iterable[B]) -> list[B]:
+def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
     """Sort benchmarks in the order of measuring."""
     return sorted(benchmarks, key=lambda b: (b.phase, b.order, b.name))
 
@@ -105,19 +107,21 @@ ALL = "all"
 """Stands for every benchmark that suits the technology."""
 
 
-def everything(
+def expand_all(
     plugin: TechnologyClass, named: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what ``all`` means for a technology on this machine, and what it leaves out, in sentences."""
+    """List the benchmarks of ``all`` for a technology, and explain which are left out."""
     unfit = "never" if plugin.stateful else "only"
-    fit = (b for b in installed() if b.exchange == plugin.exchange and b.connections != unfit)
+    fit = (b for b in load_installed() if b.exchange == plugin.exchange and b.connections != unfit)
     names: list[str] = []
     left_out: list[str] = []
     separate: list[str] = []
     for benchmark in fit:
-        if benchmark.name in named or (benchmark.in_all and benchmark.lacks() is None):
+        if benchmark.name in named or (
+            benchmark.in_all and benchmark.find_missing_requirement() is None
+        ):
             names.append(benchmark.name)
-        elif benchmark.in_all and (missing := benchmark.lacks()):
+        elif benchmark.in_all and (missing := benchmark.find_missing_requirement()):
             left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
         else:
             separate.append(benchmark.name)
@@ -126,23 +130,23 @@ def everything(
     return tuple(names), tuple(left_out)
 
 
-def wanted(bound: RunContext) -> list[Benchmark[Any, Any]]:
+def select_benchmarks(bound: RunContext) -> list[Benchmark[Any, Any]]:
     """Return a run's benchmarks in order, with those that others need."""
     names = list(bound.settings.benchmarks)
     for name in names:  # grows while it is walked
-        names += [other for other in load(name).follows(bound) if other not in names]
-    return in_order(map(load, names))
+        names += [other for other in load(name).list_prerequisites(bound) if other not in names]
+    return sort_benchmarks(map(load, names))
 
 
-def presentations() -> Presentations:
-    """How the records of every installed benchmark are shown."""
+def load_presentations() -> Presentations:
+    """Load the presentations of all benchmarks."""
     from v6t.analysis.presentation import Presentations
 
-    return Presentations(installed())
+    return Presentations(load_installed())
 
 
-def results_schema() -> dict[str, Any]:
-    """Return the JSON schema of ``results.json``, with the records of every installed benchmark."""
+def make_results_schema() -> dict[str, Any]:
+    """Build the JSON schema of ``results.json``, with the records of every installed benchmark."""
     from v6t.analysis import results_schema as results
 
-    return results.results_schema({b.name: b.record for b in installed()})
+    return results.build_results_schema({b.name: b.record for b in load_installed()})

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import errorbar_plot, summary_curve
+from v6t.analysis.figures.plots import draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
 from v6t.analysis.record import (
     FindResult,
@@ -26,7 +26,7 @@ from v6t.analysis.sheet import (
     Column,
     Sheet,
     count,
-    marked,
+    mark,
     percent,
     sheet,
     text_columns,
@@ -39,7 +39,7 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
-from v6t.benchmarks.throughput import decisive_trial, search_spec
+from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
 from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_throughput
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
@@ -53,7 +53,7 @@ QPS: Literal["queries per second"] = "queries per second"
 
 
 class SelfTest(Model):
-    """What the tester does without a device (RFC 8219 section 9.2.1)."""
+    """Capacity of the tester without a device (RFC 8219 section 9.2.1)."""
 
     capacity_qps: Number
     """AAAA queries that its authoritative server answered its client in time [queries per second]"""
@@ -66,7 +66,7 @@ class SelfTest(Model):
 
 
 class Combination(RatesFound):
-    """Names cached and names with an AAAA record of their own, and the rate found with them."""
+    """Rate for a share of cached names and a share of names with a native AAAA record."""
 
     unit_name = "queries/s"
     cached_percent: int
@@ -91,7 +91,7 @@ class Combination(RatesFound):
 
     @property
     def name(self) -> str:
-        """``"20 % cached, 40 % AAAA"``."""
+        """Label of the combination: ``"20 % cached, 40 % AAAA"``."""
         return f"{self.cached_percent} % cached, {self.own_aaaa_percent} % AAAA"
 
 
@@ -121,20 +121,20 @@ class ResolutionRecord(Record):
         return any(combination.limited for combination in self.combinations)
 
     @property
-    def odd(self) -> Sequence[str]:
+    def repetition_notes(self) -> Sequence[str]:
         return [note for combination in self.combinations for note in combination.notes]
 
-    def series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, Series, str]]:
         for combination in self.combinations:
             yield f"{combination.name} ", combination, "queries/s"
 
 
-def _combination(
+def _make_combination(
     cached: int, own_aaaa: int, result: ThroughputResult, find: FindResult, selftest: SelfTest
 ) -> Combination:
     spec = result.spec
     rates = [r.rate_fps for r in result.repetitions]
-    decisive = [key for key in map(decisive_trial, result.repetitions) if key]
+    decisive = [key for key in map(find_decisive_trial, result.repetitions) if key]
     counted = [find(key).directions["forward"] for key in decisive]
     heard = [c.answers for c in counted if c.answers]
     queries = sum(c.count_frames("required") for c in counted)
@@ -223,7 +223,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a run without a device: the tester's server makes no AAAA records of A records."""
+        """Check that there is a device: the tester does not synthesize AAAA records."""
         if bound.driver.absent:
             raise UsageError(
                 "DNS64 synthesis needs a device",
@@ -231,8 +231,8 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 code="missing-device",
             )
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        own = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        own = self.get_settings(bound)
         if own.timeout_s > LONGEST_TIMEOUT_S:
             yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
         simulated = bound.tester.simulates
@@ -240,16 +240,16 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
 
     def combinations(self, bound: RunContext) -> list[tuple[int, int]]:
-        """Per cent of names cached, and of names with an AAAA record; the required one is first.
+        """List the shares of cached names and of native AAAA records [%]; the required pair is first.
 
         When all names are cached it does not matter which have one (section 9.2).
         """
-        own = self.own(bound)
+        own = self.get_settings(bound)
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
     def run(self, point: Point) -> Measured:
-        own, bound = self.own(point.bound), point.bound
+        own, bound = self.get_settings(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
         searches = {
@@ -263,12 +263,13 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             covered_qps=covered,
         )
         combinations = [
-            _combination(*pair, result, point.find, selftest) for pair, result in searches.items()
+            _make_combination(*pair, result, point.find, selftest)
+            for pair, result in searches.items()
         ]
         results = list(searches.values())
-        record = ResolutionRecord.of(
+        record = ResolutionRecord.from_result(
             replace(results[0], attempts=sum((r.attempts for r in results), ())),
-            point.said,
+            point.run_conditions,
             direction="queries",
             not_measured=combinations[0].refused,
             combinations=combinations,
@@ -285,8 +286,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 "Duration": result.spec.duration_s,
                 "Initial Rate": result.spec.upper_bound_fps,
                 "Error": r.error_fps(result.spec.resolution_fps),
-                "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
-                "Iterations": len(r.attempts),
+                **common.describe_attempts(point, r.attempts),
                 "queries/s": r.rate_fps,
             }
             for (cached, own_aaaa), result in searches.items()
@@ -295,18 +295,18 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return Measured(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
-        own, p = self.own(point.bound), point.procedure
+        own, p = self.get_settings(point.bound), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
         queries = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
-        conditions = point.conditions(
+        conditions = point.make_conditions(
             queries=queries,
             residual_wait_s=max(own.timeout_s, p.residual_wait_s),
             # a device that was asked too much goes on working on it for a while
             pause_s=max(own.timeout_s, p.pause_s),
             variant=f"c{cached:03d}-a{aaaa:03d}/" if pair != (0, 0) else "",
         )
-        return search_spec(
+        return specify_search(
             point,
             conditions,
             ResolutionSpec,
@@ -317,12 +317,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     columns = (
         Column("cached\n%", lambda line: str(line.value.cached_percent)),
         Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
-        Column("median\nqueries/s", lambda line: _rate(line.value)),
-        *common.rate_columns("")[1:],
+        Column("median\nqueries/s", lambda line: _format_rate(line.value)),
+        *common.make_rate_columns("")[1:],
         common.INTERVAL,
         common.DISPERSION,
-        Column("AAAA asked\nfor each", lambda line: _each(line.value.asked_aaaa)),
-        Column("A asked\nfor each", lambda line: _each(line.value.asked_a)),
+        Column("AAAA asked\nfor each", lambda line: write(line.value.asked_aaaa, ".2f", ABSENT)),
+        Column("A asked\nfor each", lambda line: write(line.value.asked_a, ".2f", ABSENT)),
         Column(
             "found in\nthe cache %",
             lambda line: percent(line.value.cached_found_percent),
@@ -336,14 +336,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
     )
 
-    def rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
         return [Line(r, f) for r in records for f in r.combinations]
 
-    def notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
         return [f"{f.name}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
-    def tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue
@@ -353,15 +353,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 *text_columns("names with\nan AAAA record"),
                 *(f"{c} %\ncached" for c in cached),
             ]
-            rows = [(f"{o} %", *(_cell(found.get((o, c))) for c in cached)) for o in own]
+            rows = [(f"{o} %", *(_format_cell(found.get((o, c))) for c in cached)) for o in own]
             yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
-    def figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         for r in records:
             if len(r.combinations) < 2:
                 continue
             curves = [
-                summary_curve(
+                make_summary_curve(
                     number,
                     f"{own} % with an AAAA record",
                     [
@@ -372,7 +372,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 )
                 for number, own in enumerate(sorted({f.own_aaaa_percent for f in r.combinations}))
             ]
-            drawn = errorbar_plot(
+            drawn = draw_errorbars(
                 self.name, curves, "names in the cache [%]", "queries per second", linear=True
             )
             yield Drawing(
@@ -383,7 +383,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 + "; ".join(f"{f.name}: {f.median:,.0f}" for f in r.combinations),
             )
 
-    def definition(self, records: Sequence[ResolutionRecord]) -> str:
+    def define(self, records: Sequence[ResolutionRecord]) -> str:
         return (
             "The highest rate at which every query for an AAAA record is answered within "
             f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
@@ -394,17 +394,17 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         first = record.combinations[0]
         what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:
-            result = common.rate_result(
+            result = common.make_rate_result(
                 f,
                 f"queries/s, {f.name}",
                 "queries/s",
                 resolution=record.resolution_qps,
                 headline=self.name if f is first else f"{self.name}, {f.name}",
             )
-            card = Card(_rate(first), "queries/s", what) if f is first else None
+            card = Card(_format_rate(first), "queries/s", what) if f is first else None
             yield replace(result, card=card)
 
-    def warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ResolutionRecord) -> Iterator[tuple[str, str]]:
         for f in record.combinations:
             if f.reasons:
                 reasons = ", ".join(f"{n:,} {why}" for why, n in f.reasons.items())
@@ -426,11 +426,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                     "the queries whose names it had answered before",
                 )
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Clause]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
-        lengths = [t.asked["duration_s"] for t in data.counted(records) if t.key in deciding]
-        yield clause(SOURCE, "trials of 60 s", *common.at_least(common.TRIAL_S, lengths))
+        lengths = [
+            t.asked["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
+        ]
+        yield clause(SOURCE, "trials of 60 s", *common.compare_minimum(common.TRIAL_S, lengths))
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
         yield clause(SOURCE, f"at least {common.REPETITIONS} repetitions, median, P1 and P99", str(fewest),
                      fewest >= common.REPETITIONS if records else None)  # fmt: skip
@@ -454,23 +455,19 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                      True if records else None)  # fmt: skip
 
 
-def alone(bound: RunContext) -> Queries:
-    """Return what the self-test asks (section 9.2.1)."""
+def make_selftest_queries(bound: RunContext) -> Queries:
+    """Return the queries of the self-test (RFC 8219 section 9.2.1)."""
     timeout_s: float = bound.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 
 
-def _rate(combination: Combination) -> str:
+def _format_rate(combination: Combination) -> str:
     return (
-        "refused" if combination.refused else marked(count(combination.median), combination.limited)
+        "refused" if combination.refused else mark(count(combination.median), combination.limited)
     )
 
 
-def _cell(combination: Combination | None) -> str:
+def _format_cell(combination: Combination | None) -> str:
     if combination is None:
         return ABSENT
-    return f"{_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
-
-
-def _each(value: float | None) -> str:
-    return write(value, ".2f", ABSENT)
+    return f"{_format_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"

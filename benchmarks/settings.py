@@ -15,8 +15,8 @@ MOST_CONNECTIONS = 1 << 28
 """What the Responder's table holds: 256 million take 3 GiB."""
 
 
-def flags_in(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the flags that a model's fields ask for, each with the setting's name."""
+def list_flags(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the command line flags of a model, each with the name of its setting."""
     for name, field in model.model_fields.items():
         for mark in field.metadata:
             if isinstance(mark, Flag):
@@ -38,7 +38,7 @@ class AdaptiveSettings(StrictModel):
 
 @dataclass(frozen=True)
 class Flag:
-    """In a field's annotation: the command line has a flag for it; several may share one."""
+    """Command line flag of a setting, for its annotation; several may share one."""
 
     name: str
 

@@ -5,27 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, computed_field
+from pydantic import Field, model_validator
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, look, thousands
-from v6t.analysis.figures.plots import Curve, time_plot
+from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, format_thousands, style_line
+from v6t.analysis.figures.plots import Curve, draw_series
 from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
 from v6t.analysis.record import FPS, Model, Number, Record, Row
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import (
-    UNDEFINED,
-    Column,
-    count,
-    marked,
-    offered,
-    percent,
-    seconds,
-)
+from v6t.analysis.sheet import UNDEFINED, Column, count, mark, offered, percent, seconds
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import AtShare, Benchmark, ShareSettings, StreamRecord
+from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measured, Point
 from v6t.benchmarks.settings import Flag
@@ -42,8 +34,8 @@ from v6t.trials.trial import list_directions
 HOUR_S = 3600.0
 
 
-class Soaked(Model):
-    """What became of one direction."""
+class SoakFigures(Model):
+    """Loss of one direction."""
 
     frames: int
     """due in what was measured"""
@@ -83,30 +75,17 @@ class SoakRecord(StreamRecord):
     """that were sent"""
     faltered: int
     """stretches in which the tester faltered: gaps, no loss of the device"""
-    directions: dict[str, Soaked]
+    directions: dict[str, SoakFigures]
     """loss of each direction"""
 
 
-class ShapeFound(Model):
-    """What one shape of the loss function makes of the trials."""
+class ShapeFigures(Model):
+    """Estimate of the critical load by one shape of the loss function."""
 
     mean: Number
     """of the critical load"""
     deviation: Number
     """its standard deviation"""
-
-
-class Found(NamedTuple):
-    """A critical load that was found."""
-
-    estimate: float
-    deviation: float
-    low: float
-    high: float
-
-    @property
-    def interval(self) -> str:
-        return f"{self.low:,.0f} to {self.high:,.0f}"
 
 
 class CriticalLoadRecord(Record):
@@ -124,7 +103,7 @@ class CriticalLoadRecord(Record):
     """lower end of the interval that holds it with 95 % of the probability; null as the estimate"""
     high: Number | None
     """upper end of that interval; null as the estimate"""
-    shapes: dict[str, ShapeFound]
+    shapes: dict[str, ShapeFigures]
     """the estimates of both shapes; where they differ the shape of the device's loss is not known;
     empty where the estimate is null"""
     searched_s: Number
@@ -142,10 +121,7 @@ class CriticalLoadRecord(Record):
     tester_ceiling: Number | None = None
     """the tester's own capacity"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading."""
+    def describe(self) -> str:
         loss = f"{self.target_percent:g} % loss"
         return f"Critical load at {loss} (PLRsearch, no RFC 8219 throughput)"
 
@@ -154,26 +130,36 @@ class CriticalLoadRecord(Record):
         """Whether a valid trial lost frames."""
         return self.lossless < len(self.trials) - len(self.invalid_trials)
 
+    @model_validator(mode="after")
+    def _drop_extrapolation(self) -> CriticalLoadRecord:
+        """Drop the figures that earlier versions gave without losses, or above what was offered."""
+        if self.estimate is not None and not (self.lossy and self.estimate <= self.upper_bound):
+            self.estimate = self.deviation = self.low = self.high = None
+            self.shapes = {}
+        return self
+
     @property
-    def critical_load(self) -> Found | None:
-        """What was found, if anything; records of earlier versions have figures nobody measured."""
-        if self.estimate is None or not self.lossy or self.estimate > self.upper_bound:
-            return None
-        if self.deviation is None or self.low is None or self.high is None:
-            return None
-        return Found(self.estimate, self.deviation, self.low, self.high)
+    def interval(self) -> str:
+        """The interval that holds the critical load, for a table."""
+        return UNDEFINED if self.low is None else f"{self.low:,.0f} to {self.high:,.0f}"
 
     @property
     def limited(self) -> bool:
-        return self.critical_load is None or self.critical_load.high >= self.upper_bound
+        return self.high is None or self.high >= self.upper_bound
+
+    @property
+    def excess(self) -> str:
+        """What is known of a critical load that was not found."""
+        most = self.upper_bound if self.highest is None else self.highest
+        return f"above {most:,.0f} fps, all that was offered"
 
 
-def soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
+def make_soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
     """Make the record of a soak test."""
     spec = result.spec
     ways = list_directions(spec.conditions.mode)
     good = [s for s in result.repetitions if s.intervals]
-    return SoakRecord.of(
+    return SoakRecord.from_result(
         result,
         conditions,
         not_measured=None if good else "the tester faltered in every stretch",
@@ -194,30 +180,33 @@ def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]
     return {
         "frames": sum(i.frames for i in intervals),
         "lost": sum(i.lost for i in intervals),
-        "loss_percent": _percent(intervals),
+        "loss_percent": _compute_loss_percent(intervals),
         "intervals": len(intervals),
         "lossy": len(lossy),
         "episodes": sum(bad for bad, _ in runs),
         "longest_s": max(
             (sum(i.length_s for i in some) for bad, some in runs if not bad), default=0
         ),
-        "worst_percent": _percent([worst]) if worst else (0.0 if intervals else None),
+        "worst_percent": _compute_loss_percent([worst]) if worst else (0.0 if intervals else None),
         "worst_at_s": worst.begins_s if worst else None,
-        "halves_percent": [_percent(intervals[:half]), _percent(intervals[half:])],
+        "halves_percent": [
+            _compute_loss_percent(intervals[:half]),
+            _compute_loss_percent(intervals[half:]),
+        ],
     }
 
 
-def _percent(intervals: Sequence[TrafficInterval]) -> float | None:
+def _compute_loss_percent(intervals: Sequence[TrafficInterval]) -> float | None:
     frames = sum(i.frames for i in intervals)
     return 100 * sum(i.lost for i in intervals) / frames if frames else None
 
 
-def soak_rows(result: SoakResult) -> list[Row]:
+def list_soak_rows(result: SoakResult) -> list[Row]:
     """Return a row for each interval and direction, and one for each invalid stretch."""
     at, length_s = result.spec.conditions, result.spec.stretch_s
     return [
         {
-            **common.row_head(at, stretch.number),
+            **common.make_row_head(at, stretch.number),
             "started": stretch.started,
             "direction": way,
             "begins_s": i.begins_s if i else (stretch.number - 1) * length_s,
@@ -231,17 +220,16 @@ def soak_rows(result: SoakResult) -> list[Row]:
     ]
 
 
-def critical_load_rows(result: CriticalLoadResult) -> list[Row]:
+def list_critical_load_rows(result: CriticalLoadResult) -> list[Row]:
     """Return a row for each valid trial, with what was known after it."""
-    at, rows = result.spec.conditions, []
-    for number, (step, estimate) in enumerate(zip(result.steps, result.known, strict=True), 1):
-        rows.append(
-            {**common.row_head(at, number), "rate": step.offered.rate_fps,
-             "duration_s": step.duration_s, "frames": step.offered.frames,
-             "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
-             "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
-        )  # fmt: skip
-    return rows
+    at, estimates = result.spec.conditions, zip(result.steps, result.known, strict=True)
+    return [
+        {**common.make_row_head(at, number), "rate": step.offered.rate_fps,
+         "duration_s": step.duration_s, "frames": step.offered.frames,
+         "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
+         "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
+        for number, (step, estimate) in enumerate(estimates, 1)
+    ]  # fmt: skip
 
 
 class SoakSettings(ShareSettings):
@@ -253,7 +241,7 @@ class SoakSettings(ShareSettings):
     """Length of a stretch; an interrupted run measures no more than one of them again [s]."""
 
 
-class Soak(AtShare[SoakRecord, SoakSettings]):
+class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     """Loss over hours at a share of the throughput, and when it came."""
 
     name = "soak"
@@ -272,24 +260,26 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
     in_all = False
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        wait_s = bound.settings.procedure.residual_wait_s
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        own, wait_s = self.get_settings(bound), bound.settings.procedure.residual_wait_s
         yield (
-            f"soak: stretches of {self.own(bound).stretch_s:g} s with a wait of {wait_s:g} s for late "
-            "frames after each, in which nothing is sent"
+            f"soak: stretches of {own.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
+            "each, in which nothing is sent"
         )
 
     def run(self, point: Point) -> Measured:
-        rate_fps, source = self.rate(point)
+        rate_fps, source = self.find_rate(point)
         if not rate_fps:
-            return self.nothing(point, "no rate passed, so there is no rate to soak at")
-        own = self.own(point.bound)
+            return self.make_unmeasured(point, "no rate passed, so there is no rate to soak at")
+        own = self.get_settings(point.bound)
         stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
         spec = point.specify(
             SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
-        return Measured(soak_record(result, conditions=point.said), soak_rows(result))
+        return Measured(
+            make_soak_record(result, conditions=point.run_conditions), list_soak_rows(result)
+        )
 
     columns = (
         *common.POINT,
@@ -297,27 +287,24 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
         Column("traffic s", lambda line: count(line.record.measured_s)),
         Column("frames", lambda line: count(line.value.frames)),
         Column("lost", lambda line: count(line.value.lost)),
-        Column("lost %", lambda line: _share(line.value.loss_percent)),
-        Column(
-            "intervals\nwith loss", lambda line: f"{line.value.lossy} of {line.value.intervals}"
-        ),
+        Column("lost %", lambda line: _format_share(line.value.loss_percent)),
+        Column("intervals\nwith loss", lambda i: f"{i.value.lossy} of {i.value.intervals}"),
         Column("episodes", lambda line: str(line.value.episodes)),
         Column("longest s\nwithout", lambda line: seconds(line.value.longest_s)),
-        Column("worst\ninterval %", lambda line: _share(line.value.worst_percent)),
-        Column("1st half %", lambda line: _share(line.value.halves_percent[0])),
-        Column("2nd half %", lambda line: _share(line.value.halves_percent[1])),
+        Column("worst\ninterval %", lambda line: _format_share(line.value.worst_percent)),
+        Column("1st half %", lambda line: _format_share(line.value.halves_percent[0])),
+        Column("2nd half %", lambda line: _format_share(line.value.halves_percent[1])),
     )
 
-    def figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
             curves = []
             for number, way in enumerate(record.directions):
-                points = list(_list_losses(data, record, way))
-                style = {"linewidth": 0.9, "color": look(number).color}
-                hours = [t / HOUR_S for t, _ in points]
-                curves.append(Curve(way, hours, [p for _, p in points], style=style))
+                times_s, losses = zip(*_list_interval_losses(data, record, way), strict=True)
+                style = {"linewidth": 0.9, "color": style_line(number)["color"]}
+                curves.append(Curve(way, [t / HOUR_S for t in times_s], losses, style=style))
             invalid = {t.key for t in record.invalid_trials}
-            gaps = [n for n, trial in enumerate(data.of(record)) if trial.key in invalid]
+            gaps = [n for n, trial in enumerate(data.find_trials(record)) if trial.key in invalid]
             hours = record.stretch_s / HOUR_S
 
             def adjust(at: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
@@ -326,7 +313,7 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 at.set_ylim(bottom=0)
 
             name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
-            figure = time_plot(
+            figure = draw_series(
                 name, curves, "hours of traffic", "lost frames, %", whole=False, adjust=adjust
             )
             what = (
@@ -347,26 +334,21 @@ class Soak(AtShare[SoakRecord, SoakSettings]):
                 summary=Percentiles(direction.loss_percent, None, None),
             )
 
-    def shown(self, value: float | None) -> str:
-        return _share(value)
+    def format_value(self, value: float | None) -> str:
+        return _format_share(value)
 
-    def warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
-            yield (
-                "invalid-stretches",
-                f"the tester faltered in {record.faltered} of {record.stretches} stretches: nothing "
-                "is known of them",
-            )
+            some = f"{record.faltered} of {record.stretches} stretches"
+            text = f"the tester faltered in {some}: nothing is known of them"
+            yield "invalid-stretches", text
         for way, direction in record.directions.items():
             first, second = direction.halves_percent
             if second and second > 2 * (first or 0.0) and direction.lost > 10:
-                yield (
-                    "growing-loss",
-                    f"{way}: more than twice as much was lost in the second half as in the first",
-                )
+                text = "more than twice as much was lost in the second half as in the first"
+                yield "growing-loss", f"{way}: {text}"
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Clause]:
         whole = all(not r.faltered for r in records)
         yield clause("v6t, soak test", "every stretch is measured, none is left out",
                      f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
@@ -411,8 +393,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     in_all = False
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        own = self.own(bound)
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        own = self.get_settings(bound)
         yield (
             f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
             "throughput"
@@ -423,8 +405,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     def run(self, point: Point) -> Measured:
         spec = point.specify(
             CriticalLoadSpec,
-            self.own(point.bound),
-            conditions=point.conditions(search_limit_fps=point.limit_fps),
+            self.get_settings(point.bound),
+            conditions=point.make_conditions(search_limit_fps=point.limit_fps),
             least_fps=point.limit_fps / LEAST,
             most_fps=point.limit_fps,
         )
@@ -433,18 +415,20 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         )
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
-            return self.nothing(point, "the tester faltered in all trials but one")
+            return self.make_unmeasured(point, "the tester faltered in all trials but one")
         rates = [step.offered.rate_fps for step in steps]
         shapes = estimate.shapes if estimate else ()
-        record = CriticalLoadRecord.of(
+        record = CriticalLoadRecord.from_result(
             result,
-            point.said,
+            point.run_conditions,
             target_percent=100 * spec.target,
             estimate=estimate and estimate.mean_fps,
             deviation=estimate and estimate.deviation_fps,
             low=estimate and estimate.low_fps,
             high=estimate and estimate.high_fps,
-            shapes={s.name: ShapeFound(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes},
+            shapes={
+                s.name: ShapeFigures(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes
+            },
             searched_s=sum(step.duration_s for step in steps),
             lossless=sum(not step.offered.lost for step in steps),
             lowest=min(rates),
@@ -453,90 +437,83 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             upper_bound_reason=point.limit_reason,
             tester_ceiling=point.tester_capacity.rate_fps,
         )
-        return Measured(record, critical_load_rows(result))
+        return Measured(record, list_critical_load_rows(result))
 
     columns = (
         *common.POINT,
         Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
-        Column(
-            "critical load\nfps per direction", lambda r: marked(count(_estimate(r)), r.limited)
-        ),
-        Column(
-            "95 % interval", lambda r: r.critical_load.interval if r.critical_load else UNDEFINED
-        ),
-        Column("deviation", lambda r: count(r.critical_load and r.critical_load.deviation)),
-        Column("stretch", lambda r: _shape(r, "stretch")),
-        Column("erf", lambda r: _shape(r, "erf")),
+        Column("critical load\nfps per direction", lambda r: mark(count(r.estimate), r.limited)),
+        Column("95 % interval", lambda r: r.interval),
+        Column("deviation", lambda r: count(r.deviation)),
+        Column("stretch", lambda r: _format_shape(r, "stretch")),
+        Column("erf", lambda r: _format_shape(r, "erf")),
         Column("traffic s", lambda r: count(r.searched_s)),
         Column("trials", lambda r: str(len(r.trials) - len(r.invalid_trials))),
         Column("without\nloss", lambda r: str(r.lossless)),
         Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
     )
 
-    def definition(self, records: Sequence[CriticalLoadRecord]) -> str:
+    def define(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
             "Critical load: the rate per direction at which the target share of the frames of all "
             "directions together is lost on average, by Bayesian inference from the loss counts of "
             "all trials (PLRsearch, draft-vpolak-bmwg-plrsearch-03)."
         )
 
-    def figures(self, data: RunData, records: Sequence[CriticalLoadRecord]) -> Iterator[Drawing]:
+    def draw_figures(
+        self, data: RunData, records: Sequence[CriticalLoadRecord]
+    ) -> Iterator[Drawing]:
         for record in records:
-            load = record.critical_load
-            where = (
-                f"{load.estimate:,.0f} fps, within {load.low:,.0f} and {load.high:,.0f} (95 %)"
-                if load
-                else _describe_excess(record)
-            )
+            where = record.excess
+            if record.estimate is not None:
+                within = record.interval.replace("to", "and")
+                where = f"{record.estimate:,.0f} fps, within {within} (95 %)"
             what = (
                 f"Lost share of each trial against its load, {record.point}: the critical load at "
                 f"{record.target_percent:g} % is {where}."
             )
-            yield Drawing(_losses_by_load(data, record), what, what)
+            yield Drawing(_draw_losses_by_load(data, record), what, what)
 
     def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
-        load, found = record.critical_load, _estimate(record)
-        beyond = "" if load else f": {_describe_excess(record)}"
+        beyond = f": {record.excess}" if record.estimate is None else ""
         limit = " - limited by the tester or the medium" if record.limited else ""
         loss = f"{record.target_percent:g} % loss"
         yield Result(
             "critical load",
             "fps",
-            [found],
-            resolution=load.deviation if load else 0.0,
+            [record.estimate],
+            resolution=record.deviation or 0.0,
             limited=record.limited,
             at=loss,
             headline=self.name,
-            summary=Percentiles(found, load.low, load.high)
-            if load
-            else Percentiles(found, None, None),
+            summary=Percentiles(record.estimate, record.low, record.high),
             card=Card(
-                marked(count(found), record.limited),
+                mark(count(record.estimate), record.limited),
                 "fps per direction",
                 f"critical load at {loss}, {record.point}{beyond}{limit}",
             ),
         )
 
-    def warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
-        if record.critical_load is None:
+    def find_warnings(self, record: CriticalLoadRecord) -> Iterator[tuple[str, str]]:
+        if record.estimate is None:
             seen = "too few frames were lost" if record.lossy else "no trial lost frames"
-            yield "not-found", f"{seen}: the critical load is {_describe_excess(record)}"
-        elif record.critical_load.estimate < record.lowest:
-            yield (
-                "extrapolated",
-                "the critical load is below all that was offered: it is extrapolated",
-            )
+            yield "not-found", f"{seen}: the critical load is {record.excess}"
+        elif record.estimate < record.lowest:
+            text = "the critical load is below all that was offered: it is extrapolated"
+            yield "extrapolated", text
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(
+        self, data: RunData, records: Sequence[CriticalLoadRecord]
+    ) -> Iterator[Clause]:
         least = min((r.searched_s for r in records), default=0)
         yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
                      f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
 
 
-def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
+def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     points = [
-        sum_load(float(trial.asked["rate_fps"]), trial.result) for trial in data.counted([record])
+        sum_load(float(trial.asked["rate_fps"]), trial.result)
+        for trial in data.list_valid_trials([record])
     ]
     style = {"linestyle": "", "marker": "o", "markersize": 4, "color": BLUE}
     losses = [100 * point.ratio for point in points]
@@ -544,13 +521,13 @@ def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     target = (record.target_percent, "target", {"color": BLACK, "linestyle": ":"})
 
     def adjust(at: Any) -> None:
-        if load := record.critical_load:
-            at.axvline(load.estimate, color=VERMILLION, label="critical load")
-            at.axvspan(load.low, load.high, color=VERMILLION, alpha=0.2)
+        if record.estimate is not None:
+            at.axvline(record.estimate, color=VERMILLION, label="critical load")
+            at.axvspan(record.low, record.high, color=VERMILLION, alpha=0.2)
         at.set_yscale("symlog", linthresh=max(record.target_percent, 1e-6))
-        thousands(at, "x")
+        format_thousands(at, "x")
 
-    return time_plot(
+    return draw_series(
         f"critical-load-{record.frame_sizes.key}-{record.direction}",
         [trials],
         "offered, frames per second per direction",
@@ -561,9 +538,11 @@ def _losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
     )
 
 
-def _list_losses(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[float, float]]:
+def _list_interval_losses(
+    data: RunData, record: SoakRecord, way: str
+) -> Iterator[tuple[float, float]]:
     invalid = {t.key for t in record.invalid_trials}
-    for number, trial in enumerate(data.of(record)):
+    for number, trial in enumerate(data.find_trials(record)):
         begins_s = number * record.stretch_s
         counted = trial.result.directions.get(way)
         if trial.key in invalid or counted is None:
@@ -574,19 +553,10 @@ def _list_losses(data: RunData, record: SoakRecord, way: str) -> Iterator[tuple[
                 yield part.begins_s, 100 * part.lost / part.frames
 
 
-def _share(value: float | None) -> str:
+def _format_share(value: float | None) -> str:
     return percent(value) if not value or value >= 0.1 else f"{value:.2g}"
 
 
-def _estimate(record: CriticalLoadRecord) -> float | None:
-    return record.critical_load.estimate if record.critical_load else None
-
-
-def _shape(record: CriticalLoadRecord, name: str) -> str:
-    found = record.shapes.get(name) if record.critical_load else None
+def _format_shape(record: CriticalLoadRecord, name: str) -> str:
+    found = record.shapes.get(name)
     return count(found.mean) if found else "-"
-
-
-def _describe_excess(record: CriticalLoadRecord) -> str:
-    most = record.upper_bound if record.highest is None else record.highest
-    return f"above {most:,.0f} fps, all that was offered"

@@ -8,33 +8,18 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import FindResult, Model, Number, Row
+from v6t.analysis.record import FindResult, Model, Number
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import SIZES, Column, Sheet, count, seconds, table
+from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, seconds, table, write
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
+from v6t.benchmarks import common, connections
 from v6t.benchmarks.base import Phase
-from v6t.benchmarks.common import DISPERSION, WIDE_REPEATED, rate_columns, repeated
-from v6t.benchmarks.connections import (
-    C,
-    CapacityRecord,
-    CapacitySearch,
-    ConnectionRateRecord,
-    OfConnections,
-    S,
-    capacity_record,
-    capacity_result,
-    connection_rate_record,
-    connection_rate_result,
-    phase_one_settings,
-    rate_search,
-    rows_of,
-    share_of,
-)
+from v6t.benchmarks.connections import C, CapacityRange, CapacityRecord, ConnectionRateRecord, S
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.settings import MOST_CONNECTIONS, Flag
+from v6t.benchmarks.settings import Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
@@ -48,7 +33,6 @@ from v6t.profiles.tcp.http import (
     build_response,
     split_into_segments,
 )
-from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import Closing, Tcp, TcpCounts
@@ -67,8 +51,8 @@ _TIMES = (
 _NO_TIMES = "This tester does not tell how long each connection took."
 
 
-class Exchange(Model):
-    """How connections are made, tried and closed."""
+class TcpExchange(Model):
+    """Opening, use and end of every connection."""
 
     http: str
     """version that client and server speak"""
@@ -83,7 +67,7 @@ class Exchange(Model):
 
 
 class Iteration(Model):
-    """A trial: every connection by what became of it (RFC 3511 sections 5.2.5, 5.3.5)."""
+    """Connections of a trial by their outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
 
     trial: str
     """its key"""
@@ -129,14 +113,19 @@ class Iteration(Model):
     """the tester did its part"""
 
     @property
+    def outcome(self) -> str:
+        """The verdict in a word."""
+        return "passed" if self.passed else "failed" if self.valid else "invalid"
+
+    @property
     def refusals(self) -> str:
-        """How those ended that were not established, in words."""
+        """Describe the connections that were not established."""
         names = set(TcpCounts.__dataclass_fields__) & set(type(self).model_fields)
         return TcpCounts(**{name: getattr(self, name) for name in names}).failures
 
 
-class Alone(Model):
-    """Establishment times of a trial of the self-test: what of the others is the tester's own."""
+class LoopbackTimes(Model):
+    """Establishment times without a device, from the fastest complete trial of the self-test."""
 
     rate_cps: Number
     """connections attempted [connections per second]"""
@@ -152,23 +141,23 @@ class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
     heading = "Maximum TCP connection establishment rate"
-    exchange: Exchange
+    exchange: TcpExchange
     """how connections are made, tried and closed"""
     iterations: list[Iteration]
     """all trials"""
     decisive: Sequence[Iteration] = ()
     """of each repetition the trial that decided: the highest rate that passed"""
-    alone: Alone | None = None
+    alone: LoopbackTimes | None = None
     """the fastest trial of the self-test in which every connection was established; null: there is none"""
 
     @property
     def last(self) -> Iteration | None:
-        """The trial that decided the last repetition, if one passed."""
+        """The deciding trial of the last repetition, if one passed."""
         return self.decisive[-1] if self.decisive else None
 
 
-class Ending(Model):
-    """What is left of connections on the device after their end."""
+class ConnectionEnding(Model):
+    """Connections that ended, and how long the device remembered them."""
 
     closing: str
     """how they ended: `rst` or `fin`"""
@@ -192,7 +181,7 @@ class TcpCapacityRecord(CapacityRecord):
     """connection attempt rate [connections per second]"""
     rate_source: str
     """where that rate comes from"""
-    exchange: Exchange
+    exchange: TcpExchange
     """how connections are made, tried and closed"""
     iterations: list[Iteration]
     """all trials of the search"""
@@ -202,23 +191,23 @@ class TcpCapacityRecord(CapacityRecord):
     """the trial with more connections than the table holds; null: no end was found"""
     still_answered: int | None
     """of the connections established in it, those that answered afterwards; null: none was made"""
-    endings: list[Ending]
+    endings: list[ConnectionEnding]
     """what is left on the device after connections end"""
     tcp_timeouts_s: dict[str, Number]
     """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
 
     @property
     def last(self) -> Iteration | None:
-        """The trial that decided."""
+        """The deciding trial."""
         return self.decisive
 
     @property
     def attempted_cps(self) -> float:
-        """Rate at which the connections of the capacity came: a second try is slower."""
+        """Rate of the deciding trial; a second try is slower."""
         return self.attempt_rate_cps if self.decisive is None else self.decisive.rate_cps
 
 
-def _find_fastest(keys: Sequence[str], find: FindResult) -> Alone | None:
+def _find_fastest(keys: Sequence[str], find: FindResult) -> LoopbackTimes | None:
     fastest = None
     for found in (find(key).connections for key in keys):
         tcp = None if found is None else found.tcp
@@ -227,21 +216,21 @@ def _find_fastest(keys: Sequence[str], find: FindResult) -> Alone | None:
         rate_cps = tcp.attempted / found.sending_time_s
         is_complete = tcp.established == tcp.attempted == found.required
         if is_complete and (fastest is None or rate_cps > fastest.rate_cps):
-            fastest = Alone.model_validate({**asdict(tcp), "rate_cps": rate_cps})
+            fastest = LoopbackTimes.model_validate({**asdict(tcp), "rate_cps": rate_cps})
     return fastest
 
 
-def _ending(attempt: Attempt, find: FindResult) -> Ending | None:
-    connections, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
-    if connections is None or connections.tcp is None or phase_one is None or phase_one.tcp is None:
+def _find_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
+    asked, phase_one = attempt.trial.connections, find(attempt.trial.key).connections
+    if asked is None or asked.tcp is None or phase_one is None or phase_one.tcp is None:
         return None
-    return Ending(
-        closing=connections.tcp.closing,
+    return ConnectionEnding(
+        closing=asked.tcp.closing,
         connections=phase_one.tcp.attempted,
         closed=phase_one.tcp.closed,
         sessions_after=phase_one.tcp.sessions_after,
         aged_s=phase_one.tcp.expiry_s,
-        waited_s=connections.tcp.aging_s,
+        waited_s=asked.tcp.aging_s,
     )
 
 
@@ -253,73 +242,66 @@ _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 _IP_OCTETS = {4: 20, 6: 40}
 
 
-def syn_sizes(plugin: MeasuredTechnology) -> FramePair:
-    """Octets of a SYN on both sides, as the technology makes them of a listed size."""
+def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
+    """Return the octets of a SYN on both sides of the device."""
     octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
     return plugin.frame_pair(octets + plugin.overhead)
 
 
-def media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
-    """Return the connections a second for whose measure_tcp_opens and objects the medium has room."""
+def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
+    """Return the connections per second whose opening and objects the medium carries."""
     opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
     octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
     return max(1, min(opened, int(line_rate_bps / (8 * octets))))
 
 
-def syn_medium(bound: RunContext) -> tuple[FramePair, int]:
-    """Return the size of a run's SYNs, and what its medium carries [connections per second]."""
-    sizes = syn_sizes(bound.technology)
+def find_syn_limit(bound: RunContext) -> tuple[FramePair, int]:
+    """Return the size of a run's SYNs, and the connections per second that its medium carries."""
+    sizes = find_syn_sizes(bound.technology)
     settings: Any = bound.settings.procedure
-    return sizes, media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
+    return sizes, find_media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
 
 
-def measure_tcp_opens(bound: RunContext, measure: Measure) -> Measure:
-    """Return a measurement of the tester's own capacity: it opens connections and requests objects."""
+def make_tcp_measure(bound: RunContext, measure: Measure) -> Measure:
+    """Make the measurement of the tester's own capacity: trials open connections and request objects.
+
+    The phase that lost more, or took longer, counts as the only direction.
+    """
     settings: Any = bound.settings.procedure
     tcp = settings.tcp.for_trials
-
-    def measure_opening(trial: Trial) -> TrialResult:
-        connections = Connections(
-            trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
-        )  # fmt: skip
-        keyed_trial = replace(trial, key=f"tcp-{trial.key}", connections=connections)
-        return _merge_phases(measure(keyed_trial))
-
-    return measure_opening
-
-
-def _merge_phases(result: TrialResult) -> TrialResult:
-    """Judge both phases as one direction: the one that lost more, or took longer."""
 
     def rank(direction: DirectionResult) -> tuple[int, float]:
         lost = direction.count_frames("required") - direction.count_frames("received")
         return lost, direction.sending_time_s
 
-    return replace(result, directions={"forward": max(result.directions.values(), key=rank)})
+    def measure_opening(trial: Trial) -> TrialResult:
+        made = Connections(
+            trial.frames, trial.rate_fps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
+        )  # fmt: skip
+        result = measure(replace(trial, key=f"tcp-{trial.key}", connections=made))
+        return replace(result, directions={"forward": max(result.directions.values(), key=rank)})
+
+    return measure_opening
 
 
-def _print_count(value: int | None) -> str:
-    return "-" if value is None else count(value)
-
-
-def _print_decided(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
+def _show_deciding(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
     return lambda record: cell(record.last) if record.last else "-"
 
 
 _TIME_COLUMNS: tuple[Column[Iteration], ...] = (
-    Column("ms to establish\nmin", lambda one: _milliseconds(one.fastest_s)),
-    Column("mean", lambda one: _milliseconds(one.mean_s)),
-    Column("max", lambda one: _milliseconds(one.slowest_s)),
-    Column("sum", lambda one: _milliseconds(one.sum_s)),
+    Column("ms to establish\nmin", lambda one: _format_milliseconds(one.fastest_s)),
+    Column("mean", lambda one: _format_milliseconds(one.mean_s)),
+    Column("max", lambda one: _format_milliseconds(one.slowest_s)),
+    Column("sum", lambda one: _format_milliseconds(one.sum_s)),
 )
 _EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
     Column("object\noctets", lambda record: count(record.exchange.object_octets)),
-    *(replace(column, cell=_print_decided(column.cell)) for column in _TIME_COLUMNS),
-    Column("objects\nrequested", _print_decided(lambda one: count(one.requested))),
-    Column("returned", _print_decided(lambda one: count(one.answered))),
+    *(replace(column, cell=_show_deciding(column.cell)) for column in _TIME_COLUMNS),
+    Column("objects\nrequested", _show_deciding(lambda one: count(one.requested))),
+    Column("returned", _show_deciding(lambda one: count(one.answered))),
 )
 
 
@@ -343,11 +325,11 @@ class TcpSettings(StrictModel):
 
     @property
     def for_trials(self) -> Tcp:
-        """What trials are told."""
+        """Return the settings of TCP in a trial."""
         return Tcp(self.object_octets, self.timeout_s, self.retransmissions, self.closing)
 
 
-class OfTcp(OfConnections[C, S]):
+class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
     """A benchmark with connections of TCP."""
 
     phase = Phase.TCP
@@ -355,49 +337,48 @@ class OfTcp(OfConnections[C, S]):
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"connections", "tcp"})
 
-    def tcp(self, bound: RunContext) -> TcpSettings:
-        """How connections are made."""
-        settings: TcpSettings = self.shared(bound, "tcp")
+    def get_tcp(self, bound: RunContext) -> TcpSettings:
+        """Return the settings of TCP."""
+        settings: TcpSettings = self.get_shared_settings(bound, "tcp")
         return settings
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
+    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
         return ()
 
     def check(self, bound: RunContext) -> None:
-        """Refuse a run without a device: the tester alone keeps no connections."""
+        """Check that there is a device: the tester keeps no connections."""
         if bound.driver.absent:
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
                 "`v6t selftest` measures the tester alone",
                 code="missing-device",
             )
-        list(self._on_tester(bound))
+        list(self._list_tester_warnings(bound))
 
-    def caveats(self, bound: RunContext) -> Iterator[str]:
-        yield from super().caveats(bound)
-        yield from self._on_tester(bound)
-        tries = self.tcp(bound).retransmissions
+    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+        yield from super().list_deviations(bound)
+        yield from self._list_tester_warnings(bound)
+        tries = self.get_tcp(bound).retransmissions
         if tries:
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
-    def _on_tester(self, bound: RunContext) -> Iterator[str]:
-        """Yield what the tester has to say of such connections; an error if it cannot make them."""
-        return bound.tester.conversations(
-            bound.technology,
-            self.most_connections(bound),
-            self.tcp(bound).for_trials,
-            phase_one_settings(bound.settings.procedure).alpha,
+    def _list_tester_warnings(self, bound: RunContext) -> Iterator[str]:
+        """Yield warnings of the tester about such connections; raise if it cannot make them."""
+        most, tcp = self.find_max_connections(bound), self.get_tcp(bound).for_trials
+        alpha = connections.make_phase_one_settings(bound.settings.procedure).alpha
+        return bound.tester.conversations(bound.technology, most, tcp, alpha)
+
+    def _make_phase_one(self, point: Point) -> PhaseOneSettings:
+        tcp = self.get_tcp(point.bound).for_trials
+        return replace(
+            connections.make_phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp
         )
 
-    def _phase_one(self, point: Point) -> PhaseOneSettings:
-        tcp = self.tcp(point.bound).for_trials
-        return replace(phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp)
-
-    def _exchange(self, bound: RunContext) -> Exchange:
-        return Exchange(http=VERSION, **asdict(self.tcp(bound).for_trials))
+    def _make_exchange(self, bound: RunContext) -> TcpExchange:
+        return TcpExchange(http=VERSION, **asdict(self.get_tcp(bound).for_trials))
 
 
-class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
+class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
     """The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."""
 
     name = "tcp-rate"
@@ -406,33 +387,35 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
     order = 10
 
     def run(self, point: Point) -> Measured:
-        spec = rate_search(point, self._phase_one(point), self.name)
+        spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
         passed = [[one for one in tries if one.passed] for tries in each]
-        record = connection_rate_record(
+        record = connections.make_rate_record(
             TcpRateRecord,
             result,
             point,
-            exchange=self._exchange(point.bound),
+            exchange=self._make_exchange(point.bound),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
             alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
         rates = [r.rate_cps for r in result.repetitions]
-        return Measured(record, _rows(record.iterations, spec.conditions), rates)
+        return Measured(
+            record, connections.number_rows(spec.conditions, map(dict, record.iterations)), rates
+        )
 
     columns = (
         Column(_SYN, lambda r: r.sizes),
         Column("connections", lambda r: count(r.connections)),
-        *rate_columns("median\nconnections/s"),
-        DISPERSION,
+        *common.make_rate_columns("median\nconnections/s"),
+        common.DISPERSION,
         *_EXCHANGE_COLUMNS,
-        Column("DUT\ncounts", lambda r: _print_count(r.last and r.last.sessions), wide=True),
-        WIDE_REPEATED,
+        Column("DUT\ncounts", lambda r: write(r.last and r.last.sessions, ",", ABSENT), wide=True),
+        common.WIDE_REPEATED,
     )
 
-    def notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
         notes = [_describe_exchange(records[0])]
         if any(len(r.decisive) > 1 for r in records):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
@@ -440,10 +423,9 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
 
     def results(self, record: TcpRateRecord) -> Iterator[Result]:
         resolution = record.resolution_cps
-        yield connection_rate_result(record, record.title, resolution, "TCP connections/s")
+        yield connections.make_rate_result(record, record.title, resolution, "TCP connections/s")
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[TcpRateRecord]) -> Iterator[Clause]:
         iterations = [one for r in records for one in r.decisive]
         wanted = sum(r.repetitions for r in records)
         yield clause("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
@@ -451,18 +433,12 @@ class TcpRate(OfTcp[TcpRateRecord, TcpSettings]):
                      f"found by {len(iterations)} of {wanted} repetitions",
                      len(iterations) == wanted if records else None)  # fmt: skip
         yield _make_validation_clause("5.3.3", iterations)
-        yield repeated(self.name, records)
+        yield common.check_repetitions(self.name, records)
 
 
-class TcpCapacitySettings(StrictModel):
+class TcpCapacitySettings(CapacityRange):
     """Search for the concurrent TCP connection capacity (RFC 3511 section 5.2)."""
 
-    first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
-    """Connections the search begins with."""
-    most: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
-    """Never more connections than these; None: as many as there are four-tuples."""
-    error: int = Field(default=1, ge=1)
-    """Error of the search [connections]."""
     beyond: float = Field(default=0.1, ge=0, le=10)
     """Share of the capacity that is attempted beyond it, to see what becomes of it."""
     aging_s: float = Field(default=150.0, ge=0, le=86_400)
@@ -470,8 +446,8 @@ class TcpCapacitySettings(StrictModel):
 
 
 class TcpCapacity(
-    CapacitySearch[TcpCapacityRecord, TcpCapacitySettings],
-    OfTcp[TcpCapacityRecord, TcpCapacitySettings],
+    connections.CapacityBenchmark[TcpCapacityRecord, TcpCapacitySettings],
+    TcpBenchmark[TcpCapacityRecord, TcpCapacitySettings],
 ):
     """How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."""
 
@@ -482,20 +458,19 @@ class TcpCapacity(
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
-    def follows(self, bound: RunContext) -> tuple[str, ...]:
-        return () if self.tcp(bound).rate_cps is not None else (TcpRate.name,)
+    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
+        return () if self.get_tcp(bound).rate_cps is not None else (TcpRate.name,)
 
     def run(self, point: Point) -> Measured:
-        tcp = self.tcp(point.bound)
-        rate_cps, source = share_of(
+        tcp = self.get_tcp(point.bound)
+        rate_cps, source = connections.choose_rate(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
         )
         if not rate_cps:
-            return self.nothing(point, "no TCP connection rate passed")
-        own = self.own(point.bound)
-        most = self.most_connections(point.bound)
+            return self.make_unmeasured(point, "no TCP connection rate passed")
+        own, most = self.get_settings(point.bound), self.find_max_connections(point.bound)
         capacity = CapacitySpec(
-            conditions=point.conditions(),
+            conditions=point.make_conditions(),
             first=min(own.first, most),
             most=most,
             upper_bound_cps=rate_cps,
@@ -504,7 +479,7 @@ class TcpCapacity(
             beta=SECOND_TRY,
             gamma=SECOND_TRY,
             error=own.error,
-            phase_one=self._phase_one(point),
+            phase_one=self._make_phase_one(point),
             benchmark=self.name,
             fixed=True,
         )
@@ -515,23 +490,25 @@ class TcpCapacity(
         overfull = None if result.overfull is None else find_iteration(result.overfull, find)
         found = [find(a.trial.key).connections for a in search.attempts]
         device: Mapping[str, Any] = next((c.device for c in found if c and c.device), {})
-        record = capacity_record(
+        record = connections.make_capacity_record(
             TcpCapacityRecord,
             search,
             point,
             result.after,
             attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
-            exchange=self._exchange(point.bound),
+            exchange=self._make_exchange(point.bound),
             iterations=tries,
             decisive=max((o for o in tries if o.passed), key=lambda o: o.attempted, default=None),
             overfull=overfull,
             still_answered=None if overfull is None else overfull.answered,
-            endings=[ending for a in result.after if (ending := _ending(a, find)) is not None],
+            endings=[ending for a in result.after if (ending := _find_ending(a, find)) is not None],
             tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
         after = find_iterations(result.after, find)
-        return Measured(record, _rows([*tries, *after], point.conditions()))
+        return Measured(
+            record, connections.number_rows(point.make_conditions(), map(dict, [*tries, *after]))
+        )
 
     columns = (
         Column(_SYN, lambda r: r.sizes),
@@ -542,31 +519,30 @@ class TcpCapacity(
         Column("steps", lambda r: str(len(r.steps)), wide=True),
     )
 
-    def notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
+    def list_notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
         return [_describe_exchange(records[0])]
 
-    def tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
-        yield self.sheet(records)
+    def make_tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
+        yield self.make_sheet(records)
         for r in records:
             if r.overfull is not None:
-                yield _trials(
-                    "Beyond the capacity",
-                    [r.overfull],
-                    [
-                        f"Of the {r.overfull.established:,} connections that were established, "
-                        f"{r.still_answered or 0:,} answered afterwards; the others ended as: "
-                        f"{r.overfull.refusals or 'none'}.",
-                        *(() if r.overfull.valid else (_FALTERED,)),
-                    ],
+                note = (
+                    f"Of the {r.overfull.established:,} connections that were established, "
+                    f"{r.still_answered or 0:,} answered afterwards; the others ended as: "
+                    f"{r.overfull.refusals or 'none'}."
                 )
-            yield _endings(r)
+                notes = [note] if r.overfull.valid else [note, _FALTERED]
+                yield table("Beyond the capacity", [r.overfull], _ITERATION_COLUMNS, notes)
+            timeouts = ", ".join(f"{name} {s:g} s" for name, s in r.tcp_timeouts_s.items())
+            notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
+            yield table("Ends of connections", r.endings, _ENDING_COLUMNS, notes)
 
     def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
         what = f"{record.title}, attempted at {count(record.attempted_cps)} a second"
         card = Card(record.shown, "concurrent TCP connections", what)
-        yield replace(capacity_result(self.name, record), card=card)
+        yield replace(connections.make_capacity_result(self.name, record), card=card)
 
-    def warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: TcpCapacityRecord) -> Iterator[tuple[str, str]]:
         if record.overfull is not None:
             over = record.overfull.attempted - record.capacity
             became = record.overfull.refusals or "all were established"
@@ -574,59 +550,48 @@ class TcpCapacity(
                 became = "not known, the tester faltered"
             yield "beyond-capacity", f"{over:,} connections beyond the capacity: {became}"
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        records = self.measured(data)
+    def check_clauses(
+        self, data: RunData, records: Sequence[TcpCapacityRecord]
+    ) -> Iterator[Clause]:
         for r in records:
             yield clause("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
                          "an iterative search for the maximum number of connections",
                          f"{len(r.steps)} numbers of connections; {r.end}", not r.at_least)  # fmt: skip
-        yield _make_validation_clause(
-            "5.2.3", [r.decisive for r in records if r.decisive is not None]
-        )
+        yield _make_validation_clause("5.2.3", [r.decisive for r in records if r.decisive])
 
 
-def _trials(title: str, iterations: Sequence[Iteration], notes: Sequence[str] = ()) -> Sheet:
-    columns: Sequence[Column[Iteration]] = [
-        Column("attempted\nper second", lambda o: count(o.rate_cps)),
-        Column("attempted", lambda o: count(o.attempted)),
-        Column("completed", lambda o: count(o.established)),
-        Column("%", lambda o: _percent(o.established, o.attempted)),
-        Column("refused\nby reset", lambda o: count(o.reset_refused)),
-        Column("by ICMP", lambda o: count(o.icmp_refused)),
-        Column("timed out", lambda o: count(o.timed_out + o.half_open)),
-        Column("requested", lambda o: count(o.requested)),
-        Column("returned", lambda o: count(o.answered)),
-        Column("%", lambda o: _percent(o.answered, o.requested)),
-        Column("closed", lambda o: count(o.closed), wide=True),
-        *_TIME_COLUMNS,
-        Column(
-            "result",
-            lambda o: "passed" if o.passed else "failed" if o.valid else "invalid",
-            text=True,
-        ),
-    ]
-    return table(title, iterations, columns, notes)
+_ITERATION_COLUMNS: Sequence[Column[Iteration]] = (
+    Column("attempted\nper second", lambda o: count(o.rate_cps)),
+    Column("attempted", lambda o: count(o.attempted)),
+    Column("completed", lambda o: count(o.established)),
+    Column("%", lambda o: _format_percent(o.established, o.attempted)),
+    Column("refused\nby reset", lambda o: count(o.reset_refused)),
+    Column("by ICMP", lambda o: count(o.icmp_refused)),
+    Column("timed out", lambda o: count(o.timed_out + o.half_open)),
+    Column("requested", lambda o: count(o.requested)),
+    Column("returned", lambda o: count(o.answered)),
+    Column("%", lambda o: _format_percent(o.answered, o.requested)),
+    Column("closed", lambda o: count(o.closed), wide=True),
+    *_TIME_COLUMNS,
+    Column("result", lambda o: o.outcome, text=True),
+)
 
 
-def _endings(record: TcpCapacityRecord) -> Sheet:
-    columns: Sequence[Column[Ending]] = [
-        Column("ended by", lambda e: e.closing.upper(), text=True),
-        Column("connections", lambda e: count(e.connections)),
-        Column("closed on\nboth sides", lambda e: count(e.closed)),
-        Column("DUT counts\nafterwards", lambda e: _print_count(e.sessions_after)),
-        Column("forgotten\nafter", _format_expiry),
-    ]
-    timeouts = ", ".join(f"{name} {s:g} s" for name, s in record.tcp_timeouts_s.items())
-    notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
-    return table("Ends of connections", record.endings, columns, notes)
-
-
-def _format_expiry(ending: Ending) -> str:
+def _format_expiry(ending: ConnectionEnding) -> str:
     if ending.aged_s is not None:
         return seconds(ending.aged_s)
     if ending.sessions_after is None or not ending.waited_s:
         return "-"
     return f"not within {ending.waited_s:g} s"
+
+
+_ENDING_COLUMNS: Sequence[Column[ConnectionEnding]] = (
+    Column("ended by", lambda e: e.closing.upper(), text=True),
+    Column("connections", lambda e: count(e.connections)),
+    Column("closed on\nboth sides", lambda e: count(e.closed)),
+    Column("DUT counts\nafterwards", lambda e: write(e.sessions_after, ",", ABSENT)),
+    Column("forgotten\nafter", _format_expiry),
+)
 
 
 def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
@@ -644,21 +609,21 @@ def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
     )
 
 
-def _describe_loopback(alone: Alone) -> str:
-    times = (_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
+def _describe_loopback(alone: LoopbackTimes) -> str:
+    times = (_format_milliseconds(s) for s in (alone.fastest_s, alone.mean_s, alone.slowest_s))
     return (
         f"Without a device the tester itself takes {' / '.join(times)} ms (min / mean / max) at "
         f"{alone.rate_cps:,.0f} connections a second, the fastest trial of its self-test that lost nothing."
     )
 
 
-def _milliseconds(value_s: float | None) -> str:
+def _format_milliseconds(value_s: float | None) -> str:
     if value_s is None:
         return "-"
     return f"{1000 * value_s:,.3g}" if value_s < 0.1 else f"{1000 * value_s:,.0f}"
 
 
-def _percent(part: int, whole: int) -> str:
+def _format_percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.4g}" if whole else "-"
 
 
@@ -667,7 +632,7 @@ def _make_validation_clause(section: str, iterations: Sequence[Iteration]) -> Cl
     return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
                   f"{sum(o.answered for o in iterations):,} objects for "
                   f"{sum(o.requested for o in iterations):,} requests",
-                  all(right) if right else None)  # fmt: skip
+                  right)  # fmt: skip
 
 
 def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
@@ -688,7 +653,3 @@ def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
         passed=attempt.verdict.passed,
         valid=attempt.verdict.valid,
     )
-
-
-def _rows(tries: Sequence[Iteration], at: Conditions) -> list[Row]:
-    return rows_of(at, map(dict, tries))

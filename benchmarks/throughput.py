@@ -1,4 +1,7 @@
-"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12."""
+"""Throughput: RFC 2544 section 26.1 with the summary of RFC 8219 section 12.
+
+Class attributes are explained in ``base.Benchmark``, shared columns and clauses in ``common``.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +13,20 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, short
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve, time_plot
+from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, abbreviate
+from v6t.analysis.figures.plots import Curve, draw_errorbars, draw_series, make_summary_curve
 from v6t.analysis.presentation import Clause, Result, clause, split_lines
-from v6t.analysis.record import (
-    FindResult,
-    Model,
-    Number,
-    RateRecord,
-    Row,
-    counted_by,
-    describe_rates,
-)
+from v6t.analysis.record import Number, RateRecord, Row, describe_rates, find_counting
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, marked, medium_fps
+from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, count, mark
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, goal_figures, goal_warnings
+from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, find_goal_warnings, summarize_goal
 from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.settings import Flag
+from v6t.benchmarks.settings import AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
     Repetition,
@@ -56,19 +51,6 @@ _PLAIN = (
 )
 
 
-class AdaptiveBounds(Model):
-    """When adaptive repetition ends."""
-
-    fewest: int
-    """repetitions at least"""
-    most: int
-    """repetitions at most"""
-    width: Number
-    """relative width of the median's confidence interval that is good enough"""
-    confidence: Number
-    """its coverage"""
-
-
 class ThroughputRecord(RateRecord):
     """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
 
@@ -85,7 +67,7 @@ class ThroughputRecord(RateRecord):
     goal: GoalFigures | None = None
     """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
     them"""
-    adaptive: AdaptiveBounds | None = None
+    adaptive: AdaptiveSettings | None = None
     """bounds of adaptive repetition; null: a fixed number"""
     non_monotonic: int = 0
     """repetitions in which a rate passed above one that failed"""
@@ -120,10 +102,7 @@ class ThroughputRecord(RateRecord):
     decisive_trials: list[str]
     """trial that decided each repetition: the highest that passed"""
 
-    @computed_field
-    @property
-    def title(self) -> str:
-        """Words for a heading; a search or rule other than the RFC's is part of it."""
+    def describe(self) -> str:
         title = "Throughput"
         if self.frame_timeout_s is not None:
             title += f" with per-frame timeout {self.frame_timeout_s * 1000:g} ms"
@@ -136,8 +115,8 @@ class ThroughputRecord(RateRecord):
     @computed_field
     @property
     def aggregate_median(self) -> Number:
-        """Both directions together: the sum of their medians [frames per second]."""
-        return self.median * (2 if self.direction == "bidirectional" else 1)
+        """Both directions together, the sum of their medians [frames per second]."""
+        return self.median * self.load_directions
 
     @property
     def throughput_fps(self) -> float | None:
@@ -145,7 +124,7 @@ class ThroughputRecord(RateRecord):
 
     @property
     def worst_loss(self) -> float | None:
-        """Larger lost share of both directions at the reported rates; None if it is not known."""
+        """Larger lost share of both directions at the reported rates, or None."""
         return max((v for v in self.loss.values() if v is not None), default=None)
 
     @property
@@ -153,33 +132,25 @@ class ThroughputRecord(RateRecord):
         return {"trial_s": 60.0, "acceptance": "100%"}
 
 
-def throughput_record(
-    result: ThroughputResult,
-    find: FindResult,
-    *,
-    capacity_fps: float | None,
-    selftest_margin: float,
-    conditions: Mapping[str, Any],
-    compared: bool = True,
-) -> ThroughputRecord:
-    """Make the record of one throughput point."""
-    spec, repetitions = result.spec, result.repetitions
+def make_search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
+    """Make the record of searches at a point, or of a variant of its traffic."""
+    spec, repetitions, find = result.spec, result.repetitions, point.find
     ways = list_directions(spec.conditions.mode)
     found = [(r.rate_fps, r.attempts) for r in repetitions]
-    decisive = [t for t in (decisive_trial(r) for r in repetitions) if t]
+    decisive = [key for key in map(find_decisive_trial, repetitions) if key]
     counted = [d for key in decisive for d in find(key).directions.values()]
-    checked = sum(d.checked for d in counted) if compared else 0
+    checked = 0 if point.bound.tester.simulates else sum(d.checked for d in counted)
     goals = [r.search.goal for r in repetitions if r.search.goal is not None]
-    return ThroughputRecord.of(
+    return ThroughputRecord.from_result(
         result,
-        conditions,
-        **describe_rates(found, capacity_fps, selftest_margin),
+        point.run_conditions,
+        **describe_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
         controller=CONTROLLER if goals else None,
-        goal=goal_figures(goals) if goals else None,
+        goal=summarize_goal(goals) if goals else None,
         non_monotonic=sum(r.non_monotonic for r in repetitions),
-        unresolved=sum(_unresolved(r, spec) for r in repetitions),
-        loss={way: _worst_loss(repetitions, way, decisive) for way in ways},
+        unresolved=sum(_is_unresolved(r, spec) for r in repetitions),
+        loss={way: _find_worst_loss(repetitions, way, decisive) for way in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
         upper_bound_hit=any(
@@ -187,31 +158,30 @@ def throughput_record(
         ),
         resolution_fps=find_error_fps(result),
         decisive_trials=decisive,
-        counted_by=counted_by(find(a.trial.key) for a in result.attempts),
+        counted_by=find_counting(find(a.trial.key) for a in result.attempts),
     )
 
 
-def _repetition_rows(result: ThroughputResult, point: Point) -> list[Row]:
+def _list_repetitions(result: ThroughputResult, point: Point) -> list[Row]:
     spec = result.spec
     n, m = point.bound.technology.params.mixture or ("", "")
     return [
         {
-            **common.row_head(spec.conditions, r.number),
+            **common.make_row_head(spec.conditions, r.number),
             "n": n,
             "m": m,
             "Duration": spec.duration_s,
             "Initial Rate": spec.upper_bound_fps,
             "Timeout": spec.conditions.residual_wait_s,
             "Error": r.error_fps(spec.resolution_fps),
-            "Date": point.find(r.attempts[0].trial.key).started if r.attempts else "",
-            "Iterations": len(r.attempts),
+            **common.describe_attempts(point, r.attempts),
             "rate": r.rate_fps,
         }
         for r in result.repetitions
     ]
 
 
-def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
+def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     high = repetition.search.first_failed_fps
     if high is None:
         return False
@@ -219,26 +189,20 @@ def _unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     return high - repetition.search.rate_fps > widest * 1.001
 
 
-def decisive_trial(repetition: Repetition) -> str | None:
-    """Key of the last trial that passed at the reported rate."""
-    passed = [
-        a.trial
-        for a in repetition.attempts
-        if a.verdict.passed and a.trial.rate_fps == repetition.rate_fps
-    ]
+def find_decisive_trial(repetition: Repetition) -> str | None:
+    """Return the key of the last trial that passed at the reported rate."""
+    passed = [a.trial for a in repetition.attempts if a.verdict.passed]
+    passed = [t for t in passed if t.rate_fps == repetition.rate_fps]
     # the search's probes are shorter than the trial that decides
     longest = max((t.duration_s for t in passed), default=0.0)
     return next((t.key for t in reversed(passed) if t.duration_s == longest), None)
 
 
-def _worst_loss(repetitions: tuple[Repetition, ...], way: str, decisive: list[str]) -> float | None:
-    losses = [
-        a.verdict.loss[way]
-        for r in repetitions
-        for a in r.attempts
-        if a.trial.key in decisive and way in a.verdict.loss
-    ]
-    return max(losses, default=None)
+def _find_worst_loss(
+    repetitions: tuple[Repetition, ...], way: str, decisive: list[str]
+) -> float | None:
+    verdicts = [a.verdict for r in repetitions for a in r.attempts if a.trial.key in decisive]
+    return max((v.loss[way] for v in verdicts if way in v.loss), default=None)
 
 
 class FrameTimeoutSettings(StrictModel):
@@ -248,8 +212,8 @@ class FrameTimeoutSettings(StrictModel):
     """Frames that take longer are lost [ms]."""
 
 
-class Deadline(Benchmark[Any, Any]):
-    """The same benchmark with a deadline for every frame; never instead of it."""
+class FrameTimeoutBenchmark(Benchmark[Any, Any]):
+    """Variant of a benchmark with a deadline for every frame."""
 
     heeds = frozenset({"adaptive"})
     in_all = False
@@ -258,10 +222,10 @@ class Deadline(Benchmark[Any, Any]):
 
     def timeout_s(self, bound: RunContext) -> float:
         """Return the deadline [s]."""
-        return (self.shared(bound, "frame_timeout").deadline_ms or 0.0) / 1000
+        return (self.get_shared_settings(bound, "frame_timeout").deadline_ms or 0.0) / 1000
 
-    def conditions(self, point: Point) -> Conditions:
-        return point.conditions(frame_timeout_s=self.timeout_s(point.bound))
+    def make_conditions(self, point: Point) -> Conditions:
+        return point.make_conditions(frame_timeout_s=self.timeout_s(point.bound))
 
     def trial_s(self, bound: RunContext) -> float:
         """Return the length of its trials [s]."""
@@ -282,10 +246,10 @@ class Deadline(Benchmark[Any, Any]):
             )
 
 
-def _aggregate(record: ThroughputRecord) -> str:
+def _format_aggregate(record: ThroughputRecord) -> str:
     if record.direction != "bidirectional":
         return "-"
-    return marked(count(record.aggregate_median), record.limited)
+    return mark(count(record.aggregate_median), record.limited)
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
@@ -308,19 +272,19 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     heeds = frozenset({"adaptive"})
 
     def run(self, point: Point) -> Measured:
-        spec = search_spec(point, self.conditions(point))
+        spec = specify_search(point, self.make_conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
-        rates = [r.rate_fps for r in result.repetitions]
-        return Measured(search_record(point, result), _repetition_rows(result, point), rates)
+        record = make_search_record(point, result)
+        return Measured(record, _list_repetitions(result, point), record.rates)
 
     columns = (
         *common.POINT,
-        *common.rate_columns("median fps\nper direction"),
+        *common.make_rate_columns("median fps\nper direction"),
         common.INTERVAL,
         common.DISPERSION,
-        Column("aggregate\nfps", _aggregate),
+        Column("aggregate\nfps", _format_aggregate),
         Column("loss", lambda r: UNDEFINED if r.worst_loss is None else f"{r.worst_loss:.4%}"),
-        Column("frames\nmatched", lambda r: common.matched(r.matched)),
+        Column("frames\nmatched", lambda r: common.format_match_share(r.matched)),
         common.WIDE_REPEATED,
         Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
         Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
@@ -328,46 +292,46 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         common.COUNTED_BY,
     )
 
-    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+    def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         line_rate = data.config["line_rate_bps"]
-        media = {r.sizes: medium_fps(r, line_rate) for r in records}
+        media = {r.sizes: compute_medium_fps(r, line_rate) for r in records}
         summary = "; ".join(
             f"{r.sizes} {r.direction}: {r.median:,.0f} of {media[r.sizes]:,.0f}" for r in records
         )
         yield Drawing(
-            _rate_by_size(records, f"{self.name}-sizes", media),
+            _draw_rate_by_size(records, f"{self.name}-sizes", media),
             "Frame rate against frame size: median of the repetitions, bars from P1 to P99, the "
             "theoretical maximum of the medium for the larger frame, and what the tester "
             "itself carries in loopback. Frames per second per direction.",
             f"{records[0].title} by frame size, frames per second per direction. {summary}.",
         )
 
-    def overlays(
+    def draw_overlays(
         self,
         rows: Sequence[tuple[tuple[str, ...], ThroughputRecord]],
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
         if len({record.sizes for _, record in rows}) < 2:
-            yield from super().overlays(rows, name, line_rate_bps)
+            yield from super().draw_overlays(rows, name, line_rate_bps)
             return
         title = rows[0][1].title
-        media = {record.sizes: medium_fps(record, line_rate_bps) for _, record in rows}
+        media = {record.sizes: compute_medium_fps(record, line_rate_bps) for _, record in rows}
         for number, records in enumerate(split_lines(rows)):
             caption = (
                 f"{title} against frame size: median, bars from P1 to P99, and the "
                 "theoretical maximum of the medium for the larger frame."
             )
-            drawn = _rate_by_size(records, f"{name}-sizes-{number}", media)
+            drawn = _draw_rate_by_size(records, f"{name}-sizes-{number}", media)
             yield Drawing(drawn, caption, caption)
 
-    def traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+    def draw_traces(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         for r in records:
             name = f"{self.name}-{r.frame_sizes.key}-{r.direction}"
-            steps = _steps(data, r)
+            steps = _list_trials(data, r)
             if steps:
                 yield Drawing(
-                    _search_trace(steps, r.median, f"{name}-trace"),
+                    _draw_trace(steps, r.median, f"{name}-trace"),
                     f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
                     "trials" + ("" if len(steps) < MOST_STEPS else " (the first ones)") + ".",
                     f"Search trace of {r.point}: {len(steps)} trials, median "
@@ -375,7 +339,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 )
             if len(r.rates) > 2:
                 yield Drawing(
-                    _repetition_plot(r, f"{name}-repetitions"),
+                    _draw_repetitions(r, f"{name}-repetitions"),
                     f"Repetitions, {r.point}.",
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
@@ -384,31 +348,28 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
         card = "frames/s per direction", what
         resolution = record.resolution_fps
-        yield common.rate_result(record, resolution=resolution, headline=self.name, card=card)
+        yield common.make_rate_result(record, resolution=resolution, headline=self.name, card=card)
 
-    def warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
+    def find_warnings(self, record: ThroughputRecord) -> Iterator[tuple[str, str]]:
         if record.goal:
-            yield from goal_warnings(record.goal)
-            yield (
-                "goal",
-                f"relevant upper bound {count(record.goal.upper_bounds.median)} fps, conditional "
-                f"throughput {count(record.goal.conditional_throughput.median)} fps (medians)",
-            )
+            yield from find_goal_warnings(record.goal)
+            upper, conditional = record.goal.upper_bounds, record.goal.conditional_throughput
+            bounds = f"relevant upper bound {count(upper.median)} fps"
+            expected = f"conditional throughput {count(conditional.median)} fps"
+            yield "goal", f"{bounds}, {expected} (medians)"
         if record.non_monotonic:
             yield "non-monotonic", "a rate passed above one that failed"
-        if record.unresolved:
-            yield (
-                "unresolved-search",
-                f"{record.unresolved} searches gave up before their bracket was as narrow as asked",
-            )
+        if many := record.unresolved:
+            text = f"{many} searches gave up before their bracket was as narrow as asked"
+            yield "unresolved-search", text
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        p, records = data.procedure, self.measured(data)
+    def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Clause]:
         decisive = {key for r in records for key in r.decisive_trials}
-        deciding = [t for t in data.counted(records) if t.key in decisive]
+        deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
+        lengths = (t.asked["duration_s"] for t in deciding)
         yield clause(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
-                     *common.at_least(common.TRIAL_S, (t.asked["duration_s"] for t in deciding)))  # fmt: skip
-        yield common.repeated(self.name, records)
+                     *common.compare_minimum(common.TRIAL_S, lengths))  # fmt: skip
+        yield common.check_repetitions(self.name, records)
         lost = sum(
             count.required > count.received
             for t in deciding
@@ -425,9 +386,8 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             given_up = sum(r.unresolved for r in records)
             yield clause("RFC 2544 section 26.1 (TP-02)",
                          "the highest rate without loss, by any search",
-                         _SEARCHES[p["search"]] + (f"; {given_up} gave up" if given_up else ""),
+                         _SEARCHES[data.procedure["search"]] + (f"; {given_up} gave up" if given_up else ""),
                          not given_up)  # fmt: skip
-        if records:
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
             yield clause("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
@@ -436,21 +396,21 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                          not limited if known else None)  # fmt: skip
 
 
-class ThroughputFrameTimeout(Deadline, Throughput):
+class ThroughputFrameTimeout(FrameTimeoutBenchmark, Throughput):
     """The highest rate at which every frame arrives within a deadline."""
 
     name = "throughput-frame-timeout"
     metrics: ClassVar = {"throughput with timeout": "rate"}
     order = 20
 
-    def lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+    def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
         yield from ()
 
-    def figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
-        yield from super().lead(data, records)
+    def draw_figures(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
+        yield from super().draw_lead(data, records)
 
 
-def search_spec(
+def specify_search(
     point: Point,
     conditions: Conditions,
     kind: type[T] = ThroughputSpec,
@@ -474,20 +434,8 @@ def search_spec(
     )
 
 
-def search_record(point: Point, result: ThroughputResult) -> ThroughputRecord:
-    """Make the record of searches at a point, or of a variant of its traffic."""
-    return throughput_record(
-        result,
-        point.find,
-        capacity_fps=point.tester_capacity.rate_fps,
-        selftest_margin=point.procedure.selftest_margin,
-        conditions=point.said,
-        compared=not point.bound.tester.simulates,
-    )
-
-
-class Step(NamedTuple):
-    """One trial of a search: its repetition, its place, its rate [fps], and how it ended."""
+class SearchTrial(NamedTuple):
+    """A trial of a search: its repetition and place, its rate [fps], and how it ended."""
 
     repetition: int
     number: int
@@ -495,9 +443,9 @@ class Step(NamedTuple):
     outcome: str
 
 
-def _steps(data: RunData, record: ThroughputRecord) -> list[Step]:
+def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     steps = []
-    for number, trial in enumerate(islice(data.of(record), MOST_STEPS), 1):
+    for number, trial in enumerate(islice(data.find_trials(record), MOST_STEPS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
             Trial(**{k: trial.asked[k] for k in _PLAIN}),
@@ -507,7 +455,7 @@ def _steps(data: RunData, record: ThroughputRecord) -> list[Step]:
         )
         outcome = "passed" if verdict.passed else "failed" if verdict.valid else "invalid"
         of = int(repetition[1]) if repetition else 0
-        steps.append(Step(of, number, trial.asked["rate_fps"], outcome))
+        steps.append(SearchTrial(of, number, trial.asked["rate_fps"], outcome))
     return steps
 
 
@@ -515,14 +463,14 @@ _OUTCOMES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s"
 _PER_DIRECTION = "frames per second\nper direction"
 
 
-def _search_trace(steps: Sequence[Step], result_fps: float, name: str) -> str:
+def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> str:
     grouped = {s.repetition: [t for t in steps if t.repetition == s.repetition] for s in steps}
-    curves = [_trial_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
+    curves = [_make_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
     for outcome, (marker, color) in _OUTCOMES.items():
         if met := [s for s in steps if s.outcome == outcome]:
-            curves.append(_trial_curve(outcome, met, marker=marker, color=color, linestyle=""))
-    median = (result_fps, f"median {short(result_fps)}", {"color": BLACK, "linestyle": "--"})
-    return time_plot(
+            curves.append(_make_curve(outcome, met, marker=marker, color=color, linestyle=""))
+    median = (result_fps, f"median {abbreviate(result_fps)}", {"color": BLACK, "linestyle": "--"})
+    return draw_series(
         name,
         curves,
         "trial of the point",
@@ -532,23 +480,23 @@ def _search_trace(steps: Sequence[Step], result_fps: float, name: str) -> str:
     )
 
 
-def _trial_curve(label: str, steps: Sequence[Step], **style: Any) -> Curve:
+def _make_curve(label: str, steps: Sequence[SearchTrial], **style: Any) -> Curve:
     return Curve(label, [s.number for s in steps], [s.rate_fps for s in steps], style=style)
 
 
-def _repetition_plot(record: ThroughputRecord, name: str) -> str:
+def _draw_repetitions(record: ThroughputRecord, name: str) -> str:
     style = {"color": BLUE, "marker": "o", "linestyle": ""}
     dots = Curve("repetition", range(1, len(record.rates) + 1), record.rates, style=style)
     lines = (("median", record.median, "-"), ("P1", record.p1, "--"), ("P99", record.p99, ":"))
     levels = [
-        (value, f"{word} {short(value)}", {"color": VERMILLION, "linestyle": dash})
+        (value, f"{word} {abbreviate(value)}", {"color": VERMILLION, "linestyle": dash})
         for word, value, dash in lines
         if value is not None
     ]
-    return time_plot(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
+    return draw_series(name, [dots], "repetition", _PER_DIRECTION, levels=levels)
 
 
-def _rate_by_size(
+def _draw_rate_by_size(
     records: Sequence[ThroughputRecord], name: str, media: Mapping[str, float]
 ) -> str:
     ordered = sorted({(r.frame_sizes.ipv6, r.sizes) for r in records})
@@ -563,17 +511,17 @@ def _rate_by_size(
     for number, mode in enumerate(modes):
         shift = 0.06 * (number - (len(modes) - 1) / 2)
         here = [(places[r.sizes] + shift, r) for r in records if r.direction == mode]
-        curves.append(summary_curve(number, mode, here))
+        curves.append(make_summary_curve(number, mode, here))
         if known := [(x, r.tester_ceiling) for x, r in here if r.tester_ceiling]:
             style = {"color": GREY, "linestyle": ":", "marker": "_", "markersize": 14}
             across, own = zip(*known, strict=True)
             curves.append(Curve(label if number == 0 else "_", across, own, style=style))
     both = any(r.frame_sizes.ipv6 != r.frame_sizes.ipv4 for r in records)
-    return errorbar_plot(
+    return draw_errorbars(
         name,
         curves,
         f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)",
         "frames per second per direction",
         ticks={place: label for label, place in places.items()},
-        adjust=lambda at: at.set_xlim(-0.5, len(places) - 0.5),
+        xlim=(-0.5, len(places) - 0.5),
     )

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
 from v6t.analysis.record import Record
-from v6t.analysis.report.verdict import verdict_sentences
+from v6t.analysis.report.verdict import write_verdict
 from v6t.analysis.rundata import RunData
 from v6t.base.errors import UsageError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import load_campaign
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
@@ -90,7 +90,7 @@ class Run(Tables):
     @property
     def verdict(self) -> str:
         """The throughput in a sentence; empty if none was measured."""
-        return "".join(verdict_sentences(self.data)[:1])
+        return "".join(write_verdict(self.data)[:1])
 
     def table(self, name: str) -> list[Row]:
         """Return the figures of a benchmark, or the trials, as rows of plain numbers.
@@ -111,7 +111,7 @@ class Run(Tables):
             row
             for record in self.records
             if record.benchmark == name
-            for row in list_figure_rows(record, presentations().of(record))
+            for row in list_figure_rows(record, load_presentations().find(record))
         ]
         if not rows:
             known = dict.fromkeys([*(r.benchmark for r in self.records), TRIALS])
@@ -163,7 +163,7 @@ def load(directory: str | Path) -> Run | Campaign:
         load_campaign(path)
         return Campaign(path)
     if not (path / rundir.CONFIG).is_file():
-        raise rundir.no_run(path)
+        raise rundir.make_no_run_error(path)
     return Run(path)
 
 
@@ -223,7 +223,7 @@ def run(
     )
     run_path, testbed_path = (None if f is None else Path(f) for f in (run_file, testbed))
     bound = drop_unsupported(resolve_and_bind(run_path, testbed_path, flags))
-    path = Path(output) if output is not None else rundir.default_path(bound.settings)
+    path = Path(output) if output is not None else rundir.choose_default_path(bound.settings)
     bound.tester.prepare()
     return Run(path, runner.execute(bound, path, listener or Listener()))
 

@@ -29,10 +29,10 @@ class LineHandler(logging.Handler):
         self.write = write
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.write(legible(record.getMessage()))
+        self.write(make_legible(record.getMessage()))
 
 
-def legible(text: str) -> str:
+def make_legible(text: str) -> str:
     """Return text without known secrets, its control characters visible and its tabs unchanged."""
     return "\t".join(escape_controls(part) for part in redact_values(text).split("\t"))
 

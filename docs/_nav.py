@@ -42,6 +42,7 @@ SECTIONS = {
         "tutorials/driver.md": "Device",
         "tutorials/benchmark.md": "Benchmark",
         "tutorials/tester.md": "Tester",
+        "tutorials/audit.md": "Audit row",
         "architecture.md": "Architecture",
         "development.md": "Development",
     },

@@ -46,21 +46,21 @@ GLOBAL_HOST = "8.8.4.4"  # for the variant with the well-known prefix
 MAPPED_HOST = IPv4Address("198.18.0.65")  # of the variants with address tables
 
 
-def first_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
+def choose_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
     """Return the first two of consecutive hosts, or the only one."""
     return (first, first + step)[:count]
 
 
-def variant_prefix(length: int) -> str:
+def make_variant_prefix(length: int) -> str:
     """Return the RFC 6052 prefix that variants of a length use."""
     if length <= 40:
         return {32: "2001:dba::/32", 40: "2001:dba:6400::/40"}[length]
     return f"2001:db8:{0x6400 + length:x}::/{length}"
 
 
-def prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
+def make_prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return a variant for each length of the prefix in a parameter, with further parameters."""
-    prefixes = {name: variant_prefix(length) for name, length in PREFIX_VARIANTS.items()}
+    prefixes = {name: make_variant_prefix(length) for name, length in PREFIX_VARIANTS.items()}
     return {name: {parameter: prefix, **params} for name, prefix in prefixes.items()}
 
 

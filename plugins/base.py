@@ -77,12 +77,12 @@ class PluginParams(StrictModel):
         return {}
 
     @property
-    def subscribed(self) -> int:
+    def subscriber_connections(self) -> int:
         """Connections of all subscribers; 0: none were given."""
         return 0
 
     @property
-    def only_background(self) -> bool:
+    def is_background_only(self) -> bool:
         return self.mixture is not None and self.mixture[1] == 0
 
     @property
@@ -94,10 +94,6 @@ class PluginParams(StrictModel):
     def mixture(self) -> tuple[int, int] | None:
         """N and m: m of n frames are foreground; None if the technology has no background."""
         return None
-
-    def describe_clients(self) -> Sequence[str]:
-        """Describe clients, servers and public addresses for the plan of a run."""
-        return ()
 
     @property
     def combinations(self) -> int:
@@ -131,7 +127,6 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
-        """The part without its reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
@@ -152,7 +147,6 @@ class Technology(ReferenceTranslation):
     native: ClassVar[bool] = False
     """Whether nothing is translated or encapsulated: the baseline of comparisons."""
     middle_version: ClassVar[int] = 6
-    """IP version on the link between two devices."""
     hops: ClassVar[int] = 1
     """By how much the devices decrement a TTL."""
     stateful: ClassVar[bool] = False
@@ -160,9 +154,7 @@ class Technology(ReferenceTranslation):
     exchange: ClassVar[Exchange] = "frames"
     """What the tester exchanges: frames, or queries for names of a :attr:`zone`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
-    """Directions that are measured by default."""
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
-    """Benchmarks that are measured by default."""
     default_driver: ClassVar[str | None] = None
     """The lab's default device; None: the reference device, if it can be one."""
     drops: ClassVar[type[DropReason]] = DropReason
@@ -207,7 +199,6 @@ class Technology(ReferenceTranslation):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings for every result with these parameters."""
         return ()
 
     @property
@@ -308,7 +299,7 @@ class StatelessTechnology(Technology):
         return self.reference_device()
 
 
-def chain_intent(
+def build_chain_intent(
     technology: str,
     parts: Sequence[Part],
     links: Links,
@@ -316,18 +307,12 @@ def chain_intent(
     configuration: DeviceConfig = CONFIGURATION,
 ) -> DeviceIntent:
     """Build the intent of a chain, or of a single device in its place that has a ``configuration``."""
-    return DeviceIntent(
-        technology,
-        configuration,
-        links,
-        parts[0].intent.left,
-        parts[-1].intent.right,
-        tuple(part.part_intent for part in parts),
-        tuple(part.part_intent for part in alternatives),
-    )
+    left, right = parts[0].intent.left, parts[-1].intent.right
+    whole, others = (tuple(p.part_intent for p in some) for some in (parts, alternatives))
+    return DeviceIntent(technology, configuration, links, left, right, whole, others)
 
 
-def part_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
+def pick_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
     """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
     shared = type(whole).model_fields.keys() & model.model_fields.keys()
     return model(**{**{name: getattr(whole, name) for name in shared}, **own})

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from ipaddress import IPv6Address
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,8 +28,10 @@ from v6t.plugins.base import Link, Links, PluginParams, Technology
 from v6t.plugins.stateful import StatefulTechnology
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.model import Role, Traffic
+from v6t.profiles.exports import from_stl_json, to_stl_json
+from v6t.profiles.model import Role, Traffic, TrafficClass
 from v6t.profiles.streams import Stream, StreamSet
+from v6t.profiles.template import build_template
 
 FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
 FINDINGS_PER_CHECK = 5
@@ -49,10 +51,10 @@ class Finding:
 
     where: str
     code: str
-    said: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.said}"
+        return f"{self.where}: {self.text}"
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,7 @@ class Case:
 
     @cached_property
     def traffic(self) -> Traffic:
-        sizes = self.plugin.sizes_of(self.size)
-        return self.plugin.sized_traffic(self.direction, sizes, SEED)
+        return self.plugin.sized_traffic(self.direction, self.plugin.sizes_of(self.size), SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
@@ -101,18 +102,15 @@ class Case:
 
     @cached_property
     def frames(self) -> dict[int, U8]:
-        """The first frames of each stream, without trailers, by its identifier."""
         return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
 
     def stamp_frames(self, stream: Stream) -> U8:
-        """Return the first frames of a stream with trailers."""
         frames, mark = self.frames[stream.stream_id].copy(), {"nonce": NONCE, "time_ns": TIME_NS}
         seq = np.arange(FRAMES)
         trailer.stamp(frames, stream.checksum, stream_id=stream.stream_id, seq=seq, **mark)
         return frames
 
     def answer(self, stream: Stream, frames: U8) -> Expected:
-        """Return what a correct device makes of the first frames of a stream."""
         plugin = self.plugin
         if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
             return plugin.expect(self.direction, frames)
@@ -214,7 +212,7 @@ def assert_conforms(kind: type[Technology], params: PluginParams | None = None) 
 def _run(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[Finding]:
     findings: list[Finding] = []
     try:
-        faults = (Finding(where, code, said) for code, fault, said in rows() if fault)
+        faults = (Finding(where, code, text) for code, fault, text in rows() if fault)
         findings.extend(islice(faults, FINDINGS_PER_CHECK))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         findings.append(Finding(where, "error", _describe_error(exc, kind)))
@@ -279,10 +277,10 @@ def check_pickling(plugin: Technology) -> Rows:
         yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
             answers = (each.answer(stream, case.stamp_frames(stream)) for each in (case, copy))
-            yield "pickling", _differ(*answers), "it answers otherwise after pickling"
+            yield "pickling", _answers_differ(*answers), "it answers otherwise after pickling"
 
 
-def _differ(one: Expected, other: Expected) -> bool:
+def _answers_differ(one: Expected, other: Expected) -> bool:
     count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
     lengths = (one.length[:count] != other.length[:count]).any()
     return bool(lengths or (one.frames[:count, :width] != other.frames[:count, :width]).any())
@@ -316,12 +314,35 @@ def check_traffic(case: Case) -> Rows:
     roles, direction = {c.role for c in case.traffic.classes}, case.traffic.direction
     yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
     yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
-    for stream in case.streams.streams:
+    exported = from_stl_json(to_stl_json(case.streams)).streams
+    sent = zip(case.traffic.classes, case.streams.streams, exported, strict=True)
+    for model, stream, read in sent:
         frames = case.stamp_frames(stream)
-        for code, fault, said in _check_frames(case, stream, frames, set(case.octets), 0):
-            yield code, fault, f"class '{stream.name}': {said}"
+        differ = (case.frames[stream.stream_id] != Expander(read).frames(0, FRAMES)).any()
+        rows = _check_frames(case, stream, frames, set(case.octets), 0)
+        export = [("export", differ, "the exported stream has other frames")]
+        for code, fault, text in chain(rows, _check_variables(model, frames), export):
+            yield code, fault, f"class '{stream.name}': {text}"
     again = replace(case).streams
     yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
+
+
+def _check_variables(model: TrafficClass, frames: U8) -> Rows:
+    layout = build_template(model.layers, model.frame_size).layout
+    digits, copies = np.unpackbits(frames, axis=1), model.list_copied_bits()
+    for variable in model.list_drawn_variables():
+        known: dict[int, U8] = {}
+        for path, copy in copies:
+            if copy.variable is not variable or copy.add:
+                continue  # bits of a sum are not bits of the variable
+            for bit, column in enumerate(digits.T[layout.locate(path, copy) :][: copy.length]):
+                differ = (known.setdefault(copy.source + bit, column) != column).any()
+                yield "variable", differ, f"{path} does not hold the bits of '{variable.name}'"
+        if len(known) == variable.width and not len(variable.values):
+            powers = 1 << np.arange(variable.width, dtype=np.int64)  # of up to 48 bits
+            values = sum(known[bit] * power for bit, power in enumerate(powers[::-1]))
+            beyond = (values < variable.low) | (values > variable.top)
+            yield "variable", np.any(beyond), f"'{variable.name}' is outside its range"
 
 
 def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side: int) -> Rows:
@@ -353,8 +374,8 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 def check_answers(case: Case) -> Rows:
     """Check the answers to the frames of one case, and to frames that no device forwards."""
     for stream in case.streams.streams:
-        for code, fault, said in _check_stream(case, stream):
-            yield code, fault, f"class '{stream.name}': {said}"
+        for code, fault, text in _check_stream(case, stream):
+            yield code, fault, f"class '{stream.name}': {text}"
     yield from _check_strangers(case)
 
 
@@ -376,7 +397,7 @@ def _check_stream(case: Case, stream: Stream) -> Rows:
         yield "dropped", True, f"frame {row} is dropped: {reason}"
     else:
         yield from _check_emitted(case, stream, frames, answer)
-        differs = _differ(answer, case.answer(stream, frames[:5]))
+        differs = _answers_differ(answer, case.answer(stream, frames[:5]))
         yield "batch", differs, "expect() answers a frame otherwise when fewer are asked for"
         immortal = case.answer(stream, exhaust_hops(frames)).length.any()
         yield "hop-limit", immortal, "frames with a TTL or hop limit of 1 are forwarded"
@@ -404,8 +425,8 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
         return
     out = answer.frames[:, : lengths.pop()]
     octets = {case.octets.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
-    for code, fault, said in _check_frames(case, stream, out, octets, 1):
-        yield code, fault, f"out of expect(): {said}"
+    for code, fault, text in _check_frames(case, stream, out, octets, 1):
+        yield code, fault, f"out of expect(): {text}"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
     yield "trailer", changed, "out of expect(): the trailer of 16 octets is not the one sent"
 

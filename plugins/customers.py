@@ -58,7 +58,6 @@ class TunnelRelayParams(RelayParams):
 
     @property
     def br_addresses(self) -> list[str]:
-        """Addresses at which tunnels end, the parameter's first."""
         return [str(self.br_address)]
 
     @property
@@ -142,7 +141,7 @@ class CustomerTechnology(StatelessTechnology):
             if isinstance(value, ports.PortRange):
                 fields[end] = value.build_field(ports.PEER_PORT)
             else:
-                fields[end] = ports.customer_port(flow.ports, value, end == "sport", flow.psid)
+                fields[end] = ports.build_port(flow.ports, value, end == "sport", flow.psid)
         layers = (*ethernet(self.links, direction), *headers, Layer("UDP", fields))
         size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, ports.CE_PORT)
         return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)

@@ -158,7 +158,7 @@ def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
 
 def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
-    intent = Nat44(base.part_params(Nat44Params, whole, **fields), links).dut_intent()
+    intent = Nat44(base.pick_params(Nat44Params, whole, **fields), links).dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
 
@@ -232,7 +232,7 @@ class DsLiteAftr(stateful.Napt):
         """The policy of copying DSCPs in both directions (RFC 6333, section 7.1)."""
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
-    def address_fields(self) -> list[TupleField]:
+    def list_address_fields(self) -> list[TupleField]:
         p = self.params
         return [
             describe_addresses("responders", "IP.dst", p.responder_ipv4, p.responder_count),
@@ -274,7 +274,7 @@ class DsLiteAftr(stateful.Napt):
 
     def dut_intent(self) -> DeviceIntent:
         whole = self.configuration()
-        return base.chain_intent(self.name, self.parts, self.links, configuration=whole)
+        return base.build_chain_intent(self.name, self.parts, self.links, configuration=whole)
 
     def audit_params(self) -> Mapping[str, Any]:
         return {}

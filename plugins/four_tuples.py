@@ -7,13 +7,13 @@ frame number modulo each period gives every combination once (Chinese remainder 
 
 from __future__ import annotations
 
-import math
 import random
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
+from math import gcd, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ class TupleField:
 
     @property
     def bits(self) -> int:
-        """Low bits that differ between the values."""
         return (self.first ^ self.first + self.count - 1).bit_length()
 
     @property
@@ -112,7 +111,7 @@ def describe_addresses(
 
 def count_combinations(fields: Sequence[TupleField]) -> int:
     """Count the combinations, exactly however many there are."""
-    return math.prod(f.count for f in fields)
+    return prod(f.count for f in fields)
 
 
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
@@ -139,13 +138,10 @@ def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
         if f.count & (f.count - 1) or f.first % f.count:
             problem = f"counting needs 2^k {f.name} from a multiple of 2^k on, not {f.count} from "
             hint = "enumerate in pseudorandom order (3), or choose such a range"
-            params = {
-                "enumerate_ports": 3,
-                "enumerate_ips": 3 if any(f.address for f in varying) else 0,
-            }
-            raise UsageError(
-                f"{problem}{f.address or f.first}", hint, params=params, code="beyond-trex"
-            )
+            problem += str(f.address or f.first)
+            ips = 3 if any(f.address for f in varying) else 0
+            params = {"enumerate_ports": 3, "enumerate_ips": ips}
+            raise UsageError(problem, hint, params=params, code="beyond-trex")
     if varying:
         top, below = varying[0], sum(f.bits for f in varying[1:])
         base = top.first % (1 << top.bits) << below
@@ -166,11 +162,8 @@ def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
     """Group fields whose lists must be one: those with a common factor, and all with an even one."""
     groups: list[list[TupleField]] = []
     for f in fields:
-        related = [
-            g for g in groups if any(math.gcd(f.listed_count, o.listed_count) > 1 for o in g)
-        ]
-        merged = [f, *(o for g in related for o in g)]
-        groups = [g for g in groups if g not in related] + [merged]
+        related = [g for g in groups if any(gcd(f.listed_count, o.listed_count) > 1 for o in g)]
+        groups = [g for g in groups if g not in related] + [[f, *(o for g in related for o in g)]]
     return groups
 
 
@@ -178,7 +171,7 @@ def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
 def _order_rows(
     counts: tuple[int, ...], even: int, doublings: int, seed: str
 ) -> tuple[NDArray[np.int64], ...]:
-    rows = list(range(math.prod(counts)))  # numbers of combinations, the last field's fastest
+    rows = list(range(prod(counts)))  # numbers of combinations, the last field's fastest
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
     if doublings > even:
         chance = random.Random(f"{seed}/passes")  # noqa: S311
@@ -193,7 +186,7 @@ def _order_rows(
 
 def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: str) -> None:
     """List the values of a group, repeated in other orders as often as ``bits`` and TRex allow."""
-    length = math.prod(f.listed_count for f in group)
+    length = prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
         problem = f"{names} cannot be enumerated together in a list of {MAX_LIST} entries"

@@ -28,7 +28,7 @@ from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import Ipv4Links, address, describe_link
 from v6t.plugins.ports import Ports, PortSet
-from v6t.plugins.prefixes import network6
+from v6t.plugins.prefixes import read_network6
 from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, PublicPool
 from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, read_96
 from v6t.profiles.model import FramePair
@@ -89,15 +89,15 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
         names = {"464xlat": "prefix", "map-t": "dmr"}
         ends = (self.responder, self.last_responder)
         named = ((n, getattr(self, n)) for v, n in names.items() if v == self.variant)
-        return {name: (network6(prefix, name), ends) for name, prefix in named}
+        return {name: (read_network6(prefix, name), ends) for name, prefix in named}
 
     @property
-    def ce_stateful(self) -> bool:
+    def is_ce_stateful(self) -> bool:
         return self.variant in CE_STATEFUL
 
     @property
     def public_pool(self) -> PublicPool:
-        if not self.ce_stateful:
+        if not self.is_ce_stateful:
             first = self.public_ipv4 or IPv4Address("198.19.0.1")
             return PublicPool(first, self.public_count, self.public_ports)
         first, (low, high) = self.public_ipv4 or IPv4Address("192.0.2.35"), self.port_set.ranges[0]
@@ -124,9 +124,9 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
         self.refuse_background(reason)
         if self.variant == "464xlat":
             _ = self.translation_prefixes  # raises errors
-        if self.ce_stateful:
+        if self.is_ce_stateful:
             self._check_ports()
-        self.check_room("public_ipv4", "responder_ipv4", "public_count", "devices")
+        self.check_pool("public_ipv4", "responder_ipv4", "public_count", "devices")
         return self
 
     def _check_ports(self) -> None:
@@ -159,8 +159,8 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts from left to right."""
-    variants = {"464xlat": _464xlat_parts, "ds-lite": _ds_lite_parts, "lw4o6": _lw4o6_parts}
-    return variants.get(p.variant, _map_parts)(p, links)
+    variants = {"464xlat": _split_464xlat, "ds-lite": _split_ds_lite, "lw4o6": _split_lw4o6}
+    return variants.get(p.variant, _split_map)(p, links)
 
 
 def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
@@ -174,7 +174,7 @@ def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> 
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
-def _pool_params(p: Ipv4aasParams) -> dict[str, Any]:
+def _pick_pool(p: Ipv4aasParams) -> dict[str, Any]:
     pool = p.public_pool
     return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
 
@@ -188,7 +188,7 @@ def _build_stateless(
     if not is_ce:
         own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
-    plugin = technology(base.part_params(model, p, **ends, **fields), links)
+    plugin = technology(base.pick_params(model, p, **ends, **fields), links)
     intent = plugin.dut_intent()
     if not is_ce:
         intent = replace(intent, right=describe_link(p, links, "right", p.servers))
@@ -203,7 +203,7 @@ def _build_stateful_ce(
     near, (here, inner) = p.middle[0], base.describe_cable(*base.INNER_MACS, links.left.mtu)
     left, right = base.INNER_LEFT, base.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
-    napt = dslite.describe_nat44(p, Links(links.left, here), **_pool_params(p), **ends)
+    napt = dslite.describe_nat44(p, Links(links.left, here), **_pick_pool(p), **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
     part = _build_stateless(p, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
@@ -214,7 +214,7 @@ def _build_stateful_ce(
     return Part("napt", CE, napt, "nftables", stateful=True), ce
 
 
-def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _split_map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     own: dict[str, Any] = {"ce_ipv4": p.public_pool.first, "ce_psid": p.psid}
     relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
     if p.variant == "map-e":
@@ -224,13 +224,13 @@ def _map_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     br = _build_stateless(p, links, mapt_br.MapTBorderRelay, "br", **relay)
     napt, ce = _build_stateful_ce(p, links, map_ce.MapTCe, **own)
     # the servers behind the DMR, rather than all of it: a translator may use that itself
-    dmr = network6(p.dmr, "dmr")
+    dmr = read_network6(p.dmr, "dmr")
     routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
     intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
     return napt, replace(ce, intent=intent, to_ipv4="reverse"), replace(br, to_ipv4="forward")
 
 
-def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _split_lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     bits = p.port_set.psid_len
     both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
     table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_pool.first}/32"}
@@ -241,7 +241,7 @@ def _lw4o6_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
 
-def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _split_ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
     (middle_ce, middle_pe), outer = _describe_middle(p), Links(far, links.right)
@@ -252,7 +252,7 @@ def _ds_lite_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
     reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
     tunnels = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends)
-    pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pool_params(p))
+    pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pick_pool(p))
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
@@ -262,7 +262,7 @@ def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
-def _464xlat_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def _split_464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     plat, clat = p.translation_prefixes
     first = int(p.initiator_ipv4)
@@ -277,7 +277,7 @@ def _464xlat_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
-    params = base.part_params(Nat64Params, p, **_pool_params(p), **ends, initiator_ipv6=client)
+    params = base.pick_params(Nat64Params, p, **_pick_pool(p), **ends, initiator_ipv6=client)
     pe = Nat64(params, Links(far, links.right)).dut_intent()
     hints: dict[str, Any] = {"options": base.TAYGA, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
@@ -341,7 +341,7 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
-        ce, variant = self.params.ce_stateful, self.params.variant
+        ce, variant = self.params.is_ce_stateful, self.params.variant
         return DeviceRole(CE, ce, variant), DeviceRole(PE, not ce, variant)
 
     @property
@@ -351,17 +351,17 @@ class Ipv4aas(stateful.StatefulTechnology):
     @property
     def warnings(self) -> tuple[str, ...]:
         p, warnings = self.params, []
-        used = p.endpoints / p.public_pool.ports.count if p.ce_stateful else 0.0
+        used = p.endpoints / p.public_pool.ports.count if p.is_ce_stateful else 0.0
         if used > MAX_PORT_SHARE:
             taken = f"{used:.0%} of the CE's port set of {p.public_pool.ports.count}"
             problem = f"above {MAX_PORT_SHARE:.0%} a NAPT was seen to slow down"
             warnings.append(f"the Initiator's {p.endpoints} source ports take {taken}: {problem}")
-        ranges = len(p.port_set.ranges) if p.ce_stateful else 1
+        ranges = len(p.port_set.ranges) if p.is_ce_stateful else 1
         if ranges > 1:
             taken = f"the first of its {ranges} ranges of ports"
             ports = f"{p.public_pool.ports.min} to {p.public_pool.ports.max}"
             warnings.append(f"the CE's NAPT takes {taken}, {ports}")
-        which = f"CE and PE together, the {CE if p.ce_stateful else PE} is stateful"
+        which = f"CE and PE together, the {CE if p.is_ce_stateful else PE} is stateful"
         consequence = "neither device's own rate follows, and the latency of each is lower"
         return (*warnings, f"{which}: {consequence}")
 
@@ -392,4 +392,4 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     def dut_intent(self) -> DeviceIntent:
         alternatives = list_alternatives(self.params, self.parts, self.links)
-        return base.chain_intent(self.name, self.parts, self.links, alternatives)
+        return base.build_chain_intent(self.name, self.parts, self.links, alternatives)

@@ -30,7 +30,7 @@ from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.ports import PortSet
-from v6t.plugins.prefixes import hosts4, network6
+from v6t.plugins.prefixes import read_hosts4, read_network6
 from v6t.plugins.reference_device import Checks, is_forwardable_address
 from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -104,9 +104,8 @@ def generate_table(
     ipv4, psid = (layout.encode_words(softwire=number)[0] for layout in layouts)
     length, offset = (np.full(count, n, np.uint64) for n in (softwires.psid_len, psid_offset))
     b4s = softwires.b4_layout.encode_octets(softwire=number)
-    return BindingTable(
-        ipv4, psid, length, offset, b4s, np.broadcast_to(address_octets(br), (count, 16))
-    )
+    brs = np.broadcast_to(address_octets(br), (count, 16))
+    return BindingTable(ipv4, psid, length, offset, b4s, brs)
 
 
 def read_table(path: Path, br: IPv6Address) -> BindingTable:
@@ -184,7 +183,8 @@ class LwAftrParams(customers.TunnelRelayParams):
 
     @cached_property
     def generated(self) -> GeneratedSoftwires:
-        pool, b4s = hosts4(self.ipv4_pool, "ipv4_pool"), network6(self.b4_prefix, "b4_prefix")
+        pool = read_hosts4(self.ipv4_pool, "ipv4_pool")
+        b4s = read_network6(self.b4_prefix, "b4_prefix")
         return GeneratedSoftwires(pool, b4s, self.psid_len, (self.softwires - 1).bit_length())
 
     def table(self) -> BindingTable:
@@ -313,7 +313,6 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Choose the softwire of the IPv4 destination and port; hairpinning is off."""
         table = self._table
         row = table.find(header["dst"], udp["dport"])
         softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
@@ -353,8 +352,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
 
 
 def _make_customer(row: audit_views.Softwire) -> audit_views.Customer:
-    ports = PortSet(row.psid_offset, row.psid_len, row.psid)
-    return audit_views.Customer(row.b4, row.ipv4, ports)
+    return audit_views.Customer(row.b4, row.ipv4, PortSet(row.psid_offset, row.psid_len, row.psid))
 
 
 def _join_octets(addresses: U8) -> np.ndarray:

@@ -72,7 +72,6 @@ class CustomerParams(RightIpv4Link, Mixture):
     negative_percent: int = negative_share("share of frames that are not the customer's [%]")
 
     psid_name: ClassVar[str] = "psid"
-    """Parameter with the customer's PSID."""
     if TYPE_CHECKING:
         br_address: IPv6Address
 
@@ -318,8 +317,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         (flow,) = super().simulate_customers(direction, seed)
         layout = self.params.rule.host_address_layout
-        hosts = Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4)
-        return [replace(flow, ipv6=hosts)]
+        return [replace(flow, ipv6=Expression.from_layout(layout, str(flow.ipv6), ipv4=flow.ipv4))]
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
         prefix = self.params.end_user_prefix

@@ -19,8 +19,8 @@ from v6t.plugins import audit_views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay
 from v6t.plugins.base import PluginParams
 from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow, Relay, RelayParams
-from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, rule_from_text
-from v6t.plugins.prefixes import hosts4
+from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, parse_rule
+from v6t.plugins.prefixes import read_hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
 MAX_LISTED_CES = 65535  # in a TRex value list; more are a stretch of EA values
@@ -48,7 +48,7 @@ class RuleParams(PluginParams):
         """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
         given = self.rule_ipv6, self.rule_ipv4, self.ea_len, self.psid_offset
         more: Any = {"psid_len": self.psid_len, "iid_format": self.iid_format, "psid": psid}
-        return rule_from_text(*given, **more)
+        return parse_rule(*given, **more)
 
 
 class Domain(RuleParams):
@@ -70,7 +70,7 @@ class Domain(RuleParams):
     @model_validator(mode="after")
     def _check_ces(self) -> Domain:
         rule = self.rule  # raises UsageError with what to change
-        hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
+        read_hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
         low, high = self.ea_bounds
         room, problem, hint, code = high - low + 1, "", "", "not-enough-addresses"
         if self.ces > room > 0 and "ces" not in self.model_fields_set:
@@ -218,12 +218,10 @@ class MapRelay(Relay):
         for offset, name in enumerate(audit_views.PSID_OFFSETS if room > 0 else ()):
             length = max(1, min(rule.psid_len or 1, 16 - offset, 5, room))
             variants[name] = {"psid_offset": offset, "ea_len": suffix + length, "ces": 2}
-        if rule.shared and suffix > _NESTED_SUFFIX_BITS and n:
-            nested = {"ces": 2, "domains": [_make_nested_rule(rule)]}
-            variants[audit_views.NESTED_RULE] = nested
+        if rule.is_shared and suffix > _NESTED_SUFFIX_BITS and n:
+            variants[audit_views.NESTED_RULE] = {"ces": 2, "domains": [_make_nested_rule(rule)]}
         if _CE_PREFIX_BITS < suffix <= 64 + _CE_PREFIX_BITS - n:
-            prefixes = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
-            variants[audit_views.PREFIX_CUSTOMERS] = prefixes
+            variants[audit_views.PREFIX_CUSTOMERS] = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
         return variants
 
 

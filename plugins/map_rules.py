@@ -20,7 +20,7 @@ from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.headers import to_octets
 from v6t.plugins.ports import PortSet, PortSharing
-from v6t.plugins.prefixes import network4, network6
+from v6t.plugins.prefixes import read_network4, read_network6
 
 MAX_EA_LEN = 48
 DEFAULT_PSID_OFFSET = 6
@@ -81,7 +81,7 @@ class MapRule:
         return max(0, self.suffix_len - self.ea_len)
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         return self.psid_len > 0
 
     @property
@@ -117,7 +117,6 @@ class MapRule:
         return psid if owned else None
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
-        """Find the PSIDs of ports or of one port, and whether a CE of the rule has them."""
         psids, owned = self.ports.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
@@ -158,7 +157,7 @@ class MapRule:
             raise UsageError(problem, code="outside-prefix")
 
 
-def rule_from_text(
+def parse_rule(
     ipv6_prefix: str,
     ipv4_prefix: str,
     ea_len: int,
@@ -171,8 +170,8 @@ def rule_from_text(
     """Make a rule from what a user writes; a ``psid`` for a rule with EA bits is ignored."""
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
-    ipv6 = network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
-    ipv4 = network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4")
+    ipv6 = read_network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
+    ipv4 = read_network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4")
     length, only = -1 if psid_len is None else psid_len, psid if psid_len and not ea_len else None
     return MapRule(ipv6, ipv4, ea_len, psid_offset, length, iid_format, only)
 
@@ -228,7 +227,6 @@ class RuleTable:
         )
 
     def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
-        """Find the CEs of IPv6 source addresses, given as halves, and ports."""
         high, low, port = (column.astype(np.uint64) for column in (high, low, port))
         flags, numbers = np.zeros((3, len(high)), dtype=bool), np.zeros((2, len(high)), np.uint64)
         sources = MapSources(*flags, *numbers)

@@ -17,14 +17,14 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins import translation
-from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, prefix_variants
+from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, make_prefix_variants
 from v6t.plugins.base import Embedded, PluginParams
 from v6t.plugins.customers import CustomerTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import device
-from v6t.plugins.prefixes import network6
+from v6t.plugins.prefixes import read_network6
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
 from v6t.plugins.translation import check_prefix, embed
 from v6t.profiles.model import FramePair, Traffic
@@ -41,7 +41,7 @@ class DmrParams(PluginParams):
 
     @cached_property
     def dmr_prefix(self) -> IPv6Network:
-        return check_prefix(network6(self.dmr, "dmr"))
+        return check_prefix(read_network6(self.dmr, "dmr"))
 
     @property
     def relay_address(self) -> IPv6Address:
@@ -164,7 +164,7 @@ class DmrTranslator(CustomerTechnology):
 
     def audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
-        return {**raised, **prefix_variants("dmr"), **super().audit_variants()}
+        return {**raised, **make_prefix_variants("dmr"), **super().audit_variants()}
 
 
 class MapTDrop(DropReason):

@@ -55,10 +55,8 @@ class Nat46Params(Pool6Params):
 
     @property
     def mapping(self) -> Mapping:
-        """The servers' IPv4 network and the IPv6 network that it stands for."""
         (six,) = self.servers
-        four = IPv4Network((self.responder_ipv4, six.prefixlen - 96), strict=False)
-        return Mapping(four, six)
+        return Mapping(IPv4Network((self.responder_ipv4, six.prefixlen - 96), strict=False), six)
 
     @model_validator(mode="after")
     def _check_mapping(self) -> Nat46Params:
@@ -117,4 +115,4 @@ class Nat46(StatefulTechnology):
         )
 
     def dut_intent(self) -> DeviceIntent:
-        return base.chain_intent(self.name, self.parts, self.links)
+        return base.build_chain_intent(self.name, self.parts, self.links)

@@ -98,9 +98,9 @@ class Nat64(Napt):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
 
-    def address_fields(self) -> list[TupleField]:
+    def list_address_fields(self) -> list[TupleField]:
         p = self.params
-        suffix, source = p.server_layout.copies[-1], super().address_fields()[1]
+        suffix, source = p.server_layout.copies[-1], super().list_address_fields()[1]
         if p.initiator_offset != 14:
             source = replace(source, last=8 * p.initiator_offset + 15, first=p.first_number)
         last, first = suffix.destination + suffix.length - 1, int(p.responder_ipv4)
@@ -131,5 +131,5 @@ class Nat64(Napt):
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         well_known = {"prefix": str(WELL_KNOWN), "responder_ipv4": views.GLOBAL_HOST}
-        own = {**views.prefix_variants("prefix"), views.WELL_KNOWN_PREFIX: well_known}
+        own = {**views.make_prefix_variants("prefix"), views.WELL_KNOWN_PREFIX: well_known}
         return {**own, **super().audit_variants()}

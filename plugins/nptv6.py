@@ -19,7 +19,7 @@ from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES
 from v6t.plugins.params import LinkParams, address, describe_link, negative_share
-from v6t.plugins.prefixes import network6
+from v6t.plugins.prefixes import read_network6
 from v6t.plugins.reference_device import Answer
 from v6t.plugins.router import HostBits, RouterDrop
 from v6t.plugins.traffic import change_header, combine, foreground, ipv6
@@ -42,11 +42,11 @@ class Nptv6Params(LinkParams):
 
     @cached_property
     def inside(self) -> IPv6Network:
-        return network6(self.internal, "internal")
+        return read_network6(self.internal, "internal")
 
     @cached_property
     def outside(self) -> IPv6Network:
-        return network6(self.external, "external")
+        return read_network6(self.external, "external")
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Nptv6Params:
@@ -96,12 +96,12 @@ class Nptv6(StatelessTechnology):
 
     def forward(self, packets: U8) -> Answer:
         p, header = self.params, view(packets, IPV6)
-        known = _match(header, p.server) | _match(header, p.tester_right_ipv6)
+        known = _equals(header, p.server) | _equals(header, p.tester_right_ipv6)
         return _answer(packets, known, "src_high", (p.inside, p.outside, p.adjustment))
 
     def reverse(self, packets: U8) -> Answer:
         p, header = self.params, view(packets, IPV6)
-        known = _has_prefix(header["dst_high"], p.outside) | _match(header, p.tester_left_ipv6)
+        known = _has_prefix(header["dst_high"], p.outside) | _equals(header, p.tester_left_ipv6)
         return _answer(packets, known, "dst_high", (p.outside, p.inside, -p.adjustment % 0xFFFF))
 
     def find_external(self, host: IPv6Address) -> IPv6Address:
@@ -122,7 +122,7 @@ class Nptv6(StatelessTechnology):
         return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
 
 
-def _match(header: Any, address: IPv6Address) -> Mask:
+def _equals(header: Any, address: IPv6Address) -> Mask:
     high, low = divmod(int(address), 1 << 64)
     match: Mask = (header["dst_low"] == low) & (header["dst_high"] == high)
     return match

@@ -82,7 +82,6 @@ class Mixture(PluginParams):
         return self
 
     def refuse_background(self, reason: str) -> None:
-        """Raise an error with a reason if there is background, or a setting of it that has no effect."""
         if self.n != self.m:
             raise UsageError(reason, "set n = m", code="no-background")
         for name in ("bg_sport", "bg_dport"):

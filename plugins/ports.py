@@ -29,7 +29,6 @@ class Bounds(PluginParams):
     """The order of ``min`` and ``max``, which subclasses declare."""
 
     noun: ClassVar[str] = "port"
-    """Name of a value in messages."""
     if TYPE_CHECKING:
         min: int
         max: int
@@ -78,7 +77,6 @@ class PortRange(ValueRange):
         return value
 
     def build_field(self, name: str) -> Variable | int:
-        """Return a port field: a variable of this name, or the port if it never changes."""
         fixed = self.policy == "fixed" or self.min == self.max
         return self.min if fixed else self.make_variable(name)
 
@@ -131,7 +129,6 @@ class PortSharing:
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
-        """Find the PSID of a port or of an array of ports, and whether a customer has the port."""
         psids = ports >> (self.low_bits if self.psid_len else 0) & (1 << self.psid_len) - 1
         lowest = 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
         return psids, ports >= lowest
@@ -176,7 +173,7 @@ def customer_policy(purpose: str) -> Any:
     return Field("random", description=f"{purpose} ports, within the customer's port set")
 
 
-def customer_port(
+def build_port(
     ports: PortSet, policy: Policy, source: bool, psid: Expression | None = None
 ) -> Expression:
     """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.

@@ -42,18 +42,18 @@ def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
                 raise InvalidValue(problem, code="not-forwarded")
 
 
-def network6(text: str, what: str, setting: str = "") -> IPv6Network:
+def read_network6(text: str, what: str, setting: str = "") -> IPv6Network:
     """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs."""
     return _read_network(IPv6Network, text, what, setting, partly=True)
 
 
-def network4(text: str, what: str, setting: str = "") -> IPv4Network:
-    """Read an IPv4 prefix, which may contain addresses that no device forwards; see :func:`network6`."""
+def read_network4(text: str, what: str, setting: str = "") -> IPv4Network:
+    """Read an IPv4 prefix, which may contain addresses that no device forwards; see :func:`read_network6`."""
     return _read_network(IPv4Network, text, what, setting, partly=False)
 
 
-def hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
-    """Read an IPv4 prefix whose addresses are all those of hosts; see :func:`network6`."""
+def read_hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
+    """Read an IPv4 prefix whose addresses are all those of hosts; see :func:`read_network6`."""
     return _read_network(IPv4Network, text, what, setting, partly=True)
 
 
@@ -78,12 +78,12 @@ def _read_network(
     return network
 
 
-def address4(text: str, what: str) -> IPv4Address:
+def read_address4(text: str, what: str) -> IPv4Address:
     """Read an IPv4 address; ``what`` names it in messages."""
     return _read_address(IPv4Address, text, what)
 
 
-def address6(text: str, what: str) -> IPv6Address:
+def read_address6(text: str, what: str) -> IPv6Address:
     """Read an IPv6 address; ``what`` names it in messages."""
     return _read_address(IPv6Address, text, what)
 

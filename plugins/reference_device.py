@@ -32,7 +32,6 @@ class LinkHeaders(NamedTuple):
 
     @property
     def l3(self) -> int:
-        """Offset of the IP packet."""
         return len(self.ingress) + 2
 
     def accepts(self, frames: U8) -> Mask:
@@ -107,7 +106,7 @@ class ReferenceDevice:
         layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
             native, (one, other) = {6: route_all(6)}, links.background_vlans
-            left, right = link_headers(links.left, one.vlan), link_headers(links.right, other.vlan)
+            left, right = map(link_headers, (links.left, links.right), (one.vlan, other.vlan))
             layers.append((left, right, native, native))
         self._layers = {
             "forward": [(left, right, handlers) for left, right, handlers, _ in layers],

@@ -52,7 +52,6 @@ class HostBits(ValueRange):
     offset: int = Field(12, description="octet of the address at which the 16 bits begin")
 
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
-        """Return an address field whose host bits vary, or are the base's."""
         if self.policy == "fixed":
             return str(base)
         return self.make_variable(name).at(8 * self.offset, str(base))
@@ -94,7 +93,6 @@ class RouterParams(LinkParams):
         return [kind((first + i << shift, 8 * octets)) for i in range(count)]
 
     def make_address(self, side: Side, *, destination: bool) -> object:
-        """Return the address field of a side's host with what varies in it."""
         host, hosts, networks = self.describe_side(side)
         if not destination or networks == 1:
             return hosts.vary(f"{side}_host", host)

@@ -138,7 +138,7 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
     return Host(ipv4, first6, {4: in_order.at(0, str(ipv4)), 6: value6})
 
 
-def ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[IPv6Network]:
+def list_ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[IPv6Network]:
     """Return the IPv6 networks to be routed towards all hosts of a range, but to no host of ``far``."""
     networks: list[IPv6Network] = []
     others = [_find_cover(*run) for run in _split_range(far, mappings)]
@@ -288,7 +288,6 @@ class StatelessTranslator(StatelessTechnology):
         return translation.MappingsArray(self.params.mappings)
 
     def _translate(self, version: int, packets: U8) -> Answer:
-        """Translate packets of one IP version; IPv6 to the background address is routed."""
         header, octets = view(packets, IP[version]), packets.shape[1]
         find = self._table.to_ipv6 if version == 4 else self._table.to_ipv4
         source, known = find(header["src_octets"])
@@ -328,7 +327,7 @@ class StatelessTranslator(StatelessTechnology):
         (device6, tester6), (native, via) = (
             [getattr(p, f"{who}_{side}_ipv6") for who in ("dut", "tester")] for side in sides
         )
-        networks = [*ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts), p.bg_ipv6_side]
+        networks = [*list_ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts), p.bg_ipv6_side]
         six = LinkIntent.describe(links[0], [device6], [tester6], dict.fromkeys(networks, tester6))
         routes = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via}
         devices, testers = [p.dut_ipv4, native], [p.tester_ipv4, via]
@@ -347,8 +346,7 @@ class StatelessTranslator(StatelessTechnology):
         side: views.SideName = "left" if self.ip_versions[0] == 6 else "right"
         ends = six.ipv6, (six.ipv4,), 40123, four.ipv4, four.ipv6, 443
         table = views.AddressTable(self._eam_pairs, p.rfc6052_prefix)
-        translator = views.Translator(side, *ends, p.lowest_ipv6_mtu, table, self.prefix_side)
-        return (translator,)
+        return (views.Translator(side, *ends, p.lowest_ipv6_mtu, table, self.prefix_side),)
 
 
 class EamEntry(PluginParams):
@@ -426,11 +424,12 @@ class Siit(StatelessTranslator):
         }
         plain, servers = "198.18.0.0/24 = 2001:2::/120", "198.19.0.0/24 = 2001:2:0:1::/120"
         longer, unlike = "198.18.0.64/26 = 2001:2:0:64::/122", "198.18.0.0/24 = 2001:2:0:64::/64"
-        prefix, far = views.variant_prefix(96), dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
+        prefix = views.make_variant_prefix(96)
+        far = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         well_known = {"prefix": str(WELL_KNOWN), "ipv4_hosts": far}
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **views.prefix_variants("prefix", eam=[], eam_file=None),
+            **views.make_prefix_variants("prefix", eam=[], eam_file=None),
             views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
             views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
             views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
@@ -481,12 +480,12 @@ class Clat(StatelessTranslator):
 
     def audit_params(self) -> dict[str, Any]:
         """Return a prefix behind which benchmark addresses are allowed."""
-        return {"plat_prefix": views.variant_prefix(96)}
+        return {"plat_prefix": views.make_variant_prefix(96)}
 
     def audit_variants(self) -> dict[str, dict[str, Any]]:
         hosts = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
-            **views.prefix_variants("plat_prefix"),
+            **views.make_prefix_variants("plat_prefix"),
             views.WELL_KNOWN_PREFIX: {"plat_prefix": str(WELL_KNOWN), "ipv6_hosts": hosts},
         }

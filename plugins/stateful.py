@@ -48,7 +48,6 @@ Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
 """Modes of siitperf."""
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
-MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
 EXAMPLE = {"subscribers": 1000, "connections_per_subscriber": 200}
 SERVER_PORT = 443
 """Port of the one server that subscribers connect to."""
@@ -95,7 +94,7 @@ class ConnectionParams(Mixture):
 
     allows_background_only: ClassVar[bool] = False
     transport: ClassVar[str] = "UDP"
-    """Scapy's name of the header with the ports; without ports, :meth:`port_fields` is overridden."""
+    """Scapy's name of the header with the ports; without ports, :meth:`list_port_fields` is overridden."""
 
     initiator_ports: Ports = Field(Ports(min=1024, max=41023), description="the Initiator's ports")
     responder_ports: Ports = Field(Ports(min=1, max=100), description="ports of the Responder")
@@ -115,10 +114,8 @@ class ConnectionParams(Mixture):
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
         derived = cls.derive(values)
-        given = {
-            n: v.model_dump() if isinstance(v, Ports) else _read_number(v)
-            for n, v in values.items()
-        }
+        plain = {n: _read_number(v) for n, v in values.items()}
+        given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in plain.items()}
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
             problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
             raise UsageError(problem, f"omit {twice[0]}", path=(twice[0],), code="conflict")
@@ -136,9 +133,8 @@ class ConnectionParams(Mixture):
             return {}
         if not all(given):
             missing = names[given.index(0)]
-            problem = f"{missing} is missing"
             hint = "subscribers and connections_per_subscriber belong together"
-            params = {missing: EXAMPLE[missing]}
+            params, problem = {missing: EXAMPLE[missing]}, f"{missing} is missing"
             raise UsageError(problem, hint, params=params, path=(missing,), code="missing-setting")
         clients, each = given
         return {
@@ -152,12 +148,10 @@ class ConnectionParams(Mixture):
 
     @classmethod
     def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the public addresses that the subscribers need."""
         return {}
 
     @property
-    def subscribed(self) -> int:
-        """Connections of all subscribers; 0: none were given."""
+    def subscriber_connections(self) -> int:
         return self.subscribers * self.connections_per_subscriber
 
     @property
@@ -217,7 +211,7 @@ class ConnectionParams(Mixture):
     @property
     def combinations(self) -> int:
         addresses = self.initiator_count * self.responder_count if self.enumerate_ips else 1
-        return four_tuples.count_combinations(self.port_fields()) * addresses
+        return four_tuples.count_combinations(self.list_port_fields()) * addresses
 
     @property
     def client_ports(self) -> int:
@@ -253,43 +247,23 @@ class ConnectionParams(Mixture):
         """The Responder's first address as the Initiator knows it."""
         return self.responder
 
-    def describe_clients(self) -> list[str]:
-        last = self.initiator + (self.initiator_count - 1) * self.initiator_step
-        clients = f"1 Initiator {self.initiator}, as in RFC 9693 (many: {MANY_CLIENTS})"
-        if self.subscribers:
-            each = f"{self.connections_per_subscriber:,} connections each"
-            clients = f"{self.subscribers:,} subscribers {self.initiator} to {last}, {each}"
-        elif self.initiator_count > 1:
-            clients = f"{self.initiator_count:,} Initiators {self.initiator} to {last}"
-        servers = f"1 server {self.server}"
-        if self.responder_count > 1:
-            servers = f"{self.responder_count:,} servers from {self.server} on"
-        addresses = "address" if len(self.pool) == 1 else "addresses"
-        return [
-            clients,
-            f"{servers}, pool of {len(self.pool):,} {addresses} from {self.pool[0]} on",
-        ]
-
     @property
     def clients(self) -> list[Any]:
-        """Networks with all addresses of the Initiator."""
         return enclose_hosts(self.initiator, self.initiator_count, self.initiator_step)
 
     @property
     def servers(self) -> list[Any]:
-        """Networks with all addresses of the Responder."""
         return enclose_hosts(self.responder, self.responder_count)
 
     @property
     def public_pool(self) -> PublicPool:
-        """Source addresses and ports that the Responder sees."""
         raise NotImplementedError
 
     @property
     def pool(self) -> tuple[Any, ...]:
         return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
-    def check_room(self, first: str, responder: str, count: str, whose: str = "device") -> None:
+    def check_pool(self, first: str, responder: str, count: str, whose: str = "device") -> None:
         """Refuse public addresses that are the Responder's, or too few; messages name the parameters."""
         pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
@@ -305,7 +279,7 @@ class ConnectionParams(Mixture):
                 params = self._propose_subscribers()
             raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
-    def port_fields(self) -> list[TupleField]:
+    def list_port_fields(self) -> list[TupleField]:
         """Return destination port and source port, the slower one first."""
         fields = (("responder_ports", "dport"), ("initiator_ports", "sport"))
         return [
@@ -315,7 +289,7 @@ class ConnectionParams(Mixture):
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
-        fields = [*(addresses if self.enumerate_ips else []), *self.port_fields()]
+        fields = [*(addresses if self.enumerate_ips else []), *self.list_port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode != 3:
             return four_tuples.enumerate_linearly(fields, down=mode == 2)
@@ -326,7 +300,6 @@ class ConnectionParams(Mixture):
             raise
 
     def _advise_enumeration(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
-        """Add the parameters of connections that can be enumerated to an error."""
         clients, each = self.subscribers, self.connections_per_subscriber
         for number in range(each + 1, 2 * each + 1):  # none without subscribers
             more = [replace(f, count=number) if f.count == each else f for f in fields]
@@ -353,7 +326,7 @@ class PoolParams(ConnectionParams):
 
     @model_validator(mode="after")
     def _check_pool(self) -> PoolParams:
-        self.check_room("pool_first", f"responder_ipv{self.responder.version}", "pool_count")
+        self.check_pool("pool_first", f"responder_ipv{self.responder.version}", "pool_count")
         return self
 
     @property
@@ -401,8 +374,7 @@ class Pool4Params(PoolParams):
         count = -(-clients // (room // max(block, each)))
         if not block:
             count = max(count, math.ceil(clients * each / (MOST_PORTS_IN_USE * room)))
-        first = {} if count == 1 else {"pool_first": "198.19.1.0"}
-        return {**first, "pool_count": count}
+        return {"pool_count": count, **({} if count == 1 else {"pool_first": "198.19.1.0"})}
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -475,7 +447,7 @@ class StatefulTechnology(Technology):
         size, order = self.side_sizes(sizes)[not forward], ()
         layers = ethernet(self.links, direction)
         if forward:
-            tuples = p.enumerate_tuples(self.address_fields(), seed)
+            tuples = p.enumerate_tuples(self.list_address_fields(), seed)
             layers = tuples.vary_layers([*layers, *self.client_layers(), self.client_transport()])
             order = tuples.draw_order
         else:
@@ -484,7 +456,7 @@ class StatefulTechnology(Technology):
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
         return combine(self, foreground, [], direction, sizes, seed)
 
-    def address_fields(self) -> list[TupleField]:
+    def list_address_fields(self) -> list[TupleField]:
         """Return destination and source of the Initiator's frames; each takes all its addresses."""
         p, describe = self.params, four_tuples.describe_addresses
         (header,) = self.client_layers()
@@ -506,9 +478,8 @@ class StatefulTechnology(Technology):
     def server_transport(self) -> Layer:
         """Return the transport header of the Responder's frames, or the ICMP answer."""
         p = self.params
-        return Layer(
-            p.transport, {"sport": p.responder_ports.min, "dport": p.public_pool.ports.min}
-        )
+        ports = {"sport": p.responder_ports.min, "dport": p.public_pool.ports.min}
+        return Layer(p.transport, ports)
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         """Refuse frames that a correct device would not forward whole."""
@@ -540,9 +511,7 @@ class StatefulTechnology(Technology):
         translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
         head = np.frombuffer(there.egress + reference_device.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
-        entered, left = (
-            read_hops(each, *locate_endpoints(each[0]).networks[-1]) for each in (frames, out)
-        )
+        entered, left = (read_hops(x, *locate_endpoints(x[0]).networks[-1]) for x in (frames, out))
         reason = reference_device.choose_reasons(
             len(frames),
             (reference.NOT_OURS, ~here.accepts(frames)),
@@ -559,9 +528,8 @@ class StatefulTechnology(Technology):
 
     @cached_property
     def _sides(self) -> tuple[reference_device.LinkHeaders, reference_device.LinkHeaders]:
-        return reference_device.link_headers(self.links.left), reference_device.link_headers(
-            self.links.right
-        )
+        left, right = map(reference_device.link_headers, (self.links.left, self.links.right))
+        return left, right
 
     @cached_property
     def _native_device(self) -> reference_device.ReferenceDevice:
@@ -586,8 +554,8 @@ class Napt(StatefulTechnology):
 
     def describe_nat(self, **fields: Any) -> views.Nat:
         p = self.params
-        hosts = views.first_hosts(p.initiator, p.initiator_count, p.initiator_step)
-        servers = views.first_hosts(p.responder, p.responder_count)
+        hosts = views.choose_hosts(p.initiator, p.initiator_count, p.initiator_step)
+        servers = views.choose_hosts(p.responder, p.responder_count)
         return views.Nat(hosts, servers, p.pool, public=p.public_pool.span, **p.limits, **fields)
 
     def audit_params(self) -> Mapping[str, Any]:
@@ -633,8 +601,7 @@ def translate_version(
         header, find, translate = view(packets, IPV4), addresses.to_ipv6, four_to_six
     mapped, _ = find(header["dst_octets" if source else "src_octets"])
     address = np.ascontiguousarray(endpoint[0])
-    ends = (address, mapped) if source else (mapped, address)
-    out = translate(packets, *ends)
+    out = translate(packets, *((address, mapped) if source else (mapped, address)))
     layout = _locate(out)
     out[:, layout.port(source=source)] = endpoint[1]
     layout.write_checksum(out)

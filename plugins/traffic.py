@@ -50,8 +50,7 @@ def _build_background(
     links, side, vlan = technology.links, 0 if direction == "forward" else 1, None
     if params.n == params.m:
         return []
-    ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
-    size = sizes.ipv6 - tag_octets(ipv6_link)
+    size = sizes.ipv6 - tag_octets(links.right if technology.ip_versions == (4, 6) else links.left)
     if size < IPV6_UDP_OCTETS:
         problem = f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}"
         hint = f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets"

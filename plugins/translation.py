@@ -24,7 +24,7 @@ from v6t.packets.arrays import U8, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, IPV6, UDP, to_numbers, to_octets, view
-from v6t.plugins.prefixes import network4, network6
+from v6t.plugins.prefixes import read_network4, read_network6
 
 _WORD_BITS = np.uint64(64)
 MIN_DF_OCTETS = 1261  # IPv4 packets from here on leave with Don't Fragment (RFC 7915, section 5.1)
@@ -49,12 +49,12 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
 def read_prefix(text: str, name: str) -> IPv6Network:
     """Read the RFC 6052 prefix of a parameter; ``wkp`` and ``well-known`` are the well-known one."""
     named = str(WELL_KNOWN) if text in {"wkp", "well-known"} else text
-    return check_prefix(network6(named, name))
+    return check_prefix(read_network6(named, name))
 
 
 def read_96(text: str, name: str) -> IPv6Network:
     """Read a prefix of 96 bits, before whose end an IPv4 address follows."""
-    prefix = network6(text, name)
+    prefix = read_network6(text, name)
     if prefix.prefixlen != 96:
         problem = f"{name} {prefix} must be a /96, whose last bits hold an IPv4 address"
         raise UsageError(problem, "use a /96", path=(name,), code="not-a-prefix")
@@ -106,13 +106,10 @@ class Mapping:
         return eam_layout(self.ipv4, self.ipv6)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address:
-        """Compute the IPv6 address of an address within the IPv4 prefix."""
         return IPv6Address(self.layout.encode(ipv4=int(ipv4)))
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address:
-        """Compute the IPv4 address of an address within the IPv6 prefix; later bits are ignored."""
-        suffix = self.layout.decode(int(ipv6))[ADDRESS]
-        return IPv4Address(int(self.ipv4.network_address) | suffix)
+        return IPv4Address(int(self.ipv4.network_address) | self.layout.decode(int(ipv6))[ADDRESS])
 
 
 class Rfc6052(Mapping):
@@ -181,8 +178,8 @@ class Mappings:
 def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
     """Read a table from pairs of an IPv4 and an IPv6 prefix."""
     names = "EAM IPv4 prefix", "EAM IPv6 prefix"
-    eams = tuple(Mapping(network4(four, names[0]), network6(six, names[1])) for four, six in pairs)
-    return Mappings(eams, Rfc6052(network6(prefix, "prefix")) if prefix else None)
+    eams = tuple(Mapping(read_network4(a, names[0]), read_network6(b, names[1])) for a, b in pairs)
+    return Mappings(eams, Rfc6052(read_network6(prefix, "prefix")) if prefix else None)
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
@@ -228,8 +225,7 @@ class LongestMatch:
         for mask, keys, numbers in self._levels:
             wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
             place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            hit = keys[place] == wanted
-            np.copyto(indices, numbers[place], where=hit)
+            np.copyto(indices, numbers[place], where=keys[place] == wanted)
         return indices
 
 

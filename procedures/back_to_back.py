@@ -22,7 +22,7 @@ LONG_S = 2.0
 
 @dataclass(frozen=True)
 class BurstSpec(PointSpec):
-    """One point.
+    """Specification of the search for the longest burst at a point.
 
     Attributes:
         conditions: frame sizes, directions, waits, tolerances; the residual wait lets the buffer
@@ -61,12 +61,12 @@ class BurstSpec(PointSpec):
 
     @property
     def search(self) -> str:
-        """Which of the two searches of ETSI GS NFV-TST 009 clause 12.3 it is (RFC 9004 section 6.2)."""
+        """Name of the search of ETSI GS NFV-TST 009 clause 12.3 (RFC 9004 section 6.2)."""
         return VERIFIED if self.verifications else PLAIN
 
     @property
     def not_applicable(self) -> str | None:
-        """Why there is nothing to measure (RFC 9004 section 6.1); None if there is."""
+        """Reason why bursts cannot be measured (RFC 9004 section 6.1); None if there is."""
         if self.throughput_fps >= self.rate_fps:
             return (
                 "the throughput reaches the burst rate, so that no burst fills the device's buffer"
@@ -75,13 +75,13 @@ class BurstSpec(PointSpec):
 
     @property
     def steps(self) -> int:
-        """Trials of one search if nothing needs to be offered twice, at most."""
+        """Largest number of trials of a search without verifications."""
         return max(1, math.ceil(math.log2(max(1.0, self.most_frames / self.resolution_frames))))
 
 
 @dataclass(frozen=True)
 class BurstRepetition:
-    """One search.
+    """Result of one search.
 
     Attributes:
         frames: longest burst without loss; 0 if every burst lost.
@@ -100,7 +100,7 @@ class BurstRepetition:
 
 @dataclass(frozen=True)
 class BufferTime:
-    """RFC 9004 section 6.4.
+    """Implied and corrected buffer time (RFC 9004 section 6.4).
 
     Attributes:
         implied_s: average burst over the burst rate [s].
@@ -122,7 +122,7 @@ class BurstResult(Repeated[BurstSpec, BurstRepetition]):
 
     @property
     def average_frames(self) -> float | None:
-        """The benchmark [frames]; None if nothing was measured."""
+        """Mean of the longest bursts [frames]; None if nothing was measured."""
         return sum(self.bursts) / len(self.bursts) if self.bursts else None
 
     @property
@@ -131,17 +131,19 @@ class BurstResult(Repeated[BurstSpec, BurstRepetition]):
         average = self.average_frames
         if average is None:
             return None
-        return buffer_time(average, self.spec.rate_fps, self.spec.throughput_fps)
+        return compute_buffer_time(average, self.spec.rate_fps, self.spec.throughput_fps)
 
 
-def buffer_time(average_frames: float, rate_fps: float, throughput_fps: float) -> BufferTime:
-    """Buffer times from an average burst (RFC 9004 section 6.4)."""
+def compute_buffer_time(
+    average_frames: float, rate_fps: float, throughput_fps: float
+) -> BufferTime:
+    """Compute the buffer times of an average burst (RFC 9004 section 6.4)."""
     implied = average_frames / rate_fps
     return BufferTime(implied, implied * (1 - min(1.0, throughput_fps / rate_fps)))
 
 
-def deviation(bursts: Sequence[float]) -> float | None:
-    """Sample standard deviation (RFC 9004 section 6.4); None for fewer than two values."""
+def compute_deviation(bursts: Sequence[float]) -> float | None:
+    """Compute the sample standard deviation (RFC 9004 section 6.4); None for fewer than two values."""
     if len(bursts) < 2:
         return None
     mean = sum(bursts) / len(bursts)
@@ -174,7 +176,7 @@ def _search(spec: BurstSpec, trials: TrialRunner) -> BurstRepetition:
 
 
 def _passes(spec: BurstSpec, trials: TrialRunner, frames: int) -> bool | None:
-    """Whether a burst is forwarded without loss, verified if it is not.
+    """Check whether a burst is forwarded without loss; verify a failure.
 
     Returns:
         None if the tester faltered every time, so that nothing is known about the device.

@@ -15,7 +15,7 @@ COPIES, DRAINED = 4, 3
 
 @dataclass(frozen=True)
 class CriticalLoadSpec(PointSpec):
-    """One search.
+    """Specification of the search for the critical load.
 
     Attributes:
         least_fps, most_fps: loads that may be offered, per direction.
@@ -36,7 +36,7 @@ class CriticalLoadSpec(PointSpec):
     searched = True
 
     def __post_init__(self) -> None:
-        """Refuse bounds or a target without meaning (ValueError)."""
+        """Check the bounds and the target."""
         if not 0 < self.least_fps < self.most_fps or not 0 < self.target < 1:
             raise ValueError("a critical load lies between two loads, at a share of frames lost")
 
@@ -53,8 +53,8 @@ class CriticalLoadSpec(PointSpec):
 
 
 @dataclass(frozen=True)
-class Step:
-    """A valid trial, and what guides the next one after it; None: too little."""
+class LoadStep:
+    """A valid trial and the estimate after it; None: too few frames were lost."""
 
     key: str
     duration_s: float
@@ -63,17 +63,17 @@ class Step:
 
 
 @dataclass(frozen=True)
-class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[Step, ...]]):
-    """A search: the only repetition."""
+class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[LoadStep, ...]]):
+    """Result of the search, which is its only repetition."""
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[LoadStep, ...]:
         """The valid trials of the search."""
         return self.repetitions[0]
 
     @property
     def known(self) -> tuple[LoadEstimate | None, ...]:
-        """What the trials say after each step.
+        """Estimates after each step.
 
         None until a trial lost frames, and where the mean is above what can be offered: there the
         inference tells nothing but what it assumed before, and no trial measured it.
@@ -88,13 +88,13 @@ class CriticalLoadResult(Repeated[CriticalLoadSpec, tuple[Step, ...]]):
 
     @property
     def estimate(self) -> LoadEstimate | None:
-        """What all trials say; None: nothing."""
+        """Estimate from all trials, or None."""
         return self.known[-1] if self.steps else None
 
 
 @dataclass
-class _Loads:
-    """Which load comes next."""
+class _LoadChoice:
+    """Choice of the next load."""
 
     spec: CriticalLoadSpec
     quiet: int = 0
@@ -104,7 +104,7 @@ class _Loads:
         self.lossy: list[float] = []
 
     def add_load(self, offered: OfferedLoad) -> None:
-        """Remember loads that lost the target share or more."""
+        """Add a load and its loss."""
         if offered.ratio >= self.spec.target and offered.lost:
             self.lossy = sorted([*self.lossy, *[offered.rate_fps] * COPIES])
             self.quiet = 0
@@ -116,7 +116,7 @@ class _Loads:
     def choose_next_rate(
         self, number: int, last: OfferedLoad | None, estimate: LoadEstimate | None
     ) -> float:
-        """Choose the middle, the highest rate, two rates from the loss seen, then the estimates."""
+        """Choose the next rate: the middle, the maximum, two rates from the loss, then the estimates."""
         spec = self.spec
         if number == 0 or last is None:
             return (spec.least_fps + spec.most_fps) / 2
@@ -141,10 +141,10 @@ class _Loads:
 def measure_critical_load(
     spec: CriticalLoadSpec, measure: Measure, infer: EstimateLoad, watch: Watch | None = None
 ) -> CriticalLoadResult:
-    """Search for the given time and ignore invalid trials."""
+    """Search for the configured time; ignore invalid trials."""
 
-    def search(trials: TrialRunner) -> tuple[Step, ...]:
-        loads, steps, durations = _Loads(spec), list[Step](), spec.durations_s
+    def search(trials: TrialRunner) -> tuple[LoadStep, ...]:
+        loads, steps, durations = _LoadChoice(spec), list[LoadStep](), spec.durations_s
         for number, duration_s in enumerate(durations):
             last = steps[-1] if steps else None
             estimate = last.estimate if last else None
@@ -161,7 +161,7 @@ def measure_critical_load(
                 loads.add_load(offered)
                 seen = [*(step.offered for step in steps), offered]
                 inferred = infer(seen, spec.target, spec.most_fps) if steps else None
-                steps.append(Step(outcome.trial.key, duration_s, offered, inferred))
+                steps.append(LoadStep(outcome.trial.key, duration_s, offered, inferred))
         return tuple(steps)
 
     done = repeat(spec, 1, measure, watch, search)

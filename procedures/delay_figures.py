@@ -11,7 +11,7 @@ Figures = Mapping[str, float]
 """Figures of one distribution by name [ns]; infinite where undefined."""
 
 
-def latency_figures(delays: Distribution) -> Figures:
+def summarize_latency(delays: Distribution) -> Figures:
     """Return typical and worst case latency and the extremes of tagged frames."""
     return {
         "tl": delays.median_ns(),
@@ -21,7 +21,7 @@ def latency_figures(delays: Distribution) -> Figures:
     }
 
 
-def pdv_figures(delays: Distribution) -> Figures:
+def summarize_pdv(delays: Distribution) -> Figures:
     """Return PDV and the delays it is computed from; infinite if the rank is a lost frame's."""
     low, high = delays.minimum_ns, delays.percentile_ns(99.9)
     return {
@@ -33,7 +33,7 @@ def pdv_figures(delays: Distribution) -> Figures:
     }
 
 
-def ipdv_figures(differences: Distribution) -> Figures:
+def summarize_ipdv(differences: Distribution) -> Figures:
     """Return smallest, middle and largest difference; infinite if no pair is complete."""
     return {
         "min": differences.minimum_ns,
@@ -43,9 +43,9 @@ def ipdv_figures(differences: Distribution) -> Figures:
 
 
 COMPUTE_FIGURES: Mapping[str, Callable[[Distribution], Figures]] = {
-    "latency": latency_figures,
-    "pdv": pdv_figures,
-    "ipdv": ipdv_figures,
+    "latency": summarize_latency,
+    "pdv": summarize_pdv,
+    "ipdv": summarize_ipdv,
 }
 """Function of each benchmark."""
 

@@ -15,7 +15,7 @@ Start = Literal["together", "successive"]
 
 @dataclass(frozen=True)
 class FlowPoint:
-    """One search.
+    """A number of flows and how they start.
 
     Attributes:
         flows: n.
@@ -28,31 +28,33 @@ class FlowPoint:
 
     @property
     def variant(self) -> str:
-        """``flows16-`` or ``successive16-``."""
+        """Prefix of the keys of its trials: ``flows16-`` or ``successive16-``."""
         return f"{'flows' if self.start == 'together' else self.start}{self.flows}-"
 
 
-def flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
-    """Yield one flow first, then each number of flows with each order of starting."""
+def list_flow_points(counts: Sequence[int], starts: Sequence[Start]) -> Iterator[FlowPoint]:
+    """Yield the point of one flow, then each number of flows with each order of starts."""
     yield FlowPoint(1, "together")
     for start in starts:
         for count in sorted(set(counts) - {1}):
             yield FlowPoint(count, start)
 
 
-def flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
+def make_flow_starts(point: FlowPoint, interval_s: float) -> FlowStarts | None:
     """Return the start times of the flows of a point, or None if all start with the first frame."""
     return None if point.start == "together" else FlowStarts(point.flows, interval_s)
 
 
-def flow_spec(spec: ThroughputSpec, point: FlowPoint, interval_s: float) -> ThroughputSpec:
-    """Return the search at one point.
+def specify_flow_search(
+    spec: ThroughputSpec, point: FlowPoint, interval_s: float
+) -> ThroughputSpec:
+    """Specify the search at a point.
 
     A search with short trials would end before the last flow begins, so flows that begin one
     after the other are always searched with full trials.
     """
     conditions = replace(spec.conditions, variant=point.variant)
-    starts = flow_starts(point, interval_s)
+    starts = make_flow_starts(point, interval_s)
     if starts is None:
         return replace(spec, conditions=conditions)
     longer = starts.last_start_s

@@ -21,7 +21,7 @@ LARGEST_STEP = 0.1
 
 @dataclass(frozen=True)
 class FrameLossSpec(PointSpec):
-    """One point.
+    """Specification of the frame loss rates at a point.
 
     Attributes:
         maximum_fps: 100 % of the input rate per direction.
@@ -44,7 +44,7 @@ class FrameLossSpec(PointSpec):
     adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what the RFC forbids.
+        """Check the rates against the RFC.
 
         Raises:
             ValueError: a step above a tenth or not positive, or a rate that is not positive.
@@ -58,7 +58,7 @@ class FrameLossSpec(PointSpec):
 
     @property
     def benchmark(self) -> str:
-        """Frame loss proper, or the variant with a deadline for every frame."""
+        """Name of the benchmark, with or without a deadline for every frame."""
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
 
     @property
@@ -95,8 +95,8 @@ class DirectionLoss:
 
 
 @dataclass(frozen=True)
-class Offered:
-    """One rate in one repetition.
+class OfferedRate:
+    """Trial of one rate in one repetition.
 
     Attributes:
         rate_fps: per direction.
@@ -111,12 +111,12 @@ class Offered:
 
     @property
     def valid(self) -> bool:
-        """The tester did its part."""
+        """Whether the tester carried out the trial."""
         return bool(self.directions)
 
     @property
     def lossless(self) -> bool:
-        """Every frame came back."""
+        """Whether every frame returned."""
         return self.valid and all(d.received >= d.required for d in self.directions.values())
 
     @property
@@ -126,7 +126,7 @@ class Offered:
         return f"{extra} frames more came back than were sent" if extra else None
 
     def loss_of(self, role: str) -> float | None:
-        """Lost share of the foreground or the background, all directions together; None if unknown."""
+        """Compute the lost share of the foreground or background in all directions, or None."""
         counts = [d.roles[role] for d in self.directions.values() if role in d.roles]
         required = sum(due for due, _ in counts)
         if not required or self.error:
@@ -134,7 +134,7 @@ class Offered:
         return 1 - sum(came for _, came in counts) / required
 
     def loss(self, direction: str | None = None) -> float | None:
-        """Lost share in a direction, or in all together; None if unknown or in error."""
+        """Compute the lost share in one or all directions, or None if it is unknown."""
         if not self.valid or self.error:
             return None
         if direction is not None:
@@ -145,16 +145,16 @@ class Offered:
 
 
 @dataclass(frozen=True)
-class FrameLossResult(Repeated[FrameLossSpec, list[Offered]]):
-    """Descents of one point."""
+class FrameLossResult(Repeated[FrameLossSpec, list[OfferedRate]]):
+    """Result of all descents at a point."""
 
     @property
-    def offered(self) -> tuple[Offered, ...]:
-        """All trials in the order they were run."""
+    def offered(self) -> tuple[OfferedRate, ...]:
+        """All trials in their order."""
         return tuple(offered for descent in self.repetitions for offered in descent)
 
-    def at(self, rate_fps: float) -> tuple[Offered, ...]:
-        """Repetitions of one rate."""
+    def select_trials(self, rate_fps: float) -> tuple[OfferedRate, ...]:
+        """Select the trials of a rate."""
         return tuple(o for o in self.offered if o.rate_fps == rate_fps)
 
     @property
@@ -166,7 +166,7 @@ class FrameLossResult(Repeated[FrameLossSpec, list[Offered]]):
 def measure_frame_loss(
     spec: FrameLossSpec, measure: Measure, watch: Watch | None = None
 ) -> FrameLossResult:
-    """Run the procedure as often as asked; deterministic given the trial results."""
+    """Repeat the procedure; deterministic given the trial results."""
     adaptive = spec.adaptive
     done = repeat(
         spec,
@@ -180,21 +180,21 @@ def measure_frame_loss(
     return FrameLossResult(spec, done.repetitions, done.attempts)
 
 
-def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[Offered]:
-    rates, offered, lossless = spec.rates, list[Offered](), 0
+def _descend(spec: FrameLossSpec, trials: TrialRunner) -> list[OfferedRate]:
+    rates, offered, lossless = spec.rates, list[OfferedRate](), 0
     for place, rate_fps in enumerate(rates, 1):
         trial = spec.conditions.make_trial(spec.benchmark, rate_fps, spec.duration_s)
         outcome = trials.run(trial, f"l{place:03d}", steps=len(rates))
         counts = _count(spec, outcome.result) if outcome.verdict.valid else {}
-        offered.append(Offered(rate_fps, trials.number, counts, outcome.attempts))
+        offered.append(OfferedRate(rate_fps, trials.number, counts, outcome.attempts))
         lossless = lossless + 1 if offered[-1].lossless else 0
         if lossless == 2 and spec.rates_fps is None:
             break
     return offered
 
 
-def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[Offered]]) -> bool:
-    """Whether the share of frames that came through is known well enough.
+def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[OfferedRate]]) -> bool:
+    """Check whether the share of forwarded frames is known well enough.
 
     It is looked at in each direction of every rate that all repetitions offered: unlike the loss it is
     not near 0 where it matters.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from v6t.procedures.search.goals import Goal, GoalResult, goal_result
-from v6t.procedures.search.mlr import Counted, mlr_search
+from v6t.procedures.search.goals import Goal, GoalResult, find_goal_result
+from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.throughput import PROBE_PAUSE_S
 from v6t.procedures.trial_runner import Outcome, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.conditions import Conditions
@@ -18,7 +18,7 @@ BENCHMARK = "mlrsearch"
 
 @dataclass(frozen=True)
 class MlrSpec(PointSpec):
-    """One point.
+    """Specification of a multiple loss ratio search.
 
     Attributes:
         conditions: frame sizes, directions, waits; the loss tolerance is that of each goal.
@@ -39,7 +39,7 @@ class MlrSpec(PointSpec):
 
 @dataclass(frozen=True)
 class Repetition:
-    """One search.
+    """Result of one search.
 
     Attributes:
         results: of the goals, in their order.
@@ -58,13 +58,13 @@ def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = Non
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
-def count_loss(at: Conditions, outcome: Outcome) -> Counted:
+def count_loss(at: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction never make up for those that another one lost
     ways = outcome.result.directions.values()
     lost = sum(max(0, way.count_frames("required") - way.count_frames("received")) for way in ways)
     sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
-    return Counted(sum(way.count_frames("required") for way in ways), lost, sound)
+    return TrialCounts(sum(way.count_frames("required") for way in ways), lost, sound)
 
 
 def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
@@ -74,10 +74,10 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
     bracket = [0.0, spec.max_load_fps]
 
     def assess(trial: Trial, result: TrialResult) -> Verdict:
-        """For whoever watches: a trial passes that loses no more than the loosest goal allows."""
+        """Judge a trial by the loosest goal, for the display of progress."""
         return replace(at, loss_tolerance=loosest).assess(trial, result)
 
-    def offer(load_fps: float, duration_s: float, step: str) -> Counted:
+    def offer(load_fps: float, duration_s: float, step: str) -> TrialCounts:
         pause_s = at.pause_s if duration_s >= longest_s else min(at.pause_s, PROBE_PAUSE_S)
         trial = at.make_trial(spec.benchmark, load_fps, duration_s, pause_s=pause_s)
         low, high = bracket
@@ -88,8 +88,8 @@ def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:
             bracket[0] = max(low, load_fps)
         return count_loss(at, outcome)
 
-    trials = mlr_search(
+    trials = run_search(
         offer, spec.goals, min_load_fps=spec.min_load_fps, max_load_fps=spec.max_load_fps
     )
-    results = tuple(goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
+    results = tuple(find_goal_result(goal, trials, spec.max_load_fps) for goal in spec.goals)
     return Repetition(attempts.number, results, tuple(attempts.all))

@@ -17,7 +17,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong.
+    """A wrong translation.
 
     Attributes:
         tester: it is the tester that failed, nothing is known about the device.
@@ -63,13 +63,13 @@ def check_translation(
             pause_s=pause_s,
             mix=mix,
         )
-        finding = _look(trial, measure(trial))
+        finding = _find_fault(trial, measure(trial))
         if finding is None or (finding.frames and finding.frames.get("received")):
             return finding
     return finding
 
 
-def _look(trial: Trial, result: TrialResult) -> Finding | None:
+def _find_fault(trial: Trial, result: TrialResult) -> Finding | None:
     for direction in list_directions(trial.mode):
         counted = result.directions.get(direction)
         if counted is None:
@@ -82,7 +82,7 @@ def _look(trial: Trial, result: TrialResult) -> Finding | None:
         return Finding(True, "", verdict.reasons[0])
     for direction in list_directions(trial.mode):
         counted = result.directions[direction]
-        why = _incomplete(direction, counted)
+        why = _describe_missing(direction, counted)
         if why:
             return Finding(False, direction, why, counted.missing)
     if not verdict.passed:
@@ -90,7 +90,7 @@ def _look(trial: Trial, result: TrialResult) -> Finding | None:
     return None
 
 
-def _incomplete(direction: str, counted: DirectionResult) -> str:
+def _describe_missing(direction: str, counted: DirectionResult) -> str:
     for name, count in counted.classes.items():
         if count.role != "negative" and not count.received:
             return f"the device forwarded none of {count.required} {direction} frames of {name}"

@@ -15,7 +15,7 @@ BENCHMARK = "reconfiguration"
 
 @dataclass(frozen=True)
 class ReconfigurationSpec(PointSpec):
-    """One point.
+    """Specification of changes under traffic at a point.
 
     Attributes:
         rate_fps: offered per direction.
@@ -34,7 +34,7 @@ class ReconfigurationSpec(PointSpec):
     benchmark = BENCHMARK
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured.
+        """Check rate and times.
 
         Raises:
             ValueError: the change lies outside the stream.
@@ -44,8 +44,8 @@ class ReconfigurationSpec(PointSpec):
 
 
 @dataclass(frozen=True)
-class Blocked:
-    """One direction during one change.
+class BlockedTime:
+    """Loss of one direction during a change.
 
     Attributes:
         frames: of the stream.
@@ -61,24 +61,24 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Changed:
-    """One stream; ``directions`` is empty if the tester faltered every time."""
+class ChangeStream:
+    """Stream with a change; ``directions`` is empty if every attempt was invalid."""
 
     change: str
     number: int
-    directions: Mapping[str, Blocked]
+    directions: Mapping[str, BlockedTime]
 
 
-ReconfigurationResult = Repeated[ReconfigurationSpec, list[Changed]]
+ReconfigurationResult = Repeated[ReconfigurationSpec, list[ChangeStream]]
 
 
 def measure_reconfiguration(
     spec: ReconfigurationSpec, measure: Measure, watch: Watch | None = None
 ) -> ReconfigurationResult:
-    """Make each change in a stream of its own; ``measure`` makes it while the tester sends."""
+    """Make each change during a separate stream; ``measure`` carries it out."""
     at = spec.conditions
 
-    def change_device(trials: TrialRunner) -> list[Changed]:
+    def change_device(trials: TrialRunner) -> list[ChangeStream]:
         done = []
         for change in CONFIGURATION_CHANGES:
             hook = name_change_hook(change)
@@ -90,8 +90,10 @@ def measure_reconfiguration(
                 counted = outcome.result.directions[way]
                 frames = counted.count_frames("required")
                 lost = frames - counted.count_frames("received")
-                directions[way] = Blocked(frames, lost, lost / spec.rate_fps, counted.longest_gap_s)
-            done.append(Changed(change, trials.number, directions))
+                directions[way] = BlockedTime(
+                    frames, lost, lost / spec.rate_fps, counted.longest_gap_s
+                )
+            done.append(ChangeStream(change, trials.number, directions))
         return done
 
     return repeat(spec, spec.repetitions, measure, watch, change_device)

@@ -17,7 +17,7 @@ AFTERWARDS = 0.5
 
 @dataclass(frozen=True)
 class RecoverySpec(PointSpec):
-    """One point.
+    """Specification of an overload at a point.
 
     Attributes:
         throughput_fps: measured throughput per direction.
@@ -35,28 +35,28 @@ class RecoverySpec(PointSpec):
 
     @property
     def overload_fps(self) -> float:
-        """Offered first: 110 % of the throughput, at most the limit."""
+        """Rate of the overload: 110 % of the throughput, at most the limit."""
         return min(OVERLOAD * self.throughput_fps, self.limit_fps)
 
     @property
     def afterwards_fps(self) -> float:
-        """Offered then: half of it."""
+        """Rate after the overload: half of it."""
         return AFTERWARDS * self.overload_fps
 
     @property
     def limited(self) -> bool:
-        """110 % could not be offered."""
+        """Whether 110 % exceed the limit."""
         return OVERLOAD * self.throughput_fps > self.limit_fps
 
     @property
     def resolution_s(self) -> float:
-        """One frame of the lower rate [s]."""
+        """Time between two frames of the lower rate [s]."""
         return 1 / self.afterwards_fps
 
 
 @dataclass(frozen=True)
 class RecoveryRepetition:
-    """One trial, by direction; empty if the tester faltered every time.
+    """Recovery times of one trial by direction; empty if every attempt was invalid.
 
     Attributes:
         recovery_s: infinite if frames were lost to the end.
@@ -84,14 +84,14 @@ def measure_recovery(
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         return RecoveryRepetition(
-            {way: _recovery_s(spec, outcome.result, way) for way in ways},
+            {way: _find_recovery_time(spec, outcome.result, way) for way in ways},
             {way: _has_overload_loss(spec, outcome.result, way) for way in ways},
         )
 
     return repeat(spec, spec.repetitions, measure, watch, recover)
 
 
-def _recovery_s(spec: RecoverySpec, result: TrialResult, way: str) -> float:
+def _find_recovery_time(spec: RecoverySpec, result: TrialResult, way: str) -> float:
     last = result.directions[way].last_lost_s
     if last is None:
         return 0.0

@@ -13,7 +13,7 @@ MIN_ADAPTIVE_REPETITIONS = 6
 
 @dataclass(frozen=True)
 class Adaptive:
-    """When to stop repeating.
+    """Limits of adaptive repetition.
 
     Attributes:
         fewest: repetitions at least, never below :data:`MIN_ADAPTIVE_REPETITIONS`.
@@ -28,7 +28,7 @@ class Adaptive:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work.
+        """Check the limits.
 
         Raises:
             ValueError: fewer than six repetitions, bounds the wrong way, shares out of range.
@@ -43,7 +43,7 @@ class Adaptive:
             raise ValueError("width and confidence of adaptive repetition are shares below 1")
 
     def can_stop(self, values: Sequence[float]) -> bool:
-        """Whether these repetitions suffice."""
+        """Check whether the median of the values is known well enough."""
         if len(values) < self.fewest:
             return False
         if len(values) >= self.most:

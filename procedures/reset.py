@@ -16,7 +16,7 @@ BENCHMARK = "reset"
 
 @dataclass(frozen=True)
 class ResetSpec(PointSpec):
-    """One point.
+    """Specification of resets at a point.
 
     Attributes:
         hook: one of :data:`RESET_HOOKS`.
@@ -33,7 +33,7 @@ class ResetSpec(PointSpec):
     repetitions: int
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured.
+        """Check the moment of the reset.
 
         Raises:
             ValueError: the reset lies outside the stream, or an unknown hook.
@@ -47,13 +47,13 @@ class ResetSpec(PointSpec):
 
     @property
     def key_prefix(self) -> str:
-        """Start of the keys of all its trials."""
+        """Common start of the keys of its trials."""
         return f"{self.conditions.make_key_prefix(BENCHMARK)}/{self.hook}"
 
 
 @dataclass(frozen=True)
 class Outage:
-    """One direction during one reset.
+    """Outage of one direction during a reset.
 
     Attributes:
         by_loss_s: lost frames over the offered rate [s]; infinite if the device did not come back
@@ -82,12 +82,12 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
     def reset(trials: TrialRunner) -> Mapping[str, Outage]:
         outcome = trials.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        return {way: _outage(spec, outcome.result, way) for way in ways}
+        return {way: _measure_outage(spec, outcome.result, way) for way in ways}
 
     return repeat(spec, spec.repetitions, measure, watch, reset)
 
 
-def _outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
+def _measure_outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
     counted = result.directions[way]
     lost = counted.count_frames("required") - counted.count_frames("received")
     last = counted.last_lost_s

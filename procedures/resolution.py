@@ -15,7 +15,7 @@ SELFTEST_TIMEOUT_SHARE = 0.25
 
 @dataclass(frozen=True)
 class ResolutionSpec(ThroughputSpec):
-    """A search: ``conditions.queries`` say what is asked."""
+    """Specification of a search for the rate of DNS queries."""
 
     benchmark = BENCHMARK
 

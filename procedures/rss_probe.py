@@ -17,7 +17,7 @@ GAIN = 1.25
 
 @dataclass(frozen=True)
 class Advice:
-    """What the probe found.
+    """Recommendation of the probe.
 
     Attributes:
         rates_fps: throughput per direction and case.
@@ -30,13 +30,13 @@ class Advice:
     why: str
 
 
-def holds(case: Case) -> tuple[bool, bool]:
-    """Whether a case holds ports, and whether it holds addresses."""
+def find_held_fields(case: Case) -> tuple[bool, bool]:
+    """Return whether a case fixes the ports, and whether it fixes the addresses."""
     return case in ("fixed", "addresses"), case in ("fixed", "ports")
 
 
-def advise(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
-    """Recommend from measured rates.
+def recommend(rates_fps: Mapping[Case, float], limited: Collection[Case] = ()) -> Advice:
+    """Recommend the header fields to vary, from the measured rates.
 
     Args:
         limited: cases in which the tester and not the device was the limit: the device's own

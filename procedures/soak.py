@@ -13,7 +13,7 @@ BENCHMARK = "soak"
 
 @dataclass(frozen=True)
 class SoakSpec(PointSpec):
-    """One point.
+    """Specification of a soak test at a point.
 
     Attributes:
         rate_fps: offered per direction.
@@ -32,7 +32,7 @@ class SoakSpec(PointSpec):
 
 @dataclass(frozen=True)
 class Stretch:
-    """One trial; ``intervals`` by direction, empty where the tester faltered."""
+    """Trial of a soak test; ``intervals`` by direction are empty if it is invalid."""
 
     number: int
     key: str
@@ -42,15 +42,15 @@ class Stretch:
 
 @dataclass(frozen=True)
 class SoakResult(Repeated[SoakSpec, Stretch]):
-    """All stretches."""
+    """Result of all stretches."""
 
     def intervals(self, way: str) -> list[TrafficInterval]:
-        """Everything that was measured of a direction, in order."""
+        """List the intervals of a direction in their order."""
         return [i for s in self.repetitions for i in s.intervals.get(way, ())]
 
 
 def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -> SoakResult:
-    """One stretch after the other."""
+    """Send one stretch after the other."""
     rested = replace(spec, conditions=replace(spec.conditions, invalid_retries=0))
     at = rested.conditions
 

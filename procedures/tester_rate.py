@@ -18,8 +18,8 @@ CONFIRMATIONS = 12
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What a trial of the results has to keep to.
+class TrialRules:
+    """Rules that the trials of a result must meet.
 
     Attributes:
         duration_s, residual_wait_s: of the trial.
@@ -33,13 +33,13 @@ class Rules:
     most_frames: int | None = None
 
     def seconds(self, rate_fps: float) -> float:
-        """Length of the trial at a rate."""
+        """Return the length of a trial at a rate [s]."""
         if self.most_frames is None or not rate_fps:
             return self.duration_s
         return min(self.duration_s, self.most_frames / rate_fps)
 
-    def at_least(self, other: Rules) -> bool:
-        """Whether what passes here would pass there."""
+    def is_as_strict_as(self, other: TrialRules) -> bool:
+        """Check whether these rules are as strict as others."""
         return (
             self.duration_s >= other.duration_s
             and self.residual_wait_s <= other.residual_wait_s
@@ -49,7 +49,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class CapacitySpec:
-    """How to look for the capacity.
+    """Specification of the search for the capacity.
 
     Attributes:
         ipv6_frame_size, ipv4_frame_size, mix: see :class:`~v6t.trials.trial.Trial`.
@@ -60,7 +60,7 @@ class CapacitySpec:
         refinements: halvings of the bracket afterwards.
         duration_s, residual_wait_s, pause_s: of each trial.
         sending_time_tolerance: as for measurements.
-        attempts: times a failing rate is offered before it counts while looking: in loopback a
+        attempts: times a failing rate is offered before it counts while probe_rules: in loopback a
             hiccup of the machine is no limit of the tester.
         rules: of the trial that the rate has to pass at last; None: it is not confirmed.
         variant: begins the keys of the trials; see :class:`~v6t.trials.conditions.Conditions`.
@@ -79,7 +79,7 @@ class CapacitySpec:
     sending_time_tolerance: float = 1.02
     attempts: int = 2
     variant: str = ""
-    rules: Rules | None = None
+    rules: TrialRules | None = None
     mix: str | None = None
 
     @property
@@ -88,21 +88,21 @@ class CapacitySpec:
         return make_sizes_key(self.ipv6_frame_size, self.mix)
 
     @property
-    def looking(self) -> Rules:
-        """Of the short trials."""
-        return Rules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
+    def probe_rules(self) -> TrialRules:
+        """Rules of the short trials."""
+        return TrialRules(self.duration_s, self.residual_wait_s, self.sending_time_tolerance)
 
     @property
     def confirmation_s(self) -> float:
-        """What one trial under the rules of the results takes; 0 where none is needed."""
-        if self.rules is None or self.looking.at_least(self.rules):
+        """Length of the confirming trial; 0 if none is needed [s]."""
+        if self.rules is None or self.probe_rules.is_as_strict_as(self.rules):
             return 0.0
         return self.rules.duration_s + self.rules.residual_wait_s
 
 
 @dataclass(frozen=True)
 class TesterCapacity:
-    """The outcome: highest lossless rate per direction [fps], and the trials behind it."""
+    """Highest lossless rate of the tester per direction [fps], and the trials behind it."""
 
     mode: Mode
     rate_fps: float
@@ -120,7 +120,7 @@ SHARED = 4
 machine are shared by two."""
 
 
-def min_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
+def find_plausible_rate(mode: Mode, others: Mapping[Mode, float]) -> float:
     """Return the lowest plausible rate per direction in a mode, from the rates of other modes.
 
     One direction alone is less work than both at once: less cannot be right, and a noisy moment of
@@ -131,16 +131,16 @@ def min_plausible_fps(mode: Mode, others: Mapping[Mode, float]) -> float:
     return min((fps for other, fps in others.items() if other != mode), default=0.0) / SHARED
 
 
-def carries_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
-    """Whether one short trial far above a capacity passes: then that is not the tester's."""
+def can_carry_more(spec: CapacitySpec, capacity_fps: float, measure: Measure) -> bool:
+    """Check with one short trial whether the tester carries far more than a capacity."""
     rate_fps = min(spec.media_fps, DOUBTFUL * capacity_fps)
     if rate_fps <= capacity_fps:
         return False
-    trial = _trial(spec, f"u{rate_fps:.0f}", rate_fps, spec.looking)
-    return _verdict(trial, measure, spec.looking).passed
+    trial = _make_trial(spec, f"u{rate_fps:.0f}", rate_fps, spec.probe_rules)
+    return _judge_trial(trial, measure, spec.probe_rules).passed
 
 
-def plausible_capacity(
+def measure_plausible_capacity(
     spec: CapacitySpec, measure: Measure, least_fps: float, say: Callable[[str], None]
 ) -> TesterCapacity:
     """Measure the tester's capacity, again while the rate is below the plausible minimum.
@@ -149,7 +149,7 @@ def plausible_capacity(
         least_fps: see :func:`least_plausible_fps`.
         say: told when it is looked for again, or by long trials.
     """
-    capacity = tester_capacity(spec, measure, say=say)
+    capacity = measure_tester_capacity(spec, measure, say=say)
     for again in range(1, MOST_AGAIN + 1):
         if capacity.rate_fps >= least_fps:
             break
@@ -157,19 +157,19 @@ def plausible_capacity(
             f"{spec.mode}: the self-test found {capacity.rate_fps:,.0f} fps, less than the "
             f"{least_fps:,.0f} that another mode shows the tester to carry: it is repeated"
         )
-        other = tester_capacity(spec, measure, again, say)
+        other = measure_tester_capacity(spec, measure, again, say)
         better = max(capacity, other, key=lambda capacity: capacity.rate_fps)
         capacity = replace(better, keys=capacity.keys + other.keys)
     return capacity
 
 
-def tester_capacity(
+def measure_tester_capacity(
     spec: CapacitySpec,
     measure: Measure,
-    again: int = 0,  # noqa: PT028  (no test)
-    say: Callable[[str], None] | None = None,  # noqa: PT028
+    again: int = 0,
+    say: Callable[[str], None] | None = None,
 ) -> TesterCapacity:
-    """Climb, then narrow; 0.0 if not even the tenth part of the first rate passes.
+    """Search the capacity of the tester; 0.0 if no rate passes.
 
     A tester that knows only roughly how long it sent cannot prove it of a short trial. Where none of these
     was valid, trials under the rules of the results look for the rate: each is offered once, and a hiccup
@@ -183,19 +183,19 @@ def tester_capacity(
     faults: list[str] = []
     valid: list[bool] = []
 
-    def passes_once(rate_fps: float, rules: Rules) -> bool:
-        trial = _trial(spec, f"{name}{len(keys) + 1:02d}", rate_fps, rules)
+    def passes_once(rate_fps: float, rules: TrialRules) -> bool:
+        trial = _make_trial(spec, f"{name}{len(keys) + 1:02d}", rate_fps, rules)
         keys.append(trial.key)
-        verdict = _verdict(trial, measure, rules)
+        verdict = _judge_trial(trial, measure, rules)
         valid.append(verdict.valid)
         if not verdict.passed:
             faults[:] = verdict.reasons
         return verdict.passed
 
     def passes(rate_fps: float) -> bool:
-        return any(passes_once(rate_fps, spec.looking) for _ in range(spec.attempts))
+        return any(passes_once(rate_fps, spec.probe_rules) for _ in range(spec.attempts))
 
-    capacity_fps = _looked_for(spec, passes)
+    capacity_fps = _search_capacity(spec, passes)
     rules = spec.rules
     long = rules is not None and rules.duration_s > spec.duration_s and not any(valid)
     if rules is not None and long:
@@ -204,8 +204,8 @@ def tester_capacity(
                 f"{spec.mode}: no short trial proves how long the tester sent: trials of "
                 f"{spec.confirmation_s:g} s look for its rate"
             )
-        capacity_fps = _looked_for(spec, lambda rate_fps: passes_once(rate_fps, rules))
-    elif rules is not None and not spec.looking.at_least(rules):
+        capacity_fps = _search_capacity(spec, lambda rate_fps: passes_once(rate_fps, rules))
+    elif rules is not None and not spec.probe_rules.is_as_strict_as(rules):
         tried = (capacity_fps * CONFIRMING**n for n in range(CONFIRMATIONS) if capacity_fps)
         capacity_fps = next((rate for rate in tried if passes_once(rate, rules)), 0.0)
     if capacity_fps >= spec.media_fps:
@@ -213,7 +213,7 @@ def tester_capacity(
     return TesterCapacity(spec.mode, capacity_fps, tuple(keys), tuple(faults))
 
 
-def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Trial:
+def _make_trial(spec: CapacitySpec, name: str, rate_fps: float, rules: TrialRules) -> Trial:
     return Trial(
         benchmark=BENCHMARK,
         key=f"{spec.variant}{BENCHMARK}/{spec.sizes_key}/{spec.mode}/{name}",
@@ -228,14 +228,14 @@ def _trial(spec: CapacitySpec, name: str, rate_fps: float, rules: Rules) -> Tria
     )
 
 
-def _verdict(trial: Trial, measure: Measure, rules: Rules) -> Verdict:
+def _judge_trial(trial: Trial, measure: Measure, rules: TrialRules) -> Verdict:
     tolerance = rules.sending_time_tolerance
     return assess_trial(
         trial, _require_all_frames(measure(trial)), sending_time_tolerance=tolerance
     )
 
 
-def _looked_for(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
+def _search_capacity(spec: CapacitySpec, passes: Callable[[float], bool]) -> float:
     rate = min(spec.start_fps, spec.media_fps)
     low, high = 0.0, rate
     if not passes(rate):
@@ -279,6 +279,6 @@ def _require_all_frames(result: TrialResult) -> TrialResult:
     )
 
 
-def usable_fps(capacity_fps: float, margin: float) -> float:
+def compute_usable_rate(capacity_fps: float, margin: float) -> float:
     """Return the share of a capacity below which the tester does not limit a result."""
     return capacity_fps * (1 - margin)

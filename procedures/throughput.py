@@ -11,15 +11,15 @@ from v6t.procedures.repetition import Adaptive
 from v6t.procedures.search.binary import (
     NEAR,
     SearchResult,
-    Step,
+    SearchStep,
     binary_search,
-    halvings,
+    count_halvings,
+    find_lowest_rate,
+    find_widest_bracket,
     is_narrow_enough,
-    lowest_fps,
-    widest_fps,
 )
-from v6t.procedures.search.goals import Goal, goal_result
-from v6t.procedures.search.mlr import Counted, mlr_search
+from v6t.procedures.search.goals import Goal, find_goal_result
+from v6t.procedures.search.mlr import TrialCounts, run_search
 from v6t.procedures.trial_runner import PointSpec, Progress, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
 from v6t.trials.verdict import Attempt, Verdict
@@ -43,7 +43,7 @@ PROBE_PAUSE_S = 5.0
 
 @dataclass(frozen=True)
 class ThroughputSpec(PointSpec):
-    """One point: conditions, and how to search.
+    """Specification of the throughput search at a point.
 
     Attributes:
         conditions: frame sizes, directions, waits, tolerances, deadline of frames.
@@ -74,7 +74,7 @@ class ThroughputSpec(PointSpec):
 
     @property
     def benchmark(self) -> str:
-        """Throughput proper, or the variant with a deadline for every frame."""
+        """Name of the benchmark, with or without a deadline for every frame."""
         return BENCHMARK if self.conditions.frame_timeout_s is None else WITH_TIMEOUT
 
     @property
@@ -83,12 +83,12 @@ class ThroughputSpec(PointSpec):
 
         It holds if every trial is valid and the search does not continue below the resolution.
         """
-        return halvings(self.upper_bound_fps, self.resolution_fps) + 1
+        return count_halvings(self.upper_bound_fps, self.resolution_fps) + 1
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """One search.
+    """Result of one search.
 
     Attributes:
         search: the steps and the rate found.
@@ -101,7 +101,7 @@ class Repetition:
     attempts: tuple[Attempt, ...]
 
     def error_fps(self, resolution_fps: float) -> float:
-        """How far above the rate the truth may be by a search of such a resolution [fps].
+        """Return the error of the search, for a resolution [fps].
 
         A rate that was lowered, for it did not pass again, has a wider bracket than the search left.
         """
@@ -111,11 +111,11 @@ class Repetition:
             return self.search.error_fps(resolution_fps)
         if not self.rate_fps:
             return above
-        return max(widest_fps(resolution_fps, above), above - self.rate_fps)
+        return max(find_widest_bracket(resolution_fps, above), above - self.rate_fps)
 
     @property
     def non_monotonic(self) -> bool:
-        """A rate passed at or above one that failed: the device is not monotonic, or it varies.
+        """Whether a rate passed at or above one that failed.
 
         A short pass above a long failure is no contradiction: buffers hide overload for a while.
         """
@@ -186,7 +186,7 @@ class _Search:
         """Search for the RFC 2544 goal (RFC 9971, section 4.10.2) with short trials of a thirtieth."""
         spec, full_s = self._spec, self._spec.duration_s
         tolerated = spec.conditions.loss_tolerance
-        steps: list[Step] = []
+        steps: list[SearchStep] = []
         goal = Goal(
             name="RFC 2544",
             loss_ratio=tolerated,
@@ -198,7 +198,7 @@ class _Search:
             duration_sum_s=full_s,
         )
 
-        def offer(load_fps: float, duration_s: float, name: str) -> Counted:
+        def offer(load_fps: float, duration_s: float, name: str) -> TrialCounts:
             share = duration_s / full_s
             verdict = self._try(load_fps, share, name)
             low, high = self._bracket
@@ -206,26 +206,26 @@ class _Search:
                 high = min(high, load_fps)
             elif share >= 1:
                 low = max(low, load_fps)
-            steps.append(Step(name, load_fps, verdict, low, high))
+            steps.append(SearchStep(name, load_fps, verdict, low, high))
             self._narrow(steps[-1])
             frames = max(1, round(load_fps * duration_s))
             # of the worse direction: the tolerance holds for each by itself
             lost = min(frames, round(frames * max(verdict.loss.values(), default=0.0)))
             if verdict.passed:  # whole frames have decided that
                 lost = min(lost, math.floor(frames * tolerated))
-            return Counted(frames, lost, verdict.passed)
+            return TrialCounts(frames, lost, verdict.passed)
 
-        trials = mlr_search(
+        trials = run_search(
             offer,
             [goal],
-            min_load_fps=lowest_fps(min(spec.resolution_fps, spec.upper_bound_fps / 2)),
+            min_load_fps=find_lowest_rate(min(spec.resolution_fps, spec.upper_bound_fps / 2)),
             max_load_fps=spec.upper_bound_fps,
         )
-        result = goal_result(goal, trials, spec.upper_bound_fps)
+        result = find_goal_result(goal, trials, spec.upper_bound_fps)
         unbounded = result.upper_fps is None
         return SearchResult(result.rate_fps, result.upper_fps, unbounded, tuple(steps), result)
 
-    def _narrow(self, step: Step) -> None:
+    def _narrow(self, step: SearchStep) -> None:
         self._bracket = step.low_fps, step.high_fps
 
     def _try(self, rate_fps: float, share: float, step: str) -> Verdict:
@@ -267,15 +267,15 @@ class _Search:
         return all(self._try(rate_fps, share, f"{step}-{n}").passed for n, share in checks)
 
     def _descend(self, rate_fps: float, checks: _Checks) -> float:
-        """Below everything that passed before: down in growing steps until a rate stands."""
+        """Descend in growing steps until a rate passes again."""
         spec = self._spec
         if spec.final_duration_s is None:
             return 0.0
-        step = widest_fps(spec.resolution_fps, rate_fps)
+        step = find_widest_bracket(spec.resolution_fps, rate_fps)
         for place in range(1, _MOST_DESCENTS):
             # what is left is halved at most: a step that passes it would end at nothing
             failed, rate_fps = rate_fps, max(rate_fps - step, rate_fps / 2)
-            if rate_fps <= lowest_fps(spec.resolution_fps):
+            if rate_fps <= find_lowest_rate(spec.resolution_fps):
                 break
             step *= 2
             if self._stands(rate_fps, checks, f"d{place:02d}"):
@@ -283,7 +283,7 @@ class _Search:
         return 0.0
 
     def _search_below(self, low_fps: float, high_fps: float, checks: _Checks) -> float:
-        """Halve what longer trials left between a rate that stood and one that did not.
+        """Halve the interval between a confirmed and a refuted rate.
 
         Without longer trials the next rate that passed is the result.
         """

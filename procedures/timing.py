@@ -16,7 +16,7 @@ from v6t.trials.verdict import Attempt, Verdict
 
 @dataclass(frozen=True)
 class TimingSpec(PointSpec):
-    """One point of a benchmark about delays.
+    """Specification of a delay benchmark at a point.
 
     Attributes:
         benchmark: ``latency``, ``pdv`` or ``ipdv``.
@@ -76,7 +76,7 @@ class DelayFigures:
 
 @dataclass(frozen=True)
 class TimingRepetition:
-    """One trial.
+    """Delays of one trial.
 
     Attributes:
         directions: figures of all classes together, by direction.
@@ -101,7 +101,7 @@ class TimingResult(Repeated[TimingSpec, TimingRepetition]):
 
     @property
     def rate_fps(self) -> float:
-        """Of every repetition, per direction."""
+        """Rate of every repetition, per direction [fps]."""
         return self.spec.rate_fps * self.share_of_rate
 
     @property
@@ -122,7 +122,7 @@ class TimingResult(Repeated[TimingSpec, TimingRepetition]):
 
     @property
     def of_load(self) -> bool:
-        """Timed frames are a stream of their own beside the load."""
+        """Whether the timed frames are a separate stream."""
         return any(t.of_load for r in self.repetitions for t in r.directions.values())
 
 
@@ -146,7 +146,7 @@ def measure_timing(spec: TimingSpec, measure: Measure, watch: Watch | None = Non
 
 
 def _is_rate_too_high(repetitions: int, done: Sequence[TimingRepetition]) -> bool:
-    """Whether the tester cannot do it: not the first time, or not half of the repetitions."""
+    """Check whether too many repetitions are invalid at this rate."""
     carried = [r.valid for r in done if not r.disturbed]
     return carried[:1] == [False] or 2 * carried.count(False) > repetitions
 
@@ -171,7 +171,7 @@ def _send_stream(spec: TimingSpec, share: float, trials: TrialRunner) -> TimingR
 
 
 def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
-    """Delays the tester should have brought and did not: its fault, not the device's."""
+    """Find delays that the tester failed to report."""
     request = trial.delays
     for way in list_directions(trial.mode):
         counted = result.directions[way]

@@ -21,7 +21,7 @@ SHARED_CORES = "tester and device share this machine's cores: the numbers descri
 
 @dataclass(frozen=True)
 class PointSpec(ABC):
-    """Settings of a procedure for one point.
+    """Specification of a procedure at a point.
 
     Attributes:
         unit, searched: see :class:`Progress`.
@@ -199,7 +199,7 @@ def repeat(
     adaptive: Adaptive | None = None,
     enough: Callable[[Sequence[T]], bool] | None = None,
 ) -> Repeated[P, T]:
-    """Carry a procedure out as often as asked; deterministic given the trial results.
+    """Repeat a procedure; deterministic given the trial results.
 
     Args:
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.

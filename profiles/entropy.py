@@ -16,7 +16,7 @@ def find_variation(traffic: Traffic) -> tuple[bool, bool]:
     found = set()
     for traffic_class in (c for c in traffic.classes if c.role is Role.FOREGROUND):
         far = _find_address_variables(traffic_class)
-        for variable in traffic_class.drawn_variables():
+        for variable in traffic_class.list_drawn_variables():
             values = variable.values if variable.kind is Kind.LIST else (variable.top,)
             if any(int(value) != variable.first for value in values):
                 found.add(variable.name in far)
@@ -45,7 +45,7 @@ def limit_flows(traffic: Traffic, count: int) -> Traffic:
 
 
 def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
-    far, variables = _find_address_variables(traffic_class), traffic_class.drawn_variables()
+    far, variables = _find_address_variables(traffic_class), traffic_class.list_drawn_variables()
     ranked = sorted(variables, key=lambda v: v.name not in far)
     chosen = next((v for v in ranked if _count_values(v) >= count), None)
     if chosen is None:
@@ -65,7 +65,7 @@ def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
 
 
 def _find_address_variables(traffic_class: TrafficClass) -> set[str]:
-    copied = traffic_class.copied_bits()
+    copied = traffic_class.list_copied_bits()
     return {bits.variable.name for path, bits in copied if _ADDRESS.fullmatch(path)}
 
 

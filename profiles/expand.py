@@ -40,7 +40,12 @@ class Expander:
     """Frames of one stream on one core, ``length`` octets without FCS."""
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
-        """Prepare all that does not depend on the frame number, for one of TRex's data path cores."""
+        """Prepare all that does not depend on the frame number, for one of TRex's data path cores.
+
+        Args:
+            core: number of the core in its server, which draws depend on.
+            cores: cores that send on one pair of ports; counters are split among them.
+        """
         packet = base64.b64decode(stream.trex["packet"]["binary"])
         self.length = len(packet)
         self.layout = locate_headers(packet)
@@ -51,7 +56,9 @@ class Expander:
         self._draws = _Draws(variables, state)
         self._counters = {
             # all cores send the same values of a variable that is not split
-            name: _build_counter(v, *((core, cores) if v.get("split_to_cores", True) else (0, 1)))
+            name: _build_counter(v, core % cores, cores)
+            if v.get("split_to_cores", True)
+            else _build_counter(v, 0, 1)
             for name, v in variables.items()
             if v["op"] != "random"
         }
@@ -157,7 +164,6 @@ class _Draws:
         self._multipliers, self._increments = make_draw_tables(draws, BLOCK_FRAMES)
 
     def values(self, first: int, count: int) -> Values:
-        """Return the values ``(count,)`` of frames from ``first`` on, by variable."""
         if not self._plans:
             return {}
         state = np.uint32(advance_state(self._state, first * self._per_frame))

@@ -158,7 +158,6 @@ class Layer:
         return fields
 
     def replace(self, **fields: object) -> Layer:
-        """Return the layer with some fields set to other values."""
         return Layer(self.name, {**self.fields, **fields})
 
 
@@ -190,23 +189,22 @@ class TrafficClass:
         chosen = self.layer(layer)
         return tuple(each.replace(**fields) if each is chosen else each for each in self.layers)
 
-    def drawn_variables(self) -> tuple[Variable, ...]:
-        """Return all variables in the order in which they are drawn."""
+    def list_drawn_variables(self) -> tuple[Variable, ...]:
         found: dict[str, Variable] = {}
-        for _, copy in self.copied_bits():
+        for _, copy in self.list_copied_bits():
             if found.setdefault(copy.variable.name, copy.variable) is not copy.variable:
                 problem = f"class '{self.name}' has two variables named '{copy.variable.name}'"
                 raise UsageError(problem, code="duplicate")
         first = [found.pop(name) for name in self.draw_order if name in found]
         return (*first, *found.values())
 
-    def copied_bits(self) -> list[tuple[str, VariableBits]]:
+    def list_copied_bits(self) -> list[tuple[str, VariableBits]]:
         """Return all copied bits, each with the path of its field (``"IP:1.src"``)."""
         return [(path, bits) for _, path, value in self._list_expressions() for bits in value.bits]
 
     def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:
         """Return the class with other variables of the same names and widths."""
-        changed = {v.name: change(v) for v in self.drawn_variables()}
+        changed = {v.name: change(v) for v in self.list_drawn_variables()}
         layers = list(self.layers)
         for number, path, value in self._list_expressions():
             bits = tuple(b._replace(variable=changed[b.variable.name]) for b in value.bits)

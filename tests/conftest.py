@@ -7,7 +7,11 @@ import os
 import tempfile
 
 import pytest
+from hypothesis import settings
 
+# a failure can be repeated
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 os.environ.setdefault("V6T_REPORT", "0")
 
 MEMORY, LEAST_FREE_OCTETS = "/dev/shm", 4 << 30

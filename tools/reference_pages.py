@@ -10,8 +10,14 @@ from typing import Any
 
 import click
 from v6t.base.error_codes import ERROR_CODES
-from v6t.benchmarks.registry import results_schema
-from v6t.core.config.explain import Setting, as_yaml, list_fields, settings_of, summary_of
+from v6t.benchmarks.registry import make_results_schema
+from v6t.core.config.explain import (
+    Setting,
+    format_yaml,
+    list_fields,
+    list_settings,
+    summarize_docstring,
+)
 from v6t.trials.trial import CAPABILITIES
 
 
@@ -27,7 +33,7 @@ def pages() -> dict[str, str]:
         "errors.md": _errors,
     }
     texts = {name: "\n".join(make()).rstrip() + "\n" for name, make in made.items()}
-    return {**texts, "results-1.json": _lines(results_schema())}
+    return {**texts, "results-1.json": _lines(make_results_schema())}
 
 
 def _lines(schema: Mapping[str, Any]) -> str:
@@ -110,7 +116,7 @@ def _argument(argument: click.Argument) -> str:
 def _default(option: click.Option) -> str:
     value = option.default
     given = isinstance(value, (str, int, float)) and value not in (False, "")
-    return f"`{as_yaml(value)}`" if given else ""
+    return f"`{format_yaml(value)}`" if given else ""
 
 
 def _paragraphs(text: str) -> str:
@@ -122,18 +128,18 @@ def _paragraphs(text: str) -> str:
 
 def _run_file() -> Iterator[str]:
     from v6t.benchmarks import registry
-    from v6t.core.config.settings import RunFile, procedure_model, procedure_of
+    from v6t.core.config.settings import RunFile, make_preset, make_procedure_model
 
     yield "# Run file\n"
     yield "The file for `v6t run run.yaml`: what to measure. `v6t init` writes a commented example. Flags"
     yield "override the file, which overrides the preset. `v6t explain NAME` shows a row of this page.\n"
-    yield from _table(settings_of(RunFile))
+    yield from _table(list_settings(RunFile))
     yield "Parameters of each technology (`params`): `v6t plugins NAME`, or its page under *Plugins*.\n"
     yield "## benchmarks\n"
     yield "Benchmarks run in this order.\n"
     yield "| name | result | needs |"
     yield "|---|---|---|"
-    for benchmark in registry.installed():
+    for benchmark in registry.load_installed():
         needs = ["a stateful technology"] * (benchmark.connections == "only")
         able = " and ".join(CAPABILITIES[a] for a in sorted(benchmark.capabilities))
         needs += [f"a tester that {able}"] * bool(able)
@@ -142,11 +148,11 @@ def _run_file() -> Iterator[str]:
     yield "## procedure\n"
     yield "How trials are run and repeated. The columns `quick` and `rfc` have the values of these presets"
     yield "that differ from the default.\n"
-    flat = {preset: dict(_flat(procedure_of(preset))) for preset in ("quick", "rfc")}
+    flat = {preset: dict(_flat(make_preset(preset))) for preset in ("quick", "rfc")}
     yield "| setting | type | default | quick | rfc | description |"
     yield "|---|---|---|---|---|---|"
-    for row in settings_of(procedure_model()):
-        own = [_code(as_yaml(flat[p][row.name])) if row.name in flat[p] else ""
+    for row in list_settings(make_procedure_model()):
+        own = [_code(format_yaml(flat[p][row.name])) if row.name in flat[p] else ""
                for p in ("quick", "rfc")]  # fmt: skip
         cells = [
             f"`{row.name}`",
@@ -167,23 +173,23 @@ def _testbed_file() -> Iterator[str]:
     yield "# Testbed file\n"
     yield "The file for `v6t run --testbed testbed.yaml`: tester, device and links. `v6t init` writes an"
     yield "example; `v6t doctor --testbed FILE` checks that tester and device can be used.\n"
-    yield from _table(settings_of(TestbedFile))
+    yield from _table(list_settings(TestbedFile))
     for tester in TESTERS.names():
         kind = TESTERS.load(tester)
         yield f"## tester: {tester}\n"
-        yield f"{kind.title[0].upper()}{kind.title[1:]}. {summary_of(kind.options_model)}\n"
-        yield from _table(settings_of(kind.options_model, "tester.options."))
+        yield f"{kind.title[0].upper()}{kind.title[1:]}. {summarize_docstring(kind.options_model)}\n"
+        yield from _table(list_settings(kind.options_model, "tester.options."))
     as_they_are = [n for n in names() if not driver_type(n).configures]
     for name in sorted(as_they_are, key=lambda n: n != REFERENCE):
         model = driver_type(name).options_model
         yield f"## dut: {name}\n"
-        yield summary_of(model) + "\n"
-        yield from _table(settings_of(model, "dut.options."))
-    every, linux = (list(settings_of(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
+        yield summarize_docstring(model) + "\n"
+        yield from _table(list_settings(model, "dut.options."))
+    every, linux = (list(list_settings(m, "dut.options.")) for m in (DutOptions, LinuxOptions))
     yield "\n## dut: every driver\n"
     yield from _table(every)
     yield "## dut: every Linux device\n"
-    yield summary_of(LinuxOptions) + "\n"
+    yield summarize_docstring(LinuxOptions) + "\n"
     yield from _table(row for row in linux if row not in every)
     for name in (n for n in names() if driver_type(n).configures):
         made = driver_type(name)
@@ -192,7 +198,7 @@ def _testbed_file() -> Iterator[str]:
         common, group = (linux, "Linux device") if is_linux else (every, "driver")
         anchor = f"#dut-every-{group.lower().replace(' ', '-')}"
         yield f"[{made.title}](../duts/{name}.md), with the options of [every {group}]({anchor}).\n"
-        own = settings_of(made.options_model, "dut.options.")
+        own = list_settings(made.options_model, "dut.options.")
         yield from _table(row for row in own if row not in common)
 
 
@@ -202,14 +208,14 @@ def _campaign_file() -> Iterator[str]:
     yield "# Campaign file\n"
     yield "The file for `v6t campaign FILE -o DIR`: many runs in one file. `v6t campaign --list` lists"
     yield "the campaigns that v6t contains.\n"
-    yield from _table(settings_of(CampaignFile))
+    yield from _table(list_settings(CampaignFile))
 
 
 # ------------------------------------------------------------------- results
 
 
 def _results() -> Iterator[str]:
-    schema = results_schema()
+    schema = make_results_schema()
     definitions = schema["$defs"]
     common = definitions["Record"]
     branches = common["allOf"]

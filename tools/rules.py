@@ -90,8 +90,8 @@ def docstrings_and_comments(path: Path) -> str:
 
 
 def prose(path: Path) -> str:
-    """Blank code blocks and inline code of a page; line numbers stay."""
-    page = path.read_text(encoding="utf-8")
+    """Blank code blocks, inline code and targets of links of a page; line numbers stay."""
+    page = re.sub(r"\]\([^)\n]*\)", "]", path.read_text(encoding="utf-8"))
     page = re.sub(r"^```.*?^```", lambda m: "\n" * m[0].count("\n"), page, flags=re.M | re.S)
     return re.sub(r"`[^`\n]*`", "", page)
 

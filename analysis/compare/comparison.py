@@ -10,12 +10,18 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from v6t.analysis.compare.effect import Effect, factor, shift
-from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
+from v6t.analysis.compare.effect import Effect, estimate_factor, estimate_shift
+from v6t.analysis.compare.likeness import (
+    Difference,
+    Key,
+    compare_records,
+    compare_runs,
+    index_records,
+)
 from v6t.analysis.presentation import Presentations, Result
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, marked, number_of, sheet, text_columns
-from v6t.analysis.statistics import finite
+from v6t.analysis.sheet import Column, Sheet, mark, pluralize, sheet, text_columns
+from v6t.analysis.statistics import drop_infinite
 
 SCHEMA = "v6t-comparison/1"
 MOST_ROWS = 5
@@ -100,25 +106,25 @@ def compare(
     lines: list[Line] = []
     left_out: list[str] = []
     unlike: dict[str, tuple[str, ...]] = {}
-    names = _names([first, *others])
+    names = _name_runs([first, *others])
     for name, other in zip(names[1:], others, strict=True):
-        differing = unlike_runs(first, other)
+        differing = compare_runs(first, other)
         if differing:
             unlike[name] = tuple(map(str, differing))
             if not anyway:
                 continue
-        ours, theirs = points(first), points(other)
+        ours, theirs = index_records(first), index_records(other)
         for key in dict.fromkeys([*ours, *theirs]):
             place = " ".join(key)
             if key not in ours or key not in theirs:
                 where = names[0] if key in ours else name
                 left_out.append(f"{place}: only in {where}")
                 continue
-            odd = unlike_records(ours[key], theirs[key])
+            odd = compare_records(ours[key], theirs[key])
             if odd and not anyway:
                 left_out.append(f"{place}: {'; '.join(map(str, odd))} ({name})")
                 continue
-            unknown = [r for r in (ours[key], theirs[key]) if not presentations.knows(r)]
+            unknown = [r for r in (ours[key], theirs[key]) if not presentations.has_presentation(r)]
             if unknown:
                 left_out.append(
                     f"{place}: the benchmark '{unknown[0].benchmark}' is not installed, or of another "
@@ -126,10 +132,10 @@ def compare(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.of(r).results(r) if q.compared}
+                {q.name: q for q in presentations.find(r).results(r) if q.compared}
                 for r in (ours[key], theirs[key])
             ]
-            lines += _lines(name, key, both[0], both[1], odd, left_out)
+            lines += _compare_results(name, key, both[0], both[1], odd, left_out)
     return Comparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
@@ -137,7 +143,7 @@ def comparison_sheets(comparison: Comparison) -> list[Sheet]:
     """Make one table for each run that is compared with the first."""
     sheets = []
     for run in comparison.runs[1:]:
-        rows = [_row(line) for line in comparison.lines if line.run == run]
+        rows = [_make_row(line) for line in comparison.lines if line.run == run]
         names = [
             *(*text_columns("benchmark", "point", "quantity"), comparison.runs[0], run),
             *(
@@ -152,7 +158,7 @@ def comparison_sheets(comparison: Comparison) -> list[Sheet]:
     return sheets
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _make_row(line: Line) -> tuple[str, ...]:
     e = line.effect
     show = "{:.4g}" if line.kind == "factor" else "{:+.4g}"
     return (
@@ -169,7 +175,7 @@ def _row(line: Line) -> tuple[str, ...]:
 
 def _format_medians(line: Line) -> tuple[str, ...]:
     return tuple(
-        marked(_number(value), limited)
+        mark(_format_value(value), limited)
         for value, limited in zip((line.first, line.second), line.limited, strict=True)
     )
 
@@ -193,12 +199,12 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
         for benchmark, group in groupby(lines, lambda line: line.benchmark):
             quantities = [*group]
             if len(quantities) <= MOST_ROWS:
-                rows += [_brief_row(line) for line in quantities]
+                rows += [_make_brief_row(line) for line in quantities]
                 continue
             counts = Counter(line.conclusion for line in quantities)
             text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
             rows.append(
-                (f"{benchmark}, {number_of(len(quantities), 'quantity')}", "", "", "", text)
+                (f"{benchmark}, {pluralize(len(quantities), 'quantity')}", "", "", "", text)
             )
         columns = [
             *(*text_columns("quantity"), comparison.runs[0], run, "ratio"),
@@ -211,7 +217,7 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
         yield sheet(title, columns, rows)
 
 
-def _brief_row(line: Line) -> tuple[str, ...]:
+def _make_brief_row(line: Line) -> tuple[str, ...]:
     first, second = _format_medians(line)
     result = line.conclusion
     if line.loads[0] != line.loads[1]:
@@ -220,41 +226,41 @@ def _brief_row(line: Line) -> tuple[str, ...]:
     return name, first, second, _format_ratio(line), result
 
 
-def _number(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     if value is None:
         return "undefined"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.5g}"
 
 
-def _lines(
+def _compare_results(
     name: str,
     key: Key,
     ours: Mapping[str, Result],
     theirs: Mapping[str, Result],
-    odd: Sequence[Unlike],
+    odd: Sequence[Difference],
     left_out: list[str],
 ) -> list[Line]:
     for what in ours.keys() ^ theirs.keys():
         left_out.append(f"{' '.join(key)}, {what}: only in one of the runs")
     return [
-        _line(name, key, ours[what], theirs[what], tuple(map(str, odd)))
+        _compare_result(name, key, ours[what], theirs[what], tuple(map(str, odd)))
         for what in ours
         if what in theirs
     ]
 
 
-def _line(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Line:
+def _compare_result(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Line:
     kind, effect = "factor", None
     undefined = len(a.values) + len(b.values) - len(a.defined) - len(b.defined)
     if not undefined:
         if not a.share:
-            effect = factor(a.defined, b.defined, (a.resolution, b.resolution))
+            effect = estimate_factor(a.defined, b.defined, (a.resolution, b.resolution))
         if effect is None:
-            kind, effect = "difference", shift(a.defined, b.defined)
-    verdict, words = _verdict(kind, effect, a, b, undefined)
+            kind, effect = "difference", estimate_shift(a.defined, b.defined)
+    verdict, words = _judge(kind, effect, a, b, undefined)
     if a.at != b.at:
         words += f"; measured at {a.at} and {b.at}"
-    middle = [_middle(q) for q in (a, b)]
+    middle = [_find_median(q) for q in (a, b)]
     improved = None
     if verdict in ("more", "less"):
         improved = (verdict == "more") == a.more_is_better
@@ -264,23 +270,23 @@ def _line(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Lin
     )  # fmt: skip
 
 
-def _middle(quantity: Result) -> float | None:
+def _find_median(quantity: Result) -> float | None:
     values = [math.inf if v is None else v for v in quantity.values]
-    return finite(median(values)) if values else None
+    return drop_infinite(median(values)) if values else None
 
 
-def _verdict(
+def _judge(
     kind: str, effect: Effect | None, a: Result, b: Result, undefined: int
 ) -> tuple[str, str]:
     if effect is None:
         verb = "is" if undefined == 1 else "are"
-        some = f"{number_of(undefined, 'repetition')} {verb} undefined"
+        some = f"{pluralize(undefined, 'repetition')} {verb} undefined"
         why = some if undefined else "there are no values"
         return "undecided", f"cannot be compared: {why}"
     nothing = 1.0 if kind == "factor" else 0.0
     few = (
         ""
-        if effect.sure
+        if effect.is_covered
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
     if effect.coverage <= 0:
@@ -295,7 +301,7 @@ def _verdict(
             return "no difference", f"no difference; none above {most:.1%}{held}{few}"
         most = _compute_reach(effect, nothing)
         return "no difference", f"no difference; none above {most:.4g} {a.unit}{held}{few}"
-    if not effect.sure:
+    if not effect.is_covered:
         fewest = sorted({len(a.defined), len(b.defined)})
         return "undecided", (
             f"no difference can be shown with {' and '.join(map(str, fewest))} repetitions: "
@@ -332,13 +338,13 @@ def _describe_unseen(lines: Sequence[Line]) -> str:
 
 def _warn_few_repetitions(lines: Sequence[Line]) -> str:
     alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
-    if not any(not effect.sure for effect in alike):
+    if not any(not effect.is_covered for effect in alike):
         return ""
     least = min(effect.coverage for effect in alike)
     return f" (too few repetitions to show any: the intervals cover {least:.0%})"
 
 
-def lead(comparison: Comparison) -> str:
+def summarize_lines(comparison: Comparison) -> str:
     """Summarize all lines in one sentence."""
     counts = Counter(line.conclusion for line in comparison.lines)
     none = f"no difference shown{_describe_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
@@ -346,11 +352,11 @@ def lead(comparison: Comparison) -> str:
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
     if counts["undecided"]:
         counted.append(f"{counts['undecided']} undecided")
-    many = number_of(len(comparison.lines), "quantity")
+    many = pluralize(len(comparison.lines), "quantity")
     return f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
 
 
-def _names(runs: Sequence[RunData]) -> list[str]:
+def _name_runs(runs: Sequence[RunData]) -> list[str]:
     plain = [r.name for r in runs]
     return [
         name if plain.count(name) == 1 else f"{name} ({number})"

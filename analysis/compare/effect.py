@@ -28,12 +28,12 @@ class Effect:
     coverage: float
 
     @property
-    def sure(self) -> bool:
-        """Whether there were enough repetitions for the coverage asked for."""
+    def is_covered(self) -> bool:
+        """Whether there are enough repetitions for the required coverage."""
         return self.coverage >= CONFIDENCE
 
 
-def factor(
+def estimate_factor(
     first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
 ) -> Effect | None:
     """Return ``second`` as a multiple of ``first``; None where a value is zero or there are none.
@@ -45,34 +45,34 @@ def factor(
     if not first or not second or min(first) <= 0 or min(second) <= 0:
         return None
     quotients = sorted(b / a for a in first for b in second)
-    rank, coverage = _rank(len(first), len(second))
+    rank, coverage = _find_rank(len(first), len(second))
     lows = sorted(b / (a + resolution[0]) for a in first for b in second)
     highs = sorted((b + resolution[1]) / a for a in first for b in second)
     return Effect(median(quotients), lows[rank - 1], highs[-rank], coverage)
 
 
-def shift(first: Sequence[float], second: Sequence[float]) -> Effect | None:
+def estimate_shift(first: Sequence[float], second: Sequence[float]) -> Effect | None:
     """Return how much ``second`` lies above ``first``; None where there are no values."""
     first, second = first[:MOST], second[:MOST]
     if not first or not second:
         return None
     differences = sorted(b - a for a in first for b in second)
-    rank, coverage = _rank(len(first), len(second))
+    rank, coverage = _find_rank(len(first), len(second))
     return Effect(median(differences), differences[rank - 1], differences[-rank], coverage)
 
 
 @cache
-def count_repetitions_needed() -> int:
+def count_needed_repetitions() -> int:
     """Return the smallest number of repetitions of two runs for an interval of the coverage asked for."""
-    return next(n for n in range(1, MOST) if _rank(n, n)[1] >= CONFIDENCE)
+    return next(n for n in range(1, MOST) if _find_rank(n, n)[1] >= CONFIDENCE)
 
 
 @cache
-def _rank(m: int, n: int) -> tuple[int, float]:
+def _find_rank(m: int, n: int) -> tuple[int, float]:
     total = comb(m + n, n)
     below = 0
     rank, coverage = 0, 0.0
-    for u, ways in enumerate(_ways(m, n)):
+    for u, ways in enumerate(_count_orders(m, n)):
         reached = 1 - 2 * (below + ways) / total
         if u and reached < CONFIDENCE:
             break
@@ -85,7 +85,7 @@ def _rank(m: int, n: int) -> tuple[int, float]:
 
 
 @cache
-def _ways(m: int, n: int) -> tuple[int, ...]:
+def _count_orders(m: int, n: int) -> tuple[int, ...]:
     # coefficients of the Gaussian binomial: product of (1 - q^(n+i)) / (1 - q^i)
     size = m * n + 1
     counts = [0] * size

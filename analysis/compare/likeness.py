@@ -21,7 +21,7 @@ _IGNORED = frozenset({"seed"})
 
 
 @dataclass(frozen=True)
-class Unlike:
+class Difference:
     """A condition in which two runs differ."""
 
     what: str
@@ -33,12 +33,12 @@ class Unlike:
         return f"{self.what}: {self.first} and {self.second}"
 
 
-def points(data: RunData) -> dict[Key, Record]:
+def index_records(data: RunData) -> dict[Key, Record]:
     """Return the measured records by benchmark, frame sizes and direction."""
     return {(r.benchmark, r.sizes, r.direction): r for r in data.records if r.measured}
 
 
-def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
+def compare_runs(first: RunData, second: RunData) -> list[Difference]:
     """List conditions of whole runs that differ: then nothing in them can be compared."""
     pairs: list[tuple[str, Any, Any]] = [
         ("technology", first.config["plugin"], second.config["plugin"]),
@@ -46,49 +46,49 @@ def unlike_runs(first: RunData, second: RunData) -> list[Unlike]:
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
         ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]
-    unlike = [Unlike(what, a, b) for what, a, b in pairs if a != b]
-    apart = unlike_parameters(first, second)
+    unlike = [Difference(what, a, b) for what, a, b in pairs if a != b]
+    apart = compare_parameters(first, second)
     return unlike + [replace(u, what=f"parameter {u.what}") for u in apart]
 
 
-def unlike_parameters(first: RunData, second: RunData) -> list[Unlike]:
+def compare_parameters(first: RunData, second: RunData) -> list[Difference]:
     """List parameters of the technology that differ, by name."""
-    ours, theirs = _flat(first.params), _flat(second.params)
+    ours, theirs = _flatten(first.params), _flatten(second.params)
     return [
-        Unlike(name, ours.get(name), theirs.get(name))
+        Difference(name, ours.get(name), theirs.get(name))
         for name in sorted({*ours, *theirs} - _IGNORED)
         if ours.get(name) != theirs.get(name)
     ]
 
 
-def unlike_records(first: Record, second: Record) -> list[Unlike]:
+def compare_records(first: Record, second: Record) -> list[Difference]:
     """List conditions of two records that differ, titles and conventions included."""
     ours, theirs = first.to_json(), second.to_json()
     return [
-        Unlike(name.replace("_", " "), ours.get(name), theirs.get(name))
+        Difference(name.replace("_", " "), ours.get(name), theirs.get(name))
         for name in _PER_RECORD
-        if not _same(ours.get(name), theirs.get(name))
+        if not _is_same(ours.get(name), theirs.get(name))
     ]
 
 
-def missing(runs: Sequence[Mapping[Key, Record]]) -> list[Key]:
+def find_missing_points(runs: Sequence[Mapping[Key, Record]]) -> list[Key]:
     """List the points that not every run has."""
     every = {key: None for run in runs for key in run}
     return [key for key in every if not all(key in run for run in runs)]
 
 
-def _same(first: Any, second: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     if isinstance(first, float) and isinstance(second, (int, float)):
         # a rate that the medium or the tester gave may differ in its last digits
         return abs(first - second) <= 0.01 * max(abs(first), abs(second))
     return bool(first == second)
 
 
-def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def _flatten(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            flat |= _flat(value, f"{above}{key}.")
+            flat |= _flatten(value, f"{above}{key}.")
         else:
             flat[f"{above}{key}"] = value
     return flat

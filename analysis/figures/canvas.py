@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,30 +51,15 @@ _PATH, _DECIMALS = re.compile(r' d="[^"]*"'), re.compile(r"(\.\d)\d+")
 _PDF_DIRECTORY: ContextVar[Path | None] = ContextVar("_PDF_DIRECTORY", default=None)
 
 
-@dataclass(frozen=True)
-class Look:
-    """How one line of a figure looks."""
-
-    color: str
-    marker: str
-    dash: Any
-
-    @property
-    def line(self) -> dict[str, Any]:
-        """Arguments of matplotlib's ``plot``."""
-        return {"color": self.color, "marker": self.marker, "linestyle": self.dash}
-
-
-def look(number: int) -> Look:
-    """Return the look of the line with this number, from 0."""
-    return Look(
-        CYCLE[number % len(CYCLE)], MARKERS[number % len(MARKERS)], DASHES[number % len(DASHES)]
-    )
+def style_line(number: int) -> dict[str, Any]:
+    """Return matplotlib's arguments for the line with this number, from 0."""
+    place = number % len(CYCLE)
+    return {"color": CYCLE[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
 
 
 @contextmanager
-def drawing(name: str) -> Iterator[None]:
-    """Draw within this: style, and identifiers that depend on nothing but the figure."""
+def apply_style(name: str) -> Iterator[None]:
+    """Apply style and reproducible identifiers to the figures drawn in this context."""
     # a home directory that cannot be written is no news for whoever reads a report
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib as mpl
@@ -87,7 +71,7 @@ def drawing(name: str) -> Iterator[None]:
 
 @contextmanager
 def save_pdf(directory: Path) -> Iterator[None]:
-    """Save each figure that is drawn within this as NAME.pdf, too."""
+    """Also save each figure drawn in this context as NAME.pdf."""
     token = _PDF_DIRECTORY.set(directory)
     try:
         yield
@@ -95,7 +79,9 @@ def save_pdf(directory: Path) -> Iterator[None]:
         _PDF_DIRECTORY.reset(token)
 
 
-def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figure, list[Axes]]:
+def make_axes(
+    width: float = 8.0, height: float = 4.0, panels: int = 1
+) -> tuple[Figure, list[Axes]]:
     """Make a figure with panels side by side; sizes in inches."""
     from matplotlib.figure import Figure
 
@@ -103,7 +89,7 @@ def axes(width: float = 8.0, height: float = 4.0, panels: int = 1) -> tuple[Figu
     return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
-def svg(figure: Figure, name: str) -> str:
+def write_svg(figure: Figure, name: str) -> str:
     """Return the ``<svg>`` element; its identifiers are those of the figure alone."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
@@ -123,22 +109,22 @@ def svg(figure: Figure, name: str) -> str:
     return text.replace("<svg", f'<svg id="{name}-figure"', 1)
 
 
-def legend(at: Axes) -> None:
+def draw_legend(at: Axes) -> None:
     """Draw a legend beside the panel, where it hides nothing."""
     handles, labels = at.get_legend_handles_labels()
     if handles:
         at.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
 
 
-def thousands(at: Axes, axis: str = "y") -> None:
-    """Numbers on an axis as ``250 k`` and ``2.5 M``."""
+def format_thousands(at: Axes, axis: str = "y") -> None:
+    """Format the numbers on an axis as ``250 k`` and ``2.5 M``."""
     from matplotlib.ticker import FuncFormatter
 
     chosen = at.yaxis if axis == "y" else at.xaxis
-    chosen.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: abbreviate(value)))
 
 
-def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
+def set_logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
     """Make an axis logarithmic, with numbers as people write them, at 1, 2 and 5 of each decade if few."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -151,8 +137,8 @@ def logarithmic(at: Axes, axis: str, show: Callable[[float], str]) -> None:
     chosen.set_minor_locator(NullLocator())
 
 
-def short(value: float) -> str:
-    """``1250000`` as ``"1.25 M"``."""
+def abbreviate(value: float) -> str:
+    """Abbreviate a number: ``1250000`` is ``"1.25 M"``."""
     for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
         if abs(value) >= limit:
             return f"{value / limit:.4g}{unit}"

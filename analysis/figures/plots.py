@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from v6t.analysis.figures.canvas import (
     BLUE,
-    axes,
-    drawing,
-    legend,
-    logarithmic,
-    look,
-    short,
-    svg,
-    thousands,
+    abbreviate,
+    apply_style,
+    draw_legend,
+    format_thousands,
+    make_axes,
+    set_logarithmic,
+    style_line,
+    write_svg,
 )
 
 if TYPE_CHECKING:
@@ -55,16 +55,18 @@ class Curve:
     style: Mapping[str, Any] = field(default_factory=dict)
 
 
-def summary_curve(number: int, label: str, points: Sequence[tuple[float, Summarized]]) -> Curve:
+def make_summary_curve(
+    number: int, label: str, points: Sequence[tuple[float, Summarized]]
+) -> Curve:
     """Make the curve of defined medians with bars from P1 to P99; ``number`` sets its look."""
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
     low = [max(0.0, median - (p1 or 0.0)) for _, median, p1, _ in known]
     high = [max(0.0, (p99 or 0.0) - median) for _, median, _, p99 in known]
     medians = [median for _, median, _, _ in known]
-    return Curve(label, [x for x, *_ in known], medians, [low, high], look(number).line)
+    return Curve(label, [x for x, *_ in known], medians, [low, high], style_line(number))
 
 
-def errorbar_plot(
+def draw_errorbars(
     name: str,
     curves: Sequence[Curve],
     xlabel: str,
@@ -72,6 +74,8 @@ def errorbar_plot(
     *,
     ticks: Mapping[float, str] | None = None,
     linear: bool = False,
+    xlim: tuple[float, float | None] | None = None,
+    ylim: tuple[float, float] | None = None,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
     """Draw values with bars over what varies.
@@ -79,31 +83,36 @@ def errorbar_plot(
     Args:
         ticks: names of places on the axis of what varies; None: numbers.
         linear: the axis of values is never logarithmic.
+        xlim, ylim: bounds of the axes; None: those of the values, from 0.
     """
-    with drawing(name):
-        figure, (at,) = axes()
+    with apply_style(name):
+        figure, (at,) = make_axes()
         for curve in curves:
             at.errorbar(
                 curve.x, curve.y, yerr=curve.bars, capsize=4, label=curve.label, **curve.style
             )
         values = [y for curve in curves for y in curve.y if y > 0]
         if values and not linear and max(values) > FAR * min(values):
-            logarithmic(at, "y", short)
+            set_logarithmic(at, "y", abbreviate)
         else:
             at.set_ylim(bottom=0)
-            thousands(at)
+            format_thousands(at)
         if ticks is not None:
             tilt: dict[str, Any] = {"rotation": 30, "ha": "right"} if len(ticks) > TILTED else {}
             at.set_xticks(list(ticks), list(ticks.values()), **tilt)
+        if xlim is not None:
+            at.set_xlim(*xlim)
+        if ylim is not None:
+            at.set_ylim(*ylim)
         at.set_xlabel(xlabel)
         at.set_ylabel(ylabel)
         if adjust is not None:
             adjust(at)
-        legend(at)
-        return svg(figure, name)
+        draw_legend(at)
+        return write_svg(figure, name)
 
 
-def time_plot(
+def draw_series(
     name: str,
     curves: Sequence[Curve],
     xlabel: str,
@@ -116,8 +125,8 @@ def time_plot(
     """Draw values in their order; ``levels`` are lines across the plot, with label and style."""
     from matplotlib.ticker import MaxNLocator
 
-    with drawing(name):
-        figure, (at,) = axes(height=3.6)
+    with apply_style(name):
+        figure, (at,) = make_axes(height=3.6)
         for curve in curves:
             at.plot(curve.x, curve.y, label=curve.label, **curve.style)
         for value, label, style in levels:
@@ -126,23 +135,23 @@ def time_plot(
         at.set_ylabel(ylabel)
         if whole:
             at.xaxis.set_major_locator(MaxNLocator(integer=True))
-        thousands(at)
+        format_thousands(at)
         if adjust is not None:
             adjust(at)
-        legend(at)
-        return svg(figure, name)
+        draw_legend(at)
+        return write_svg(figure, name)
 
 
-def points_figure(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
+def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
     """Draw the median of every row with a bar from P1 to P99: results with names instead of numbers."""
-    with drawing(name):
-        figure, (at,) = axes(height=0.9 + 0.34 * len(rows))
-        curve = summary_curve(0, "", list(enumerate(r for _, r in rows)))
+    with apply_style(name):
+        figure, (at,) = make_axes(height=0.9 + 0.34 * len(rows))
+        curve = make_summary_curve(0, "", list(enumerate(r for _, r in rows)))
         at.errorbar(
             curve.y, curve.x, xerr=curve.bars, linestyle="", marker="o", capsize=4, color=BLUE
         )
         for place, value in zip(curve.x, curve.y, strict=True):
-            at.annotate(short(value), (value, place), xytext=(0, 6), textcoords="offset points",
+            at.annotate(abbreviate(value), (value, place), xytext=(0, 6), textcoords="offset points",
                         ha="center", fontsize=8)  # fmt: skip
         at.set_yticks(range(len(rows)), [label for label, _ in rows])
         at.invert_yaxis()
@@ -151,9 +160,9 @@ def points_figure(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
             "logarithmic" if min(curve.y) > 0 and max(curve.y) > FAR * min(curve.y) else "linear"
         )
         if scale == "logarithmic":
-            logarithmic(at, "x", short)
+            set_logarithmic(at, "x", abbreviate)
         else:
             at.set_xlim(0, max(curve.y) * 1.08 or 1)
-            thousands(at, "x")
+            format_thousands(at, "x")
         at.set_xlabel(f"{unit} ({scale} axis)")
-        return svg(figure, name)
+        return write_svg(figure, name)

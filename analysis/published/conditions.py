@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from v6t.analysis.record import Record
-from v6t.analysis.variation import hosts_per_side, tuples_of, variation
+from v6t.analysis.variation import count_hosts, describe_tuples, describe_variation
 
 Json = Mapping[str, Any]
 UNKNOWN = "not known"
@@ -35,7 +35,7 @@ _CUSTOMERS_EDGES = {"modified setup": "two servers", "original setup": "one serv
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition of a published number and of the run; ``alike`` is None where the run does not tell."""
+    """A condition of a published number and of the run; ``alike`` is None if it is unknown."""
 
     name: str
     published: str
@@ -43,11 +43,11 @@ class Condition:
     alike: bool | None
 
     def __str__(self) -> str:
-        """``"CEs: 1000 published, 100 here"``."""
+        """Return ``"CEs: 1000 published, 100 here"``."""
         return f"{self.name}: {self.published} published, {self.here} here"
 
 
-def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
+def compare_conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     """List every condition of an entry of ``published.json``; ``facts``: see ``facts_of``."""
     all_conditions = []
     values = record.to_json()
@@ -82,19 +82,19 @@ def conditions(entry: Json, record: Record, facts: Json) -> list[Condition]:
     return all_conditions
 
 
-def _same(name: str, value: Any, here: Any) -> Condition:
+def _compare_value(name: str, value: Any, here: Any) -> Condition:
     if here is None:
         return Condition(name, str(value), UNKNOWN, None)
     alike = float(here) == float(value) if isinstance(value, (int, float)) else here == value
     return Condition(name, str(value), str(here), alike)
 
 
-def _frame(value: Any, record: Json, version: str) -> Condition:
+def _compare_frame(value: Any, record: Json, version: str) -> Condition:
     here = record["frame_sizes"][version]
     return Condition("frame", f"{value} octets {version}", f"{here} octets", here == value)
 
 
-def _traffic(value: Any, _record: Json, facts: Json) -> Condition:
+def _compare_traffic(value: Any, _record: Json, facts: Json) -> Condition:
     n, m = facts["params"].get("n"), facts["params"].get("m")
     if n is None or m is None:
         return Condition("traffic", str(value), UNKNOWN, None)
@@ -102,25 +102,27 @@ def _traffic(value: Any, _record: Json, facts: Json) -> Condition:
     return Condition("traffic", str(value), here, n == m and "DNS" not in str(value))
 
 
-def _rule(value: Any, _record: Json, facts: Json) -> Condition:
+def _compare_rule(value: Any, _record: Json, facts: Json) -> Condition:
     p = facts["params"]
     here = f"{p.get('rule_ipv6')} {p.get('rule_ipv4')} EA {p.get('ea_len')}"
     return Condition("rule", str(value), here, here == value)
 
 
-def _tolerance(name: str, value: str, wanted: float, record: Json, facts: Json) -> Condition:
+def _compare_tolerance(
+    name: str, value: str, wanted: float, record: Json, facts: Json
+) -> Condition:
     here = float(record.get("loss_tolerance", facts["procedure"]["loss_tolerance"]))
     return Condition(name, value, f"{here:.4%} may be lost", abs(here - wanted) < 1e-9)
 
 
-def _judge_acceptance(value: Any, record: Json, facts: Json) -> Condition:
+def _compare_acceptance(value: Any, record: Json, facts: Json) -> Condition:
     if "tolerance_connections" in record:
         # no connection may be lost
-        return Condition("acceptance", str(value), "100%", _share(value) == 1.0)
-    return _tolerance("acceptance", str(value), 1 - _share(value), record, facts)
+        return Condition("acceptance", str(value), "100%", _parse_share(value) == 1.0)
+    return _compare_tolerance("acceptance", str(value), 1 - _parse_share(value), record, facts)
 
 
-def _connections(wanted: int, record: Json) -> Condition:
+def _compare_connections(wanted: int, record: Json) -> Condition:
     connections = record["conditions"].get("connections") or {}
     here = record.get("connections", connections.get("count"))
     if here is None:
@@ -130,11 +132,11 @@ def _connections(wanted: int, record: Json) -> Condition:
     return Condition("connections", f"{wanted:,}", f"{here:,}", near)
 
 
-def _million(value: Any) -> int:
+def _parse_million(value: Any) -> int:
     return round(float(str(value).removesuffix("M")) * 1_000_000)
 
 
-def _port_range(value: Any, name: str, facts: Json) -> Condition:
+def _compare_port_range(value: Any, name: str, facts: Json) -> Condition:
     what = name.replace("_", " ")
     ports = facts["params"].get(name)
     if ports is None:
@@ -145,67 +147,69 @@ def _port_range(value: Any, name: str, facts: Json) -> Condition:
     return Condition(what, str(value), here, here == value or (wide and int(low) < 1024))
 
 
-def _share(value: Any) -> float:
+def _parse_share(value: Any) -> float:
     return float(str(value).partition("%")[0]) / 100
 
 
-def _rate(value: Any, record: Json, _facts: Json) -> Condition:
+def _compare_rate(value: Any, record: Json, _facts: Json) -> Condition:
     here = float(record["rate"])
     near = abs(here - value) <= 0.01 * value
     return Condition("rate", f"{value:,} fps", f"{here:,.0f} fps", near)
 
 
-def _repetitions(value: Any, record: Json, _facts: Json) -> Condition:
+def _compare_repetitions(value: Any, record: Json, _facts: Json) -> Condition:
     here = record["repetitions"]
     return Condition("repetitions", str(value), str(here), here >= value)
 
 
-def _varies(value: Any, _record: Json, facts: Json) -> Condition:
+def _compare_variation(value: Any, _record: Json, facts: Json) -> Condition:
     if "initiator_ports" in facts["params"]:
-        varied = tuples_of(facts["params"])
+        varied = describe_tuples(facts["params"])
         return Condition("what varies", str(value), varied, varied == value)
-    here = variation(facts["params"])
+    here = describe_variation(facts["params"])
     wanted = "fixed IP fixed port" if value == "single" else str(value)
     return Condition("what varies", wanted, here or UNKNOWN, here == wanted if here else None)
 
 
-def _hosts(value: Any, _record: Json, facts: Json) -> Condition:
-    if "random IP" not in (variation(facts["params"]) or ""):
+def _compare_hosts(value: Any, _record: Json, facts: Json) -> Condition:
+    if "random IP" not in (describe_variation(facts["params"]) or ""):
         return Condition("hosts per side", f"{value} where addresses vary", "they do not", True)
-    return _same("hosts per side", value, hosts_per_side(facts["params"]))
+    return _compare_value("hosts per side", value, count_hosts(facts["params"]))
 
 
-def _trial(value: Any, record: Json, _facts: Json) -> Condition:
+def _compare_trial_length(value: Any, record: Json, _facts: Json) -> Condition:
     here = max(record["duration_s"], record.get("final_duration_s") or 0.0)
     return Condition("trial", f"{value:g} s", f"{here:g} s", here >= value)
 
 
 _JUDGES: Mapping[str, Callable[[Any, Json, Json], Condition]] = {
-    "ipv4_frame": lambda v, r, f: _frame(v, r, "ipv4"),
-    "frame_v4": lambda v, r, f: _frame(v, r, "ipv4"),
-    "ipv6_frame": lambda v, r, f: _frame(v, r, "ipv6"),
-    "frame_v6": lambda v, r, f: _frame(v, r, "ipv6"),
-    "traffic": _traffic,
-    "bmr": _rule,
-    "ces": lambda v, r, f: _same("CEs", v, f["params"].get("ces")),
-    "acceptance": _judge_acceptance,
-    "connections": lambda v, r, f: _connections(_million(v), r),
-    "connections_million": lambda v, r, f: _connections(_million(v), r),
-    "sports": lambda v, r, f: _port_range(v, "initiator_ports", f),
-    "dports": lambda v, r, f: _port_range(v, "responder_ports", f),
-    "loss_tolerance": lambda v, r, f: _tolerance("loss tolerance", str(v), _share(v), r, f),
-    "repetitions": _repetitions,
-    "rate_fps": _rate,
-    "trial_s": _trial,
-    "duration_s": lambda v, r, f: _same("stream, s", v, r.get("duration_s")),
-    "tagged": lambda v, r, f: _same("tags", v, r.get("tags")),
-    "first_tag_s": lambda v, r, f: _same("first tag, s", v, r.get("first_tag_s")),
-    "active_cores": lambda v, r, f: _same("active cores", v, f["cores"]),
-    "per_frame_timeout_ms": lambda v, r, f: _same(
+    "ipv4_frame": lambda v, r, f: _compare_frame(v, r, "ipv4"),
+    "frame_v4": lambda v, r, f: _compare_frame(v, r, "ipv4"),
+    "ipv6_frame": lambda v, r, f: _compare_frame(v, r, "ipv6"),
+    "frame_v6": lambda v, r, f: _compare_frame(v, r, "ipv6"),
+    "traffic": _compare_traffic,
+    "bmr": _compare_rule,
+    "ces": lambda v, r, f: _compare_value("CEs", v, f["params"].get("ces")),
+    "acceptance": _compare_acceptance,
+    "connections": lambda v, r, f: _compare_connections(_parse_million(v), r),
+    "connections_million": lambda v, r, f: _compare_connections(_parse_million(v), r),
+    "sports": lambda v, r, f: _compare_port_range(v, "initiator_ports", f),
+    "dports": lambda v, r, f: _compare_port_range(v, "responder_ports", f),
+    "loss_tolerance": lambda v, r, f: _compare_tolerance(
+        "loss tolerance", str(v), _parse_share(v), r, f
+    ),
+    "repetitions": _compare_repetitions,
+    "rate_fps": _compare_rate,
+    "trial_s": _compare_trial_length,
+    "duration_s": lambda v, r, f: _compare_value("stream, s", v, r.get("duration_s")),
+    "tagged": lambda v, r, f: _compare_value("tags", v, r.get("tags")),
+    "first_tag_s": lambda v, r, f: _compare_value("first tag, s", v, r.get("first_tag_s")),
+    "active_cores": lambda v, r, f: _compare_value("active cores", v, f["cores"]),
+    "per_frame_timeout_ms": lambda v, r, f: _compare_value(
         "per-frame timeout, ms", v, 1000 * (r.get("frame_timeout_s") or 0.0)
     ),
-    "variation": _varies,
-    "flow": _varies,
-    "ips_per_side": _hosts,
+    "variation": _compare_variation,
+    "flow": _compare_variation,
+    "ips_per_side": _compare_hosts,
     "direction": lambda v, r, f: Condition("direction", str(v), r["direction"], True),
 }

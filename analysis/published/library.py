@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import Any
 
 from v6t.analysis.presentation import Presentation, Presentations
-from v6t.analysis.published.conditions import Condition, conditions
+from v6t.analysis.published.conditions import Condition, compare_conditions
 from v6t.analysis.record import Record
-from v6t.analysis.scaling import core_count
+from v6t.analysis.scaling import count_cores
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Reference:
 
     @property
     def source(self) -> str:
-        """Paper and table."""
+        """Paper and table of the number."""
         return f"{self.entry['seed']}, {self.entry['table']}"
 
     @property
@@ -65,20 +65,20 @@ _CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
 
 
 @cache
-def library() -> Mapping[str, Any]:
+def read_library() -> Mapping[str, Any]:
     """Read ``published.json``."""
     text = files("v6t.analysis").joinpath("data/published.json").read_text(encoding="utf-8")
     document: Mapping[str, Any] = json.loads(text)
     return document
 
 
-def sources() -> Mapping[str, str]:
+def list_sources() -> Mapping[str, str]:
     """Return the full references of the papers by their short names."""
-    seeds: Mapping[str, str] = library()["seeds"]
+    seeds: Mapping[str, str] = read_library()["seeds"]
     return seeds
 
 
-def facts_of(
+def collect_facts(
     config: Mapping[str, Any], params: Mapping[str, Any], *, simulated: bool
 ) -> dict[str, Any]:
     """Collect the facts of a run that are compared with published conditions."""
@@ -89,13 +89,13 @@ def facts_of(
         "simulated": simulated,
         "modifier": config.get("modifier"),
         "device": config["dut"]["driver"],
-        "cores": _cores(config["dut"].get("options", {})),
+        "cores": _count_cores(config["dut"].get("options", {})),
         "apart": _has_two_servers(config["dut"].get("options", {}).get("parts", {})),
     }
 
 
-def measured_there(entry: Mapping[str, Any], testbed: str) -> bool:
-    """Whether a testbed is called what a paper calls the place of a number: TS1, LT2, 1.2 GHz."""
+def is_testbed_of(entry: Mapping[str, Any], testbed: str) -> bool:
+    """Check whether a testbed has the name of the place of a published number."""
     texts = [v for v in entry["conditions"].values() if isinstance(v, str)]
     place = str(entry["test_system"]).partition(" ")[0]
     return bool(testbed) and (place == testbed or any(f"at {v}" in testbed for v in texts))
@@ -110,11 +110,13 @@ def _has_two_servers(parts: Mapping[str, Any]) -> bool | None:
     return servers[0] != servers[1] if all(servers) else None
 
 
-def _cores(options: Mapping[str, Any]) -> int | None:
+def _count_cores(options: Mapping[str, Any]) -> int | None:
     """Return active cores; in a chain those of the provider edge (Lencse and Bazsó 2024, section 3.2.3)."""
-    own = core_count(options.get("cores")) or core_count(options.get("workers"))
+    own = count_cores(options.get("cores")) or count_cores(options.get("workers"))
     parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
-    edge = {_cores(part.get("options", {})) for n, part in parts.items() if n not in _CUSTOMERS}
+    edge = {
+        _count_cores(part.get("options", {})) for n, part in parts.items() if n not in _CUSTOMERS
+    }
     known = edge - {None}
     return own or (known.pop() if len(known) == 1 else None)
 
@@ -124,7 +126,7 @@ def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], d
 
     Results of joined tester ports belong to no device.
     """
-    known = library()["technologies"].get(entry["technology"])
+    known = read_library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
         return False
     if known.get("device", device) != device or (device == JOINED and "device" not in known):
@@ -132,7 +134,7 @@ def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], d
     return all(params.get(name) == value for name, value in known["params"].items())
 
 
-def references(
+def find_references(
     record: Record,
     facts: Mapping[str, Any],
     presentations: Presentations,
@@ -141,15 +143,15 @@ def references(
 ) -> list[Reference]:
     """Find published numbers for the technology, benchmark, direction and frame size of a record."""
     comparable: list[Reference] = []
-    presentation = presentations.of(record)
-    for entry in library()["records"] if record.measured and presentation.metrics else ():
+    presentation = presentations.find(record)
+    for entry in read_library()["records"] if record.measured and presentation.metrics else ():
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
         if not about or entry.get("median") is None or paper not in (None, entry["seed"]):
             continue
         placed = _find_value(entry, record, presentation)
         if placed is None:
             continue
-        met = conditions(entry, record, facts)
+        met = compare_conditions(entry, record, facts)
         if all(c.alike for c in met if c.name == "frame"):
             comparable.append(Reference(entry, *placed, met))
     return comparable
@@ -166,7 +168,7 @@ def _find_value(
     name = presentation.metrics.get(metric)
     if name is None or record.direction not in (
         "connections",
-        "bidirectional" if way else _mode(stated),
+        "bidirectional" if way else _parse_mode(stated),
     ):
         return None
     name = f"{name} {way}".rstrip()
@@ -179,12 +181,11 @@ def _find_value(
     if record.direction == "connections":
         return median, "phase 1"
     if "sum" in f"{stated} {entry.get('rate_convention')}":
-        directions = 2 if record.direction == "bidirectional" else 1
-        return median and directions * median, "sum of both directions"
+        return median and record.load_directions * median, "sum of both directions"
     return median, record.direction
 
 
-def _mode(stated: str) -> str:
+def _parse_mode(stated: str) -> str:
     if "6->4" in stated or stated == "forward":
         return "forward"
     return "reverse" if "4->6" in stated else "bidirectional"

@@ -7,19 +7,25 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
 from v6t.analysis.presentation import Percentiles, Presentations, Result
-from v6t.analysis.published.library import facts_of, library, measured_there, references, sources
+from v6t.analysis.published.library import (
+    collect_facts,
+    find_references,
+    is_testbed_of,
+    list_sources,
+    read_library,
+)
 from v6t.analysis.record import FPS, Record
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, shown
-from v6t.analysis.report.curves import curves
-from v6t.analysis.report.means import mean_pairs, mean_sheets
-from v6t.analysis.report.run import folded_if_long, reproduction
-from v6t.analysis.sheet import Column, Sheet, marked, sheet, text_columns
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, format_axis_value, shorten_axis
+from v6t.analysis.report.curves import draw_curves
+from v6t.analysis.report.means import make_mean_sheets, pair_means
+from v6t.analysis.report.run import fold_long_table, make_reproduction_sheets
+from v6t.analysis.sheet import Column, Sheet, mark, sheet, text_columns
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
 
 
-def campaign_document(
+def build_campaign_document(
     name: str,
     title: str,
     paper: str | None,
@@ -36,14 +42,14 @@ def campaign_document(
         notes: of its experiments, by name; of all of them, by ``""``.
         links: whether the reports of single runs are beside it.
     """
-    sections = [Section("In short", "short", list(_short(runs, paper, notes.get("", ""))))]
+    sections = [Section("In short", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
         mine = [r for r in runs if r.experiment == experiment]
         blocks: list[Block] = []
         if notes.get(experiment):
             blocks.append(Text(notes[experiment]))
-        blocks += map(folded_if_long, campaign_tables(mine, presentations))
-        blocks += curves(experiment, mine, runs, presentations, figures=figures)
+        blocks += map(fold_long_table, make_campaign_sheets(mine, presentations))
+        blocks += draw_curves(experiment, mine, runs, presentations, figures=figures)
         sentences = [
             f"{r.directory}: {s}" for r in mine for s in list_warnings(r.records, presentations)
         ]
@@ -52,9 +58,11 @@ def campaign_document(
         sections.append(Section(experiment, f"experiment-{number}", blocks))
     if paper:
         sections.append(
-            Section("Beside the paper", "paper", list(_paper(paper, runs, presentations)))
+            Section(
+                "Beside the paper", "paper", list(_compare_with_paper(paper, runs, presentations))
+            )
         )
-    sections.append(Section("Runs", "runs", list(_runs(runs, links=links))))
+    sections.append(Section("Runs", "runs", list(_list_runs(runs, links=links))))
     return Document(title or name, name, sections)
 
 
@@ -82,7 +90,7 @@ SUMMARY_COLUMNS: Mapping[str, str] = {
 """Meaning of each column of a campaign's summary.csv, which has one more for each axis."""
 
 
-def summary(
+def summarize_campaign(
     name: str,
     title: str,
     paper: str | None,
@@ -104,7 +112,9 @@ def summary(
                 "status": r.status,
                 "failure": r.failure,
                 "results": [
-                    figure for record in r.records for figure in figures_of(record, presentations)
+                    figure
+                    for record in r.records
+                    for figure in list_headlines(record, presentations)
                 ],
             }
             for r in runs
@@ -112,7 +122,7 @@ def summary(
     }
 
 
-def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[str, Any]]:
+def list_headlines(record: Record, presentations: Presentations) -> Iterator[dict[str, Any]]:
     """Yield the headline figures of a record: one, or one for each direction."""
     head = {
         "benchmark": record.benchmark,
@@ -128,7 +138,7 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
     }
     results: Iterable[Result] = [Result("", "", (), headline="not measured")]
     if record.measured:
-        results = presentations.of(record).results(record)
+        results = presentations.find(record).results(record)
     for result in results:
         if result.headline:
             s = result.summary or Percentiles(None, None, None)
@@ -136,9 +146,9 @@ def figures_of(record: Record, presentations: Presentations) -> Iterator[dict[st
             yield {**head, **found, "limited": record.limited or result.uncovered}
 
 
-def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
+def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
     if paper:
-        yield Text(f"Repeats {sources()[paper]}.")
+        yield Text(f"Repeats {list_sources()[paper]}.")
     if note:
         yield Text(note)
     done = sum(r.status == "complete" for r in runs)
@@ -155,21 +165,21 @@ def _short(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterato
 _BAD = ("failed", "translation incorrect")
 
 
-def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
+def make_campaign_sheets(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
     """Make one table per unit: what varies, the point, median, P1, P99."""
     axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in OF_POINTS))
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:
         for record in run.records:
-            show = presentations.of(record).shown
-            for f in figures_of(record, presentations):
-                cells = [shown(run.axes.get(a, "")) for a in axes]
+            show = presentations.find(record).format_value
+            for f in list_headlines(record, presentations):
+                cells = [format_axis_value(run.axes.get(a, "")) for a in axes]
                 row = (
                     *cells,
                     record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],
-                    marked(show(f["median"]), f["limited"]),
+                    mark(show(f["median"]), f["limited"]),
                     *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )
@@ -177,7 +187,7 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
                 title = f"{record.title}, {f['unit'] or ''}{per_direction}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *text_columns(*map(axis_name, axes)),
+        *text_columns(*map(shorten_axis, axes)),
         *text_columns("octets", "direction"),
         Column("figure", text=True, optional=True),
         *("median", "P1", "P99", "repetitions"),
@@ -185,18 +195,18 @@ def campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -
     return [sheet(title, names, rows) for title, rows in groups.items()]
 
 
-def _paper(
+def _compare_with_paper(
     paper: str, runs: Sequence[CampaignRun], presentations: Presentations
 ) -> Iterator[Block]:
     comparisons, met = [], set()
     for run in runs:
         if run.data is None:
             continue
-        facts = facts_of(run.data.config, run.data.params, simulated=run.data.simulated)
+        facts = collect_facts(run.data.config, run.data.params, simulated=run.data.simulated)
         for record in run.records:
-            for ref in references(record, facts, presentations, paper=paper):
+            for ref in find_references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number
-                other = not measured_there(ref.entry, run.testbed)
+                other = not is_testbed_of(ref.entry, run.testbed)
                 comparisons.append((record, ref, (len(ref.differing), other)))
                 met.add(id(ref.entry))
     best: dict[int, Any] = {}
@@ -204,12 +214,12 @@ def _paper(
         known = best.get(id(ref.entry))
         if known is None or rank < known[2]:
             best[id(ref.entry)] = (record, ref, rank)
-    yield from reproduction([(record, ref) for record, ref, _ in best.values()])
+    yield from make_reproduction_sheets([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
-        yield from mean_sheets(runs)
-        met |= {id(entry) for entry, _ in mean_pairs(runs)}
+        yield from make_mean_sheets(runs)
+        met |= {id(entry) for entry, _ in pair_means(runs)}
     rest: dict[tuple[str, str, str], int] = {}
-    for entry in library()["records"]:
+    for entry in read_library()["records"]:
         if entry["seed"] == paper and id(entry) not in met:
             place = (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
             rest[place] = rest.get(place, 0) + 1
@@ -222,7 +232,7 @@ def _paper(
         )
 
 
-def _runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
+def _list_runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
     rows = [
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs

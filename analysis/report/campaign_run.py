@@ -31,33 +31,33 @@ class CampaignRun:
 
     @property
     def records(self) -> Sequence[Record]:
-        """Its records."""
+        """Records of the run."""
         return () if self.data is None else self.data.records
 
     @property
     def values(self) -> str:
         """The values of its axes: ``"ces 1000, frame_sizes 104"``."""
-        return ", ".join(f"{axis_name(k)} {shown(v)}" for k, v in self.axes.items())
+        return ", ".join(f"{shorten_axis(k)} {format_axis_value(v)}" for k, v in self.axes.items())
 
 
 OF_POINTS = ("frame_sizes", "modes")
 """Axes that every point of a run tells by itself."""
 
 
-def run_name(directory: str) -> str:
+def strip_number(directory: str) -> str:
     """Return a run's name without its number, which others before it may change."""
     return re.sub(r"^\d+-", "", directory)
 
 
-def axis_name(axis: str) -> str:
+def shorten_axis(axis: str) -> str:
     """Shorten the name of an axis: ``"params.ces"`` is ``"ces"``."""
     return {"params": "traffic", "dut.driver": "device"}.get(axis, axis.rpartition(".")[2])
 
 
-def shown(value: Any) -> str:
-    """Write a value of an axis in a few words."""
+def format_axis_value(value: Any) -> str:
+    """Format a value of an axis."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return " ".join(f"{k}={shown(v)}" for k, v in value.items())
-    return "/".join(map(shown, value)) if isinstance(value, list) else str(value)
+        return " ".join(f"{k}={format_axis_value(v)}" for k, v in value.items())
+    return "/".join(map(format_axis_value, value)) if isinstance(value, list) else str(value)

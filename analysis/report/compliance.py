@@ -12,7 +12,7 @@ from v6t.analysis.presentation import Clause, Presentations, clause
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.analysis.sheet import Sheet, sheet, text_columns
-from v6t.analysis.variation import random_ports
+from v6t.analysis.variation import has_random_ports
 
 WAIT_S, PAUSE_S, TOLERANCE = 2.0, 5.0, 1.00001
 SHARE = 0.1
@@ -20,17 +20,20 @@ SHARE = 0.1
 _MODES = ("bidirectional", "forward", "reverse")
 
 
-def clauses(data: RunData, presentations: Presentations) -> list[Clause]:
+def list_clauses(data: RunData, presentations: Presentations) -> list[Clause]:
     """List every clause that concerns the benchmarks of this run."""
     done = {r.benchmark for r in data.records} or set(data.config["benchmarks"])
-    all_clauses = list(_general(data))
+    all_clauses = list(_check_general_clauses(data))
     for presentation in presentations.known.values():
         if presentation.name in done:
-            all_clauses += presentation.clauses(data)
+            records = [r for r in data.records if r.benchmark == presentation.name]
+            all_clauses += presentation.check_clauses(
+                data, list(filter(presentation.accepts, records))
+            )
     return all_clauses
 
 
-def compliance_sheet(all_clauses: list[Clause]) -> Sheet:
+def make_compliance_sheet(all_clauses: list[Clause]) -> Sheet:
     """Make the table."""
     rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
     return sheet(
@@ -38,7 +41,7 @@ def compliance_sheet(all_clauses: list[Clause]) -> Sheet:
     )
 
 
-def _general(data: RunData) -> Iterator[Clause]:
+def _check_general_clauses(data: RunData) -> Iterator[Clause]:
     devices = len(data.setup.get("devices", ()))
     setups = {0: "not known", 1: "single DUT setup", 2: "dual DUT setup"}
     yield clause("RFC 8219 section 4 (GEN-01)", "a tester around the device under test",
@@ -49,64 +52,64 @@ def _general(data: RunData) -> Iterator[Clause]:
     used = {r.frame_sizes.ipv6 for r in measured if not r.frame_sizes.mix}
     listed = set(data.rfc_frame_sizes)
     yield clause("RFC 8219 section 5.1.1 (GEN-04)",
-                  f"frame sizes {_list(sorted(listed)) or 'not known for this technology'}",
-                  _list(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
+                  f"frame sizes {_join_values(sorted(listed)) or 'not known for this technology'}",
+                  _join_values(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
     streams = [r for r in measured if r.direction in _MODES]
     if streams:
         both = {(r.benchmark, r.sizes) for r in streams if r.direction == _MODES[0]}
         yield clause("RFC 8219 section 5.3 (GEN-02)",
                      "bidirectional traffic; one way is optional",
-                     _list(dict.fromkeys(r.direction for r in streams)),
+                     _join_values(dict.fromkeys(r.direction for r in streams)),
                      both == {(r.benchmark, r.sizes) for r in streams})  # fmt: skip
-    random = random_ports(data.params)
+    random = has_random_ports(data.params)
     yield clause("RFC 4814 section 4.5 (GEN-10)", "pseudorandom port numbers",
                   {None: "not known", True: "pseudorandom", False: "not all pseudorandom"}[random],
                   random)  # fmt: skip
-    trials = data.counted(measured)
-    share = _foreground(data, trials)
+    trials = data.list_valid_trials(measured)
+    share = _compute_foreground_percent(data, trials)
     if share is not None:
         yield clause("RFC 8219 section 5.3 (GEN-14)", "translated share 100, 90, 50 or 10 %",
                       f"{share:.4g} % of the frames",
                       any(abs(share - usual) < SHARE for usual in (100, 90, 50, 10))
                       )  # fmt: skip
-    ahead = _learned(data, trials)
+    ahead = _count_learned(data, trials)
     yield clause("RFC 2544 section 23 a (GEN-15)", "routes told or tried before each trial",
                   f"static; frames went ahead of {ahead} of {len(trials)} trials",
                   ahead == len(trials) if trials else None)  # fmt: skip
     yield clause("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial",
-                  *_learning(data))  # fmt: skip
+                  *_describe_learning(data))  # fmt: skip
     waited = min((t.asked["residual_wait_s"] for t in trials), default=None)
     paused = min((t.asked["pause_s"] for t in trials), default=None)
     yield clause("RFC 2544 section 23 d, e (GEN-15)", "wait 2 s for late frames, 5 s between trials",
                   "no trial is kept" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
                   None if waited is None or paused is None
                   else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
-    summarized = any(True for r in measured for _ in r.series())
+    summarized = any(True for r in measured for _ in r.list_series())
     yield clause("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
                   "all three, by nearest rank" if summarized else "nothing was summarised",
                   summarized or None)  # fmt: skip
-    late = _sending_times(trials)
+    late = _list_sending_times(trials)
     yield clause("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
                   f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
                   max(late) <= TOLERANCE if late else None)  # fmt: skip
-    yield from _beside(data, [t for t in trials if _streams(t)])
+    yield from _check_modifier(data, [t for t in trials if _has_streams(t)])
     if not data.simulated:
         yield clause("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
-                     *_neighbours(data))  # fmt: skip
-    points = [n for n in map(partial(_compared, data), data.records) if n is not None]
+                     *_describe_neighbours(data))  # fmt: skip
+    points = [n for n in map(partial(_count_compared, data), data.records) if n is not None]
     yield clause("v6t (GEN-24)", "received frames are compared with the reference translation",
                   f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
                   f"{len(points)} results",
                   all(points) if points else None)  # fmt: skip
 
 
-def _streams(trial: RunTrial) -> bool:
+def _has_streams(trial: RunTrial) -> bool:
     """Return whether it was more than phase 1, and phase 1 did not fail (RFC 9693)."""
     purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
     return bool(trial.result.directions) and purpose == "prepare"
 
 
-def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
+def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
     beside = [t.result.modifier for t in streams if t.result.modifier]
     if not beside:
         return
@@ -118,12 +121,12 @@ def _beside(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
                  right == times and did == len(streams))  # fmt: skip
 
 
-def _learned(data: RunData, trials: Sequence[RunTrial]) -> int:
+def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
     before = {t.key: b.asked["benchmark"] for b, t in pairwise(data.trials)}
     return sum(before.get(t.key) == "preflight" for t in trials)
 
 
-def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:
+def _compute_foreground_percent(data: RunData, trials: Sequence[RunTrial]) -> float | None:
     """Return the share of frames to translate [%]; None where the classes do not tell."""
     frames = Counter[str]()
     for trial in trials:
@@ -138,7 +141,7 @@ def _foreground(data: RunData, trials: Sequence[RunTrial]) -> float | None:
     return 100 * frames["foreground"] / both
 
 
-def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
+def _list_sending_times(trials: Sequence[RunTrial]) -> list[float]:
     return [
         counted.max_sending_time_s / t.sending_s
         for t in trials
@@ -146,7 +149,7 @@ def _sending_times(trials: Sequence[RunTrial]) -> list[float]:
     ]
 
 
-def _learning(data: RunData) -> tuple[str, bool]:
+def _describe_learning(data: RunData) -> tuple[str, bool]:
     pause_s = data.procedure["pause_s"]
     tester = data.manifest.get("tester") or {}
     # earlier versions sent them where they answered, and did not say so
@@ -156,22 +159,22 @@ def _learning(data: RunData) -> tuple[str, bool]:
     return f"each of the tester's hosts asks for the device {pause_s:g} s before", pause_s >= WAIT_S
 
 
-def _neighbours(data: RunData) -> tuple[str, bool | None]:
+def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:
     where = (data.manifest.get("tester") or {}).get("answers_on")
     if where is None:
         return "not known", None
     neighbours = data.config["dut"]["options"].get("neighbours", "static")
     if where:
-        return f"answered, on {_list(where)}; entries of the device: {neighbours}", True
+        return f"answered, on {_join_values(where)}; entries of the device: {neighbours}", True
     return f"not answered; entries of the device: {neighbours}", neighbours != "resolved"
 
 
-def _compared(data: RunData, record: Record) -> int | None:
+def _count_compared(data: RunData, record: Record) -> int | None:
     """Count the compared frames of a record; None where no trial had a stream."""
-    trials = data.counted([record])
+    trials = data.list_valid_trials([record])
     counts = [c.checked for t in trials for c in t.result.directions.values()]
     return sum(counts) if counts else None
 
 
-def _list(values: Any) -> str:
+def _join_values(values: Any) -> str:
     return ", ".join(map(str, values))

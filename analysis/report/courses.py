@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import groupby
 
 from v6t.analysis.blocks import Block, Collapsible, Drawing, Figures, Items, Text
 from v6t.analysis.figures.canvas import BLUE, GREY, ORANGE, VERMILLION
 from v6t.analysis.record import Record
+from v6t.analysis.report.render import SvgDrawing
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.trials.result import DirectionResult
 from v6t.trials.timeline import Timeline
@@ -50,31 +50,23 @@ class Row:
     invalid: bool
 
 
-def course_figure(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
+def draw_courses(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
     """Draw panels of single trials one below the other, then the map of all trials."""
-    shapes = []
+    svg = SvgDrawing(WIDTH)
     for number, panel in enumerate(panels):
-        shapes += _draw_panel(panel, 18 + number * (TALL + 38))
-    top = len(panels) * (TALL + 38) + 4
+        _draw_panel(svg, panel, 18 + number * (TALL + 38))
+    bottom = len(panels) * (TALL + 38) + 4
     if rows:
-        shapes += _map(rows, top + 18)
-        top += 18 + len(rows) * LINE + 20
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top:g}" '
-        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif" font-size="12" '
-        f'fill="#1a1a1a">{"".join(shapes)}</svg>'
-    )
+        _draw_map(svg, rows, bottom + 18)
+        bottom += 18 + len(rows) * LINE + 20
+    return svg.render(bottom)
 
 
-def _map(rows: Sequence[Row], top: float) -> list[str]:
+def _draw_map(svg: SvgDrawing, rows: Sequence[Row], top: float) -> None:
     height = len(rows) * LINE
-    shapes = [
-        _text(
-            LEFT, top - 5, f"all {len(rows)} trials, one below the other: slots that lost frames"
-        ),
-        f'<rect x="{LEFT}" y="{top:g}" width="{ACROSS}" height="{height}" fill="#fafafa" '
-        'stroke="#cccccc"/>',
-    ]
+    title = f"all {len(rows)} trials, one below the other: slots that lost frames"
+    svg.add_text(LEFT, top - 5, title)
+    svg.add_box(LEFT, top, ACROSS, height, fill="#fafafa", stroke="#cccccc")
     paths: dict[str, list[str]] = {}
     for number, row in enumerate(rows):
         y = f"{top + number * LINE + 2:g}"
@@ -89,78 +81,60 @@ def _map(rows: Sequence[Row], top: float) -> list[str]:
             at += length
         if row.invalid:
             paths.setdefault(ORANGE, []).append(f"M2 {y}h8")
-    shapes += [
-        f'<path d="{"".join(lines)}" stroke="{colour}" stroke-width="{LINE - 1}"/>'
-        for colour, lines in paths.items()
-    ]
-    shapes.append(_text(LEFT, top + height + 14, "first frame"))
-    shapes.append(_text(WIDTH - RIGHT, top + height + 14, "end of sending", "end"))
-    return shapes
+    for colour, lines in paths.items():
+        svg.add_path("".join(lines), stroke=colour, stroke_width=LINE - 1)
+    svg.add_text(LEFT, top + height + 14, "first frame")
+    svg.add_text(WIDTH - RIGHT, top + height + 14, "end of sending", "end")
 
 
-def _draw_panel(panel: Panel, top: int) -> list[str]:
+def _draw_panel(svg: SvgDrawing, panel: Panel, top: int) -> None:
     slots = max(1, round(panel.sending_s / panel.slot_s))
     step = ACROSS / slots
     bottom = top + TALL
     highest = max(1.1, *panel.received, 0.0)
 
-    def down(share: float) -> float:
+    def place(share: float) -> float:
         return bottom - TALL * share / highest
 
-    full = round(down(1.0), 1)
-    shapes = [
-        _text(LEFT, top - 5, panel.title),
-        f'<path d="M{LEFT} {full}h{ACROSS}" stroke="#cccccc"/>',
-        f'<path d="M{LEFT} {full}V{bottom}h{ACROSS}" fill="none" stroke="#777777"/>',
-        _text(WIDTH - RIGHT + 4, full + 4, "100 %"),
-        _text(LEFT, bottom + 13, "0 s"),
-        _text(WIDTH - RIGHT, bottom + 13, f"{panel.sending_s:g} s", "end"),
-    ]
+    full = round(place(1.0), 1)
+    svg.add_text(LEFT, top - 5, panel.title)
+    svg.add_text(WIDTH - RIGHT + 4, full + 4, "100 %")
+    svg.add_text(LEFT, bottom + 13, "0 s")
+    svg.add_text(WIDTH - RIGHT, bottom + 13, f"{panel.sending_s:g} s", "end")
+    svg.add_path(f"M{LEFT} {full}h{ACROSS}", stroke="#cccccc")
+    svg.add_path(f"M{LEFT} {full}V{bottom}h{ACROSS}", fill="none", stroke=GREY)
     bars = "".join(
-        f"M{LEFT + (slot + 0.5) * step:.4g} {bottom}V{down(min(1.0, share)):.4g}"
+        f"M{LEFT + (slot + 0.5) * step:.4g} {bottom}V{place(min(1.0, share)):.4g}"
         for slot, share in enumerate(panel.lost[:slots])
         if share
     )
     if bars:
-        shapes.append(f'<path d="{bars}" stroke="{VERMILLION}" stroke-width="{step * 0.7:.3g}"/>')
-    points = _bends(
-        [
-            (f"{LEFT + (slot + 0.5) * step:.4g}", f"{down(share):.4g}")
-            for slot, share in enumerate(panel.received[:slots])
-        ]
-    )
-    if points:
-        shapes.append(
-            f'<path d="M{"L".join(points)}" fill="none" stroke="{BLUE}" stroke-width="1.5"/>'
-        )
-    for load in panel.load.values():
-        busy = _bends(
-            [
-                (
-                    f"{LEFT + ACROSS * min(1.0, at / panel.sending_s):.4g}",
-                    f"{down(share / 100):.4g}",
-                )
-                for at, share in load
-            ]
-        )
-        shapes.append(
-            f'<path d="M{"L".join(busy)}" fill="none" stroke="{GREY}" stroke-width="1.2" '
-            'stroke-dasharray="4 3"/>'
-        )
-    return shapes
-
-
-def _bends(points: Sequence[tuple[str, str]]) -> list[str]:
-    last = len(points) - 1
-    return [
-        f"{across} {down}"
-        for n, (across, down) in enumerate(points)
-        if n in (0, last) or not points[n - 1][1] == down == points[n + 1][1]
+        svg.add_path(bars, stroke=VERMILLION, stroke_width=f"{step * 0.7:.3g}")
+    received = [
+        (LEFT + (slot + 0.5) * step, place(share))
+        for slot, share in enumerate(panel.received[:slots])
     ]
+    if received:
+        svg.add_path(_join_points(received), fill="none", stroke=BLUE, stroke_width=1.5)
+    for load in panel.load.values():
+        points = [
+            (LEFT + ACROSS * min(1.0, at / panel.sending_s), place(share / 100))
+            for at, share in load
+        ]
+        dashes = {"stroke_width": 1.2, "stroke_dasharray": "4 3"}
+        svg.add_path(_join_points(points), fill="none", stroke=GREY, **dashes)
 
 
-def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(words)}</text>'
+def _join_points(points: Sequence[tuple[float, float]]) -> str:
+    """Write a line through points, without those inside a level stretch."""
+    texts = [(f"{x:.4g}", f"{y:.4g}") for x, y in points]
+    last = len(texts) - 1
+    bends = [
+        f"{x} {y}"
+        for n, (x, y) in enumerate(texts)
+        if n in (0, last) or not texts[n - 1][1] == y == texts[n + 1][1]
+    ]
+    return f"M{'L'.join(bends)}"
 
 
 SHORT = 0.1
@@ -198,7 +172,7 @@ class Hiccup:
         )
 
 
-def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
+def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
     """List the hiccups of valid trials, the deepest first; none where the device was reset or overloaded."""
     spans = []
     for trial in trials:
@@ -206,13 +180,13 @@ def hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
             continue
         for way, counted in trial.result.directions.items():
             if counted.timeline is not None:
-                one = _hiccup(trial, way, counted, counted.timeline)
+                one = _find_hiccup(trial, way, counted, counted.timeline)
                 if one is not None:
                     spans.append(one)
     return sorted(spans, key=lambda h: -h.lost)
 
 
-def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Timeline) -> list[float]:
+def count_due_frames(trial: RunTrial, counted: DirectionResult, course: Timeline) -> list[float]:
     """Return the frames due in each slot of a trial while it sends."""
     rate = float(trial.asked["rate_fps"])
     first, whole = float(trial.asked["duration_s"]), trial.sending_s
@@ -223,12 +197,14 @@ def due_by_slot(trial: RunTrial, counted: DirectionResult, course: Timeline) -> 
     return [n * share for n in due]
 
 
-def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timeline) -> Hiccup | None:
+def _find_hiccup(
+    trial: RunTrial, way: str, counted: DirectionResult, course: Timeline
+) -> Hiccup | None:
     lost = sum(course.lost)
-    due = due_by_slot(trial, counted, course)
+    due = count_due_frames(trial, counted, course)
     if not lost or len(due) < FEWEST_SLOTS:
         return None
-    first, last = _stretch(course.lost, MOST * lost)
+    first, last = _find_stretch(course.lost, MOST * lost)
     inside = sum(course.lost[first : last + 1])
     deepest = max(n / d for n, d in zip(course.lost, due, strict=False) if d)
     if last - first + 1 > max(1, SHORT * len(due)) or deepest < DEEP:
@@ -238,7 +214,7 @@ def _hiccup(trial: RunTrial, way: str, counted: DirectionResult, course: Timelin
     )
 
 
-def _stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
+def _find_stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
     best = (0, len(lost) - 1)
     first, within = 0, 0
     for last, count in enumerate(lost):
@@ -255,16 +231,16 @@ MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5
 """Trials of a point in its map, panels beside it, and hiccups of a benchmark that are told."""
 
 
-def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
+def draw_over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
     """Draw the trials of a benchmark over time, one figure for each test point.
 
     All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
     """
-    courses = [(r, list(data.of(r)), data.counted([r])) for r in records]
+    courses = [(r, list(data.find_trials(r)), data.list_valid_trials([r])) for r in records]
     courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_course, trials))]
     if not courses:
         return
-    all_hiccups = [h for _, _, valid in courses for h in hiccups(valid)]
+    all_hiccups = [h for _, _, valid in courses for h in find_hiccups(valid)]
     if all_hiccups:
         more = len(all_hiccups) - MOST_SAID
         lines = [f"hiccup in {h}" for h in all_hiccups[:MOST_SAID]]
@@ -272,11 +248,13 @@ def over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Ite
         yield Items(lines, "warning")
     drawn: list[Block] = []
     for record, trials, valid in courses:
-        drawn += figures.take(_point(record, trials, valid))
+        drawn += figures.take(_draw_point(record, trials, valid))
     if not drawn:
         return
     shown = sum(len(trials) for _, trials, _ in courses)
-    yield Collapsible(f"Rate and loss over time: {shown:,} trials", [_words(data, courses), *drawn])
+    yield Collapsible(
+        f"Rate and loss over time: {shown:,} trials", [_describe_courses(data, courses), *drawn]
+    )
 
 
 def has_course(trial: RunTrial) -> bool:
@@ -284,7 +262,9 @@ def has_course(trial: RunTrial) -> bool:
     return any(counted.timeline is not None for counted in trial.result.directions.values())
 
 
-def _words(data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]) -> Text:
+def _describe_courses(
+    data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]
+) -> Text:
     loaded = any(t.result.device_loads for _, trials, _ in courses for t in trials)
     device = (
         "Dashed: the device's busiest core, read once a second."
@@ -303,43 +283,43 @@ def _words(data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[R
     )
 
 
-def _point(
+def _draw_point(
     record: Record, trials: Sequence[RunTrial], valid: Sequence[RunTrial]
 ) -> Iterator[Drawing]:
     invalid = {t.key for t in record.invalid_trials}
     courses = [t for t in trials if has_course(t)]
     rest = len(courses) - MOST_ROWS
-    rows = [Row(_worst(t), t.key in invalid) for t in courses[:MOST_ROWS]]
+    rows = [Row(_find_worst_losses(t), t.key in invalid) for t in courses[:MOST_ROWS]]
     if not any(any(row.lost) or row.invalid for row in rows):
         rows = []
-    panels = [_panel(h.trial, h.way) for h in hiccups(valid)[: MOST_PANELS - 1]]
+    panels = [_make_panel(h.trial, h.way) for h in find_hiccups(valid)[: MOST_PANELS - 1]]
     shown = [t for t in valid if has_course(t)]
-    shown = [t for t in shown if not any(_worst(t))] or shown
+    shown = [t for t in shown if not any(_find_worst_losses(t))] or shown
     if shown:
-        panels += [_panel(shown[-1], way) for way in shown[-1].result.directions]
+        panels += [_make_panel(shown[-1], way) for way in shown[-1].result.directions]
     caption = f"{record.title}, {record.point}" + (
         f"; {rest:,} further trials are in journal.jsonl." if rest > 0 else "."
     )
-    yield Drawing(course_figure(panels, rows), caption, f"Over time: {caption}")
+    yield Drawing(draw_courses(panels, rows), caption, f"Over time: {caption}")
 
 
-def _worst(trial: RunTrial) -> list[float]:
+def _find_worst_losses(trial: RunTrial) -> list[float]:
     worst: list[float] = []
     for counted in trial.result.directions.values():
         if counted.timeline is not None:
-            due = due_by_slot(trial, counted, counted.timeline)
+            due = count_due_frames(trial, counted, counted.timeline)
             lost = [*counted.timeline.lost, *[0] * len(due)]
             shares = [n / d if d else 0.0 for n, d in zip(lost, due, strict=False)]
             worst = [*map(max, worst, shares)] if worst else shares
     return worst
 
 
-def _panel(trial: RunTrial, way: str) -> Panel:
+def _make_panel(trial: RunTrial, way: str) -> Panel:
     counted = trial.result.directions[way]
     course = counted.timeline
     if course is None:
         raise ValueError("this trial has no course")
-    due = due_by_slot(trial, counted, course)
+    due = count_due_frames(trial, counted, course)
     even = sum(due) / len(due) or 1.0
     lost = [*course.lost, *[0] * len(due)]
     return Panel(

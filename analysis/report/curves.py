@@ -6,22 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
-from v6t.analysis.figures.canvas import BLACK, BLUE, GREEN, VERMILLION, short
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
+from v6t.analysis.figures.canvas import BLACK, BLUE, GREEN, VERMILLION, abbreviate
+from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import UNITS, Presentations
 from v6t.analysis.record import RateRecord, Record
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, shown
+from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, format_axis_value
 from v6t.analysis.scaling import (
     S_C,
     S_CPU,
     T_HARMONIC,
     T_MIN,
-    core_count,
-    core_scaling,
-    load_scaling,
-    overlay_harmonic,
-    overlay_min,
-    residual_percent,
+    compute_core_scaling,
+    compute_load_scaling,
+    compute_residual,
+    count_cores,
+    predict_harmonic,
+    predict_minimum,
 )
 from v6t.analysis.sheet import Sheet, count, percent, sheet, text_columns
 
@@ -33,7 +33,7 @@ CORES = ("cores", "workers")
 _MIX = frozenset({"n", "m"})
 
 
-def curves(
+def draw_curves(
     experiment: str,
     runs: Sequence[CampaignRun],
     every: Sequence[CampaignRun],
@@ -53,17 +53,19 @@ def curves(
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
         if all(isinstance(v, Mapping) and set(v) == _MIX for v in values):
-            drawings = list(_mixture(axis, runs, every, f"mixture-{name}", figures))
+            drawings = list(_show_mixtures(axis, runs, every, f"mixture-{name}", figures))
         else:
-            drawings = list(_scaling(axis, runs, f"scaling-{name}", figures))
+            drawings = list(_show_scaling(axis, runs, f"scaling-{name}", figures))
         curved = curved or bool(drawings)
         blocks += drawings
     if figures:
-        blocks += _overlays(runs, presentations, experiment.replace(".", "-"), curved)
+        blocks += _draw_overlays(runs, presentations, experiment.replace(".", "-"), curved)
     return blocks
 
 
-def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[CampaignRun, R]]]:
+def _group_by_title(
+    runs: Sequence[CampaignRun], kind: type[R]
+) -> dict[str, list[tuple[CampaignRun, R]]]:
     by_title: dict[str, list[tuple[CampaignRun, R]]] = {}
     for run in runs:
         for record in run.records:
@@ -72,20 +74,22 @@ def _titled(runs: Sequence[CampaignRun], kind: type[R]) -> dict[str, list[tuple[
     return by_title
 
 
-def _others(run: CampaignRun, *without: str) -> list[str]:
-    return [shown(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
+def _list_other_values(run: CampaignRun, *without: str) -> list[str]:
+    return [format_axis_value(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
 
 
-def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -> Iterator[Block]:
-    values = [_number(axis, r.axes.get(axis)) for r in runs]
+def _show_scaling(
+    axis: str, runs: Sequence[CampaignRun], name: str, figures: bool
+) -> Iterator[Block]:
+    values = [_parse_number(axis, r.axes.get(axis)) for r in runs]
     if axis in OF_POINTS or None in values or len(set(values)) < 2:
         return
     short = axis.rpartition(".")[2]
-    for part, (title, pairs) in enumerate(_titled(runs, RateRecord).items()):
+    for part, (title, pairs) in enumerate(_group_by_title(runs, RateRecord).items()):
         lines: dict[str, dict[Any, RateRecord]] = {}
         for run, record in pairs:
-            label = ", ".join([*_others(run, axis), record.sizes, record.direction])
-            lines.setdefault(label, {})[_number(axis, run.axes[axis])] = record
+            label = ", ".join([*_list_other_values(run, axis), record.sizes, record.direction])
+            lines.setdefault(label, {})[_parse_number(axis, run.axes[axis])] = record
         lines = {
             label: line
             for label, line in lines.items()
@@ -95,30 +99,30 @@ def _scaling(axis: str, runs: Sequence[CampaignRun], name: str, figures: bool) -
             continue
         of_cores = short in CORES and all(1 in line for line in lines.values())
         unit = UNITS[pairs[0][1].unit or ""]
-        yield _scaling_sheet(title, short, unit, lines, of_cores)
+        yield _make_scaling_sheet(title, short, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
                 " Grey: as many times the rate of one core." if of_cores else ""
             )
-            drawn = _scaling_plot(lines, short, unit, f"{name}-{part}", of_cores)
+            drawn = _draw_scaling(lines, short, unit, f"{name}-{part}", of_cores)
             yield Drawing(drawn, caption, caption)
 
 
-def _number(axis: str, value: Any) -> float | None:
+def _parse_number(axis: str, value: Any) -> float | None:
     if axis.rpartition(".")[2] in CORES:
-        return core_count(value)
+        return count_cores(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value
 
 
-def _scaling_sheet(
+def _make_scaling_sheet(
     title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
 ) -> Sheet:
     rows = []
     for label, line in lines.items():
         medians = {n: record.median for n, record in line.items()}
-        scale = core_scaling(medians) if of_cores else load_scaling(medians)
+        scale = compute_core_scaling(medians) if of_cores else compute_load_scaling(medians)
         rows += [
             (
                 label,
@@ -142,19 +146,19 @@ def _scaling_sheet(
     return sheet(f"{title} over {short}: {formula}", names, rows)
 
 
-def _overlays(
+def _draw_overlays(
     runs: Sequence[CampaignRun], presentations: Presentations, name: str, curved: bool
 ) -> Iterator[Block]:
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
-    for number, pairs in enumerate(_titled(runs, Record).values()):
+    for number, pairs in enumerate(_group_by_title(runs, Record).values()):
         if curved and isinstance(pairs[0][1], RateRecord):
             continue  # the figure of the curve shows these rates
-        rows = [(tuple(_others(run)), record) for run, record in pairs]
-        presentation = presentations.of(pairs[0][1])
-        yield from presentation.overlays(rows, f"{name}-{number}", line_rate_bps)
+        rows = [(tuple(_list_other_values(run)), record) for run, record in pairs]
+        presentation = presentations.find(pairs[0][1])
+        yield from presentation.draw_overlays(rows, f"{name}-{number}", line_rate_bps)
 
 
-def _mixture(
+def _show_mixtures(
     axis: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], name: str, figures: bool
 ) -> Iterator[Block]:
     lines: dict[tuple[str, ...], dict[float, float]] = {}
@@ -162,9 +166,9 @@ def _mixture(
         for record in run.records:
             if record.throughput_fps:
                 share = run.axes[axis]["m"] / run.axes[axis]["n"]
-                place = (*_others(run, axis), record.sizes, record.direction)
+                place = (*_list_other_values(run, axis), record.sizes, record.direction)
                 lines.setdefault(place, {})[share] = record.throughput_fps
-    natives = _natives(every)
+    natives = _find_native_rates(every)
     for number, (place, line) in enumerate(lines.items()):
         octets, direction = place[-2].partition("/")[0], place[-1]
         native = line.get(0.0) or natives.get((runs[0].testbed, octets, direction))
@@ -172,15 +176,15 @@ def _mixture(
             continue
         label = ", ".join(place)
         mixed = {share: rate for share, rate in line.items() if share}
-        yield _mixture_sheet(label, mixed, line[1.0], native)
+        yield _make_mixture_sheet(label, mixed, line[1.0], native)
         if figures:
             measured = sorted([*mixed.items(), (0.0, native)])
-            figure = _mixture_plot(measured, line[1.0], native, f"{name}-{number}")
+            figure = _draw_mixture(measured, line[1.0], native, f"{name}-{number}")
             caption = f"Mixtures of translated and native traffic beside two models, {label}."
             yield Drawing(figure, caption, caption)
 
 
-def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
+def _find_native_rates(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
     return {
         (run.testbed, str(record.frame_sizes.ipv6), record.direction): record.throughput_fps
         for run in every
@@ -192,17 +196,17 @@ def _natives(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], float]:
     }
 
 
-def _mixture_sheet(
+def _make_mixture_sheet(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Sheet:
     rows = []
     for share, rate in sorted(line.items(), reverse=True):
-        models = [model(translated, native, share) for model in (overlay_min, overlay_harmonic)]
+        models = [model(translated, native, share) for model in (predict_minimum, predict_harmonic)]
         rows.append(
             (
                 f"{share:.0%}",
                 count(rate),
-                *(c for m in models for c in (count(m), f"{residual_percent(rate, m):+.2f}")),
+                *(c for m in models for c in (count(m), f"{compute_residual(rate, m):+.2f}")),
             )
         )
     rows.append(("0%", count(native), *("-",) * 4))
@@ -210,14 +214,14 @@ def _mixture_sheet(
     return sheet(f"Mixtures, {label}, frames per second per direction", names, rows)
 
 
-def _scaling_plot(
+def _draw_scaling(
     lines: Mapping[str, Mapping[Any, RateRecord]], axis: str, unit: str, name: str, of_cores: bool
 ) -> str:
     values = sorted({x for line in lines.values() for x in line})
     curves = []
     for number, (label, line) in enumerate(lines.items()):
         across = sorted(line)
-        curves.append(summary_curve(number, label, [(x, line[x]) for x in across]))
+        curves.append(make_summary_curve(number, label, [(x, line[x]) for x in across]))
         if of_cores and 1 in line:
             ideal = [x * line[1].median for x in across]
             style = {"color": "#999999", "linewidth": 0.8}
@@ -226,21 +230,21 @@ def _scaling_plot(
     def adjust(at: Any) -> None:
         if values[0] > 0 and values[-1] >= FAR * values[0]:
             at.set_xscale("log", base=2)
-        at.set_xticks(values, [short(value) for value in values])
+        at.set_xticks(values, [abbreviate(value) for value in values])
         at.set_xticks([], minor=True)
 
     ylabel = unit.replace(" per direction", "\nper direction")
-    return errorbar_plot(name, curves, axis, ylabel, linear=True, adjust=adjust)
+    return draw_errorbars(name, curves, axis, ylabel, linear=True, adjust=adjust)
 
 
-def _mixture_plot(
+def _draw_mixture(
     measured: Sequence[tuple[float, float]], translated: float, native: float, name: str
 ) -> str:
     shares = [i / 50 for i in range(51)]
     curves = []
     for model, dash, color, label in (
-        (overlay_min, "--", VERMILLION, "min(Tt/a, Tn/(1-a))"),
-        (overlay_harmonic, ":", GREEN, "1/(a/Tt + (1-a)/Tn)"),
+        (predict_minimum, "--", VERMILLION, "min(Tt/a, Tn/(1-a))"),
+        (predict_harmonic, ":", GREEN, "1/(a/Tt + (1-a)/Tn)"),
     ):
         rates = [model(translated, native, a) for a in shares]
         style = {"linestyle": dash, "color": color}
@@ -250,4 +254,4 @@ def _mixture_plot(
     curves.append(Curve("measured", across, rates, style=dots))
 
     xlabel, ylabel = "translated share of the frames, %", "frames per second per direction"
-    return errorbar_plot(name, curves, xlabel, ylabel, linear=True)
+    return draw_errorbars(name, curves, xlabel, ylabel, linear=True)

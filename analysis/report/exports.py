@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.published.library import facts_of, references
+from v6t.analysis.published.library import collect_facts, find_references
 from v6t.analysis.record import Record
-from v6t.analysis.report.campaign import figures_of
-from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.render import printable
+from v6t.analysis.report.campaign import list_headlines
+from v6t.analysis.report.compliance import list_clauses
+from v6t.analysis.report.render import replace_controls
 from v6t.analysis.rundata import RunData
 from v6t.analysis.warnings import list_run_warnings, list_warnings
 
@@ -23,7 +23,7 @@ SCHEMA = "v6t-report/1"
 
 
 @cache
-def schema(name: str) -> Mapping[str, Any]:
+def read_schema(name: str) -> Mapping[str, Any]:
     """Read a published JSON schema (draft 2020-12)."""
     text = files("v6t.analysis").joinpath(f"schema/{name}.json").read_text(encoding="utf-8")
     document: Mapping[str, Any] = json.loads(text)
@@ -32,7 +32,7 @@ def schema(name: str) -> Mapping[str, Any]:
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
     """Write ``schema/report-1.json``: the results and what the report says about them."""
-    facts = facts_of(data.config, data.params, simulated=data.simulated)
+    facts = collect_facts(data.config, data.params, simulated=data.simulated)
     content = {
         "schema": SCHEMA,
         "run": data.name,
@@ -51,7 +51,7 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
             "matched": sum(c.matched for t in data.trials for c in t.result.directions.values()),
             "behaviour": data.behaviour,
         },
-        "compliance": [asdict(clause) for clause in clauses(data, presentations)],
+        "compliance": [asdict(clause) for clause in list_clauses(data, presentations)],
         "published": [
             {
                 "source": ref.source,
@@ -65,7 +65,7 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
                 "differing": [asdict(c) for c in ref.differing],
             }
             for record in data.records
-            for ref in references(record, facts, presentations, paper=paper)
+            for ref in find_references(record, facts, presentations, paper=paper)
         ],
         "points": [
             {"benchmark": r.benchmark, "octets": r.sizes, "direction": r.direction}
@@ -83,15 +83,19 @@ def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
     """Return JUnit XML with one suite of test cases."""
     suite = ElementTree.Element("testsuite")
     for classname, case_name, kind, message, text in cases:
-        names = {"classname": printable(classname), "name": printable(case_name)}
+        names = {"classname": replace_controls(classname), "name": replace_controls(case_name)}
         case = ElementTree.SubElement(suite, "testcase", names)
         if kind:
-            attributes = {"message": printable(message)} if message else {}
-            ElementTree.SubElement(case, kind, attributes).text = printable(text) or None
+            attributes = {"message": replace_controls(message)} if message else {}
+            ElementTree.SubElement(case, kind, attributes).text = replace_controls(text) or None
     counts = {"tests": str(len(suite))}
     for kind, plural in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         counts[plural] = str(len(suite.findall(f"testcase/{kind}")))
-    suite.attrib |= {"name": printable(name), **counts, "timestamp": printable(timestamp)}
+    suite.attrib |= {
+        "name": replace_controls(name),
+        **counts,
+        "timestamp": replace_controls(timestamp),
+    }
     suites = ElementTree.Element("testsuites", counts)
     suites.append(suite)
     ElementTree.indent(suites)
@@ -115,7 +119,7 @@ def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCa
         if record.not_measured:
             yield plugin, name, "skipped", record.not_measured, ""
         else:
-            yield plugin, name, "system-out", "", "\n".join(_numbers(record, presentations))
+            yield plugin, name, "system-out", "", "\n".join(_list_numbers(record, presentations))
     if data.status == "translation incorrect":
         why = data.results.get("finding", {}).get("why", "a frame differs")
         yield plugin, "preflight", "failure", f"translation incorrect: {why}", ""
@@ -123,11 +127,11 @@ def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCa
         yield plugin, "run", "error", f"the run is not complete: {data.status}", ""
 
 
-def _numbers(record: Record, presentations: Presentations) -> list[str]:
+def _list_numbers(record: Record, presentations: Presentations) -> list[str]:
     values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
     lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
-    for result in presentations.of(record).results(record):
+    for result in presentations.find(record).results(record):
         if result.headline not in ("", record.benchmark) and result.summary:
             lines.append(f"{result.headline}: {result.summary.median}")
     return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]
@@ -154,9 +158,9 @@ def to_openmetrics(data: RunData, presentations: Presentations) -> str:
             "ipv6_octets": str(record.frame_sizes.ipv6),
             "ipv4_octets": str(record.frame_sizes.ipv4),
         }
-        trials.append(_sample("v6t_trials", point, len(record.trials)))
-        invalid.append(_sample("v6t_invalid_trials", point, len(record.invalid_trials)))
-        for figure in figures_of(record, presentations) if record.measured else ():
+        trials.append(_write_sample("v6t_trials", point, len(record.trials)))
+        invalid.append(_write_sample("v6t_invalid_trials", point, len(record.invalid_trials)))
+        for figure in list_headlines(record, presentations) if record.measured else ():
             labels = {
                 **point,
                 "figure": figure["figure"],
@@ -165,24 +169,24 @@ def to_openmetrics(data: RunData, presentations: Presentations) -> str:
                 "limited": "tester or medium" if figure["limited"] else "",
             }
             values += [
-                _sample("v6t_result", {**labels, "statistic": s}, figure[s])
+                _write_sample("v6t_result", {**labels, "statistic": s}, figure[s])
                 for s in STATISTICS
                 if figure[s] is not None
             ]
     lines = [
-        *_family("v6t_result", "What a run found, in the unit of the label unit.", values),
-        *_family("v6t_trials", "Trials behind a point, invalid ones included.", trials),
-        *_family("v6t_invalid_trials", "Trials in which the tester faltered.", invalid),
+        *_write_family("v6t_result", "What a run found, in the unit of the label unit.", values),
+        *_write_family("v6t_trials", "Trials behind a point, invalid ones included.", trials),
+        *_write_family("v6t_invalid_trials", "Trials in which the tester faltered.", invalid),
         "# EOF",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _family(name: str, text: str, samples: Iterable[str]) -> list[str]:
+def _write_family(name: str, text: str, samples: Iterable[str]) -> list[str]:
     return [f"# TYPE {name} gauge", f"# HELP {name} {text}", *dict.fromkeys(samples)]
 
 
-def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+def _write_sample(name: str, labels: Mapping[str, str], value: float) -> str:
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
     label_text = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
     return f"{name}{{{label_text}}} {value:.17g}"

@@ -8,10 +8,10 @@ from importlib.metadata import version
 
 from v6t.analysis.blocks import Collapsible, Document, Drawing
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.report.render import environment
-from v6t.analysis.report.verdict import title_of
+from v6t.analysis.report.render import extend_environment
+from v6t.analysis.report.verdict import make_title
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import footnotes
+from v6t.analysis.sheet import explain_marks
 
 CITATION = "Measured with v6t (CITATION.cff of the project) by the procedures of RFC 8219."
 PLOT = re.compile(r'<svg id="([^"]+)-figure"')
@@ -32,38 +32,40 @@ def to_latex(data: RunData, known: Presentations) -> str:
     """Write each table of a run as a ``table``, with the conditions in comments."""
     sheets = [
         table.narrow()
-        for presentation, records in known.measured(data.records)
-        for table in presentation.brief_tables(records)
+        for presentation, records in known.group_measured(data.records)
+        for table in presentation.make_brief_tables(records)
     ]
-    notes = (*footnotes(data.records), *data.results.get("caveats", ()))
+    notes = (*explain_marks(data.records), *data.results.get("caveats", ()))
     return _render("tables.tex", data, sheets=sheets, notes=notes)
 
 
 def figures_to_latex(data: RunData, document: Document) -> str:
     """Write each plot of a report as a ``figure`` that includes ``figures/NAME.pdf``."""
     blocks = [block for section in document.sections for block in section.blocks]
-    figures = [(found[1], f.caption) for f in _drawings(blocks) if (found := PLOT.match(f.svg))]
+    figures = [
+        (found[1], f.caption) for f in _list_drawings(blocks) if (found := PLOT.match(f.svg))
+    ]
     return _render("figures.tex", data, figures=figures)
 
 
-def _drawings(blocks: Iterable[object]) -> Iterator[Drawing]:
+def _list_drawings(blocks: Iterable[object]) -> Iterator[Drawing]:
     for block in blocks:
         if isinstance(block, Drawing):
             yield block
         elif isinstance(block, Collapsible):
-            yield from _drawings(block.blocks)
+            yield from _list_drawings(block.blocks)
 
 
 def _render(template: str, data: RunData, **values: object) -> str:
     filters = {"tex": escape_latex, "comment": lambda text: " ".join(text.split())}
     return (
-        environment(**filters)
+        extend_environment(**filters)
         .get_template(template)
         .render(
             data=data,
             version=version("v6t"),
-            caption=f"{title_of(data)}, {data.config['tester']['kind']} tester",
-            conditions=list(_conditions(data)),
+            caption=f"{make_title(data)}, {data.config['tester']['kind']} tester",
+            conditions=list(_list_conditions(data)),
             **values,
         )
     )
@@ -74,7 +76,7 @@ def escape_latex(text: str) -> str:
     return re.sub(r"[&%$#_{}\\~^<>*µ]", lambda found: SPECIAL[found[0]], " ".join(text.split()))
 
 
-def _conditions(data: RunData) -> Iterator[str]:
+def _list_conditions(data: RunData) -> Iterator[str]:
     yield data.heading
     yield f"measured {data.manifest.get('created', '')}, status: {data.status}"
     yield CITATION

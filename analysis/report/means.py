@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from v6t.analysis.published.library import is_about, library
+from v6t.analysis.published.library import is_about, read_library
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
@@ -18,11 +18,11 @@ DIFFERING = {
 """Metrics that can be set beside the paper's, and how they differ from them."""
 
 
-def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
+def make_mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
     """Make a table for each published one; none where nothing can stand beside it."""
     simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[str, ...]]] = {}
-    for entry, measured in mean_pairs(runs):
+    for entry, measured in pair_means(runs):
         metric = entry["metric"].partition(" (")[0]
         tables.setdefault(entry["table"], []).append(
             (
@@ -52,9 +52,9 @@ def mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
     ]
 
 
-def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
+def pair_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
     """Yield entries of the paper, each with the mean over the frame sizes of the run that is like it."""
-    for entry in library()["records"]:
+    for entry in read_library()["records"]:
         metric = str(entry["metric"]).partition(" (")[0]
         if "mean" not in entry or metric not in DIFFERING:
             continue
@@ -65,15 +65,18 @@ def mean_pairs(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
             config = run.data.config
             if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
                 continue
-            values = _kbps(run.records) if metric == "throughput" else _delays(run.records)
-            if values:
+            if values := _LISTS[metric](run.records):
                 yield entry, fmean(values)
 
 
-def _kbps(records: Sequence[Record]) -> list[float]:
+def _list_bit_rates(records: Sequence[Record]) -> list[float]:
     forwarded = ((r.forwarded_at_full_load_fps, r.frame_sizes.ipv4) for r in records)
     return [fps * octets * 8 / 1000 for fps, octets in forwarded if fps is not None]
 
 
-def _delays(records: Sequence[Record]) -> list[float]:
+def _list_delays(records: Sequence[Record]) -> list[float]:
     return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
+
+
+_LISTS = {"throughput": _list_bit_rates, "round-trip delay": _list_delays}
+"""Values of a run by the metric of the paper."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -33,18 +33,55 @@ _ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}
 
 def to_html(document: Document) -> str:
     """Write a document as HTML: no script, nothing fetched; all of its text is escaped."""
-    tables = list(_tables(block for s in document.sections for block in s.blocks))
-    widths = sorted({t["width"] for t in map(_measure, tables) if t["rows_apart"]})
-    return _environment().get_template("page.html").render(document=document, widths=widths)
+    tables = list(_list_tables(block for s in document.sections for block in s.blocks))
+    widths = sorted({t["width"] for t in map(_lay_out_table, tables) if t["rows_apart"]})
+    return _load_environment().get_template("page.html").render(document=document, widths=widths)
 
 
 def to_markdown(document: Document, place: Callable[[Drawing], str] = lambda drawing: "") -> str:
     """Write a document as Markdown; ``place`` names the file of a figure, or returns an empty string."""
-    template = _environment().get_template("page.md")
+    template = _load_environment().get_template("page.md")
     return template.render(document=document, place=place).rstrip() + "\n"
 
 
-def printable(text: str) -> str:
+class SvgDrawing:
+    """A drawing of boxes, lines and words; boxes are below lines, lines below words."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.boxes: list[tuple[str, str, str, str, Mapping[str, object]]] = []
+        self.paths: list[tuple[str, Mapping[str, object]]] = []
+        self.texts: list[tuple[str, str, str, Mapping[str, object]]] = []
+
+    def add_box(
+        self, x: float, y: float, width: float, height: float, **attributes: object
+    ) -> None:
+        """Add a rectangle."""
+        sides = (f"{side:g}" for side in (x, y, width, height))
+        self.boxes.append((*sides, _name_attributes(attributes)))  # type: ignore[arg-type]
+
+    def add_path(self, points: str, **attributes: object) -> None:
+        """Add lines in the syntax of SVG's paths."""
+        self.paths.append((points, _name_attributes(attributes)))
+
+    def add_text(
+        self, x: float, y: float, words: str, anchor: str = "start", **attributes: object
+    ) -> None:
+        """Add a line of text."""
+        attributes = {"text_anchor": anchor, **attributes}
+        self.texts.append((f"{x:g}", f"{y:g}", words, _name_attributes(attributes)))
+
+    def render(self, height: float) -> str:
+        """Write the drawing as an ``<svg>`` element."""
+        template = _load_environment().get_template("drawing.svg")
+        return template.render({**vars(self), "height": f"{height:g}"}).rstrip()
+
+
+def _name_attributes(attributes: Mapping[str, object]) -> Mapping[str, object]:
+    return {name.replace("_", "-"): value for name, value in attributes.items()}
+
+
+def replace_controls(text: str) -> str:
     """Replace control characters: they cannot stand in HTML or XML, not even escaped."""
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
@@ -52,13 +89,13 @@ def printable(text: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _load_environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=select_autoescape(["html"]),
-        finalize=lambda v: v if hasattr(v, "__html__") else printable(str(v)),
+        autoescape=select_autoescape(["html", "svg"]),
+        finalize=lambda v: v if hasattr(v, "__html__") else replace_controls(str(v)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -66,39 +103,43 @@ def _environment() -> Environment:
     )
     environment.filters["md"] = _escape_markdown
     functions: dict[str, Any] = environment.globals
-    functions |= {"measured": _measure, "side_by_side": _side_by_side, "fence_of": _fence}
+    functions |= {
+        "measured": _lay_out_table,
+        "side_by_side": _group_drawings,
+        "fence_of": _make_fence,
+    }
     return environment
 
 
-def environment(**filters: Callable[[str], str]) -> Environment:
+def extend_environment(**filters: Callable[[str], str]) -> Environment:
     """Return the environment of the templates with further filters."""
-    environment = _environment().overlay()
+    environment = _load_environment().overlay()
     environment.filters = {**environment.filters, **filters}
     return environment
 
 
-def _fence(text: str) -> str:
+def _make_fence(text: str) -> str:
     return "`" * (1 + max(2, *map(len, re.findall("`+", text)), 0))
 
 
-def _side_by_side(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
+def _group_drawings(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
     for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
         group = list(some)
         yield drawn and len(group) > 1, group
 
 
-def _tables(blocks: Any) -> Iterator[Sheet]:
+def _list_tables(blocks: Any) -> Iterator[Sheet]:
     for block in blocks:
         if isinstance(block, Sheet):
             yield block
         elif isinstance(block, Collapsible):
-            yield from _tables(block.blocks)
+            yield from _list_tables(block.blocks)
 
 
-def _measure(sheet: Sheet) -> dict[str, Any]:
+def _lay_out_table(sheet: Sheet) -> dict[str, Any]:
     """Decide how a table is set: its classes, and whether rows become lists in narrow windows."""
-    compact = _width(sheet) > COMPACT
-    width = _width(sheet, compact=compact)
+    compact = _compute_width(sheet) > COMPACT
+    width = _compute_width(sheet, compact=compact)
     rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS  # long tables scroll instead
     kinds = ["text" if column.text else "" for column in sheet.columns]
     names = [column.name.replace("\n", " ") for column in sheet.columns]
@@ -118,7 +159,7 @@ def _measure(sheet: Sheet) -> dict[str, Any]:
     }
 
 
-def _width(sheet: Sheet, *, compact: bool = False) -> int:
+def _compute_width(sheet: Sheet, *, compact: bool = False) -> int:
     """Return the narrowest window a table surely fits [rem]."""
     columns = (
         max(

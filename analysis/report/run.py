@@ -22,16 +22,16 @@ from v6t.analysis.blocks import (
 )
 from v6t.analysis.csv_rows import list_trial_rows
 from v6t.analysis.presentation import Presentations
-from v6t.analysis.published.library import Reference, facts_of, references, sources
+from v6t.analysis.published.library import Reference, collect_facts, find_references, list_sources
 from v6t.analysis.record import Record
-from v6t.analysis.report.compliance import clauses, compliance_sheet
-from v6t.analysis.report.courses import over_time
-from v6t.analysis.report.setup import setting
-from v6t.analysis.report.trust import trust
-from v6t.analysis.report.verdict import title_of, verdict
+from v6t.analysis.report.compliance import list_clauses, make_compliance_sheet
+from v6t.analysis.report.courses import draw_over_time
+from v6t.analysis.report.setup import describe_setup
+from v6t.analysis.report.trust import assess_validity
+from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, footnotes, number_of, sheet, text_columns
-from v6t.analysis.terms import legend
+from v6t.analysis.sheet import Column, Sheet, count, explain_marks, pluralize, sheet, text_columns
+from v6t.analysis.terms import find_terms
 from v6t.analysis.warnings import CONDITION, fold_warnings, list_run_warnings, list_warnings
 
 MOST_FIGURES = 40
@@ -47,7 +47,7 @@ SHOWN, LONG, PRINTED, BRIEF = 4, 40, 200, 10
 printed nevertheless, and remarks that are printed."""
 
 
-def build(
+def build_document(
     data: RunData,
     presentations: Presentations,
     *,
@@ -63,19 +63,23 @@ def build(
     label = str(data.results.get("label") or "")
     # the sketch of the set-up is one of them
     figures = Figures(most_figures and most_figures - 1)
-    short = list(_short(data, presentations, figures))
+    short = list(_summarize_run(data, presentations, figures))
     sections = [
         Section("In short", "short", short),
-        Section("What was measured, on what", "setting", list(setting(data, most_figures != 0))),
-        *_benchmarks(data, presentations, figures),
         Section(
-            "Beside published results", "published", list(_published(data, presentations, paper))
+            "What was measured, on what", "setting", list(describe_setup(data, most_figures != 0))
         ),
-        Section("Validity", "validity", trust(data)),
-        Section("Compliance", "compliance", list(_compliance(data, presentations))),
-        *([_traces(data, presentations, figures)] if most_figures != 0 else []),
-        Section("Raw trials", "trials", [_raw(data)]),
-        Section("Configuration and manifest", "configuration", list(_files(data))),
+        *_make_sections(data, presentations, figures),
+        Section(
+            "Beside published results",
+            "published",
+            list(_compare_with_papers(data, presentations, paper)),
+        ),
+        Section("Validity", "validity", assess_validity(data)),
+        Section("Compliance", "compliance", list(_describe_compliance(data, presentations))),
+        *([_make_trace_section(data, presentations, figures)] if most_figures != 0 else []),
+        Section("Raw trials", "trials", [_fold_trials(data)]),
+        Section("Configuration and manifest", "configuration", list(_fold_files(data))),
     ]
     if presentations.failures:  # known when everything has been made
         short.append(Items(presentations.failures, "bad"))
@@ -84,10 +88,12 @@ def build(
         for part in (label, data.name, str(data.manifest.get("created", "")), data.status)
         if part
     )
-    return Document(title_of(data), subtitle, sections)
+    return Document(make_title(data), subtitle, sections)
 
 
-def _short(data: RunData, presentations: Presentations, figures: Figures) -> Iterator[Block]:
+def _summarize_run(
+    data: RunData, presentations: Presentations, figures: Figures
+) -> Iterator[Block]:
     yield Text(data.heading)
     if data.status == "translation incorrect":
         finding: Mapping[str, Any] = data.results.get("finding", {})
@@ -106,10 +112,10 @@ def _short(data: RunData, presentations: Presentations, figures: Figures) -> Ite
             "`v6t resume` continues it.",
             "warning",
         )
-    yield from verdict(data)
-    for presentation, measured in presentations.measured(data.records):
-        yield from figures.take(presentation.lead(data, measured))
-    cards = list(_cards(data.records, presentations))
+    yield from summarize_throughput(data)
+    for presentation, measured in presentations.group_measured(data.records):
+        yield from figures.take(presentation.draw_lead(data, measured))
+    cards = list(_list_cards(data.records, presentations))
     if cards:
         yield Cards(cards)
     missing = [
@@ -126,72 +132,74 @@ def _short(data: RunData, presentations: Presentations, figures: Figures) -> Ite
         yield fold_warnings(others, brief=len(others) < BRIEF)
 
 
-def _cards(
+def _list_cards(
     records: Sequence[Record], presentations: Presentations
 ) -> Iterator[tuple[str, str, str]]:
     measured = [r for r in records if r.measured]
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
         if record.frame_sizes.ipv6 == smallest:
-            for result in presentations.of(record).results(record):
+            for result in presentations.find(record).results(record):
                 if card := result.card:
                     yield card.number, card.unit, card.what
 
 
-def _benchmarks(data: RunData, presentations: Presentations, figures: Figures) -> Iterator[Section]:
-    groups = list(presentations.grouped(data.records))
+def _make_sections(
+    data: RunData, presentations: Presentations, figures: Figures
+) -> Iterator[Section]:
+    groups = list(presentations.group_records(data.records))
     for number, (presentation, records) in enumerate(groups):
         share = figures.divide(len(groups) - number)
         measured = [r for r in records if r.measured]
         blocks: list[Block] = []
         if measured:
-            blocks += map(folded_if_long, presentation.tables(measured))
-            blocks += (Text(note, "warning") for note in footnotes(measured))
-            words = legend(_headings(blocks))
+            blocks += map(fold_long_table, presentation.make_tables(measured))
+            blocks += (Text(note, "warning") for note in explain_marks(measured))
+            words = find_terms(_list_headings(blocks))
             if words:
                 meanings = [Facts(tuple(words))]
                 blocks.append(Collapsible("What the words mean", meanings, brief=True, shown=True))
         if found := list_warnings(records, presentations):
             blocks.append(Items([str(warning) for warning in found]))
         if measured:
-            drawn = list(share.take(presentation.figures(data, measured)))
+            drawn = list(share.take(presentation.draw_figures(data, measured)))
             blocks += drawn[:SHOWN]
             if drawn[SHOWN:]:
                 rest = len(drawn) - SHOWN
                 blocks.append(
                     Collapsible(f"{rest} further figure{'s' * (rest > 1)}", drawn[SHOWN:])
                 )
-            blocks += over_time(data, measured, share)
+            blocks += draw_over_time(data, measured, share)
             if share.left == 0 and share.most:
                 blocks.append(Text(MORE_FIGURES.format(share.most)))
-        definition = presentation.definition(measured) if measured else ""
+        definition = presentation.define(measured) if measured else ""
         if definition:
             blocks.append(Text(definition))
         anchor = presentation.name or f"unknown-{number}"
         yield Section(records[0].title, anchor, blocks)
 
 
-def _traces(data: RunData, presentations: Presentations, figures: Figures) -> Section:
+def _make_trace_section(data: RunData, presentations: Presentations, figures: Figures) -> Section:
     blocks: list[Block] = []
-    for presentation, measured in presentations.measured(data.records):
-        drawn = list(figures.take(presentation.traces(data, measured)))
+    for presentation, measured in presentations.group_measured(data.records):
+        drawn = list(figures.take(presentation.draw_traces(data, measured)))
         if drawn:
             blocks.append(Collapsible(f"{measured[0].title}: {len(drawn)} figures", drawn))
     words = "Every trial of each search in order, and the rate of every repetition."
     return Section("How the rates were found", "traces", [Text(words), *blocks] if blocks else [])
 
 
-def _headings(blocks: Sequence[Block]) -> list[str]:
+def _list_headings(blocks: Sequence[Block]) -> list[str]:
     headings = []
     for block in blocks:
         if isinstance(block, Sheet):
             headings += [block.title, *(column.name for column in block.columns)]
         elif isinstance(block, Collapsible):
-            headings += _headings(block.blocks)
+            headings += _list_headings(block.blocks)
     return headings
 
 
-def folded_if_long(table: Sheet) -> Block:
+def fold_long_table(table: Sheet) -> Block:
     """Fold a table away if it has many rows."""
     if len(table.rows) <= LONG:
         return table
@@ -199,22 +207,26 @@ def folded_if_long(table: Sheet) -> Block:
     return Collapsible(summary, [table], brief=len(table.rows) <= PRINTED)
 
 
-def _published(data: RunData, presentations: Presentations, paper: str | None) -> Iterator[Block]:
-    facts = facts_of(data.config, data.params, simulated=data.simulated)
+def _compare_with_papers(
+    data: RunData, presentations: Presentations, paper: str | None
+) -> Iterator[Block]:
+    facts = collect_facts(data.config, data.params, simulated=data.simulated)
     pairs = [
-        (r, ref) for r in data.records for ref in references(r, facts, presentations, paper=paper)
+        (r, ref)
+        for r in data.records
+        for ref in find_references(r, facts, presentations, paper=paper)
     ]
     alike = [(r, ref) for r, ref in pairs if ref.alike]
     if paper:
-        yield Text(f"Reproduction of {sources().get(paper, paper)}.")
+        yield Text(f"Reproduction of {list_sources().get(paper, paper)}.")
         if not pairs:
             yield Text("Nothing that was measured here stands in a table of this paper.")
             return
-        yield from reproduction(pairs)
+        yield from make_reproduction_sheets(pairs)
         return
     if alike:
         yield Text("Published results under the same conditions, as far as the papers state them.")
-        yield from reproduction(alike)
+        yield from make_reproduction_sheets(alike)
         return
     yield Text(
         "No published result was made under the conditions of this run"
@@ -232,15 +244,17 @@ def _published(data: RunData, presentations: Presentations, paper: str | None) -
         )
 
 
-def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
+def make_reproduction_sheets(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
     """Make a table of measured beside published results for each published one, with all differences."""
     tables: dict[str, list[tuple[str, ...]]] = {}
     for record, ref in pairs:
-        show = count if ref.unit in ("fps", "cps") else _figure
+        show = count if ref.unit in ("fps", "cps") else _format_figure
         ratio = ref.measured / ref.published if ref.measured is not None else None
         tables.setdefault(ref.source, []).append(
             (
-                ", ".join([ref.entry["metric"], record.sizes, ref.direction, *_distinctions(ref)]),
+                ", ".join(
+                    [ref.entry["metric"], record.sizes, ref.direction, *_list_distinctions(ref)]
+                ),
                 f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}",
                 show(ref.published),
                 show(ref.measured),
@@ -262,11 +276,11 @@ def reproduction(pairs: Sequence[tuple[Record, Reference]]) -> list[Sheet]:
     ]
     return [
         sheet(f"Measured beside {source}", names, rows)
-        for source, rows in sorted(tables.items(), key=lambda item: _natural(item[0]))
+        for source, rows in sorted(tables.items(), key=lambda item: _make_sort_key(item[0]))
     ]
 
 
-def _distinctions(ref: Reference) -> list[str]:
+def _list_distinctions(ref: Reference) -> list[str]:
     stated = ref.entry["conditions"]
     words = {
         "variation": "{}",
@@ -277,36 +291,36 @@ def _distinctions(ref: Reference) -> list[str]:
     return [word.format(stated[name]) for name, word in words.items() if name in stated]
 
 
-def _natural(text: str) -> list[tuple[int, str]]:
+def _make_sort_key(text: str) -> list[tuple[int, str]]:
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
-def _figure(value: float | None) -> str:
+def _format_figure(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.5g}"
 
 
-def _compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
-    all_clauses = clauses(data, presentations)
+def _describe_compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
+    all_clauses = list_clauses(data, presentations)
     deviating = sum(c.verdict == "deviates" for c in all_clauses)
     if deviating:
         yield Text(
-            f"{deviating} of {number_of(len(all_clauses), 'clause')} {'is' if deviating == 1 else 'are'} not "
+            f"{deviating} of {pluralize(len(all_clauses), 'clause')} {'is' if deviating == 1 else 'are'} not "
             "followed: this is no result in the "
             "sense of RFC 8219.",
             "warning",
         )
     else:
         yield Text(f"All {len(all_clauses)} clauses that could be checked are followed.", "good")
-    yield compliance_sheet(all_clauses)
+    yield make_compliance_sheet(all_clauses)
     yield Text("v6t follows the procedures of the RFCs named here; it does not certify anything.")
 
 
-def _raw(data: RunData) -> Block:
+def _fold_trials(data: RunData) -> Block:
     rows = []
     for trial in data.trials[:MOST_TRIALS]:
         listed = list_trial_rows(trial.asked, trial.result)
         for row in sorted(listed, key=itemgetter("direction", "class")):
-            rows.append(tuple(_cell(row[k]) for k in _RAW))
+            rows.append(tuple(_format_cell(row[k]) for k in _RAW))
     names = [Column(k.replace("_", " "), text=k in _TEXT) for k in _RAW]
     rest = len(data.trials) - MOST_TRIALS
     summary = f"{len(data.trials):,} trials"
@@ -322,11 +336,11 @@ _RAW = (
 _TEXT = ("key", "started", "direction", "class", "faults")
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     return f"{value:,.10g}" if isinstance(value, float) else str(value)
 
 
-def _files(data: RunData) -> Iterator[Block]:
+def _fold_files(data: RunData) -> Iterator[Block]:
     for name, content in (("config.json", data.config), ("manifest.json", data.manifest)):
         text = json.dumps(content, indent=1, sort_keys=True)
         yield Collapsible(name, [Listing(text)])

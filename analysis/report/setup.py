@@ -5,23 +5,24 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Columns, Drawing, Facts, Listing
+from v6t.analysis.figures.canvas import BLUE, GREY
+from v6t.analysis.report.render import SvgDrawing
 from v6t.analysis.rundata import RunData
-from v6t.analysis.variation import random_ports
+from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
 
 LISTED = {"facts": "before the first change", "while_measured": "while it was measured"}
 """Texts that a device printed, and when."""
 
 
-def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
+def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
     """Yield the commands in their order, and what the device printed; one click away."""
     commands: Sequence[str] = device.get("commands", ())
     if commands:
-        text = "\n".join(line for command in commands for line in command_lines(command))
+        text = "\n".join(line for command in commands for line in split_command(command))
         summary = f"{name}: configuration as it was applied, {len(commands)} commands"
         yield Collapsible(summary, [Listing(text)], brief=True)
     for key, when in LISTED.items():
@@ -29,12 +30,12 @@ def as_applied(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
         texts = [part for part in parts.items() if part[1].strip()]
         if texts:
             text = "\n\n".join(
-                "\n  ".join([f"{what}:", *_lines(text.strip())]) for what, text in texts
+                "\n  ".join([f"{what}:", *_split_text(text.strip())]) for what, text in texts
             )
             yield Collapsible(f"{name}: what it said {when}", [Listing(text)])
 
 
-def command_lines(command: str) -> list[str]:
+def split_command(command: str) -> list[str]:
     """Write a command as one would type it, with its standard input below it."""
     line, fed, text = command.partition(" <<< ")
     if not fed:
@@ -48,7 +49,7 @@ def command_lines(command: str) -> list[str]:
     return [f"{line} <<'END'", *value.splitlines(), "END"]
 
 
-def _lines(text: str) -> list[str]:
+def _split_text(text: str) -> list[str]:
     if text[:1] in "[{":
         try:
             document = json.loads(text)
@@ -60,44 +61,47 @@ def _lines(text: str) -> list[str]:
 
 
 WIDTH, HEIGHT, BOX = 760, 150, 150
-_INK, _BLUE = "#1a1a1a", "#0072B2"
 
 
-def sketch(data: RunData) -> Drawing:
+def draw_setup(data: RunData) -> Drawing:
     """Draw tester, device and tester again, from left to right."""
-    left, right = versions(data)
+    left, right = find_ip_versions(data)
     middle = f"IPv{data.setup['middle_version']}" if data.setup else ""
-    parts = _parts(data)
+    parts = _list_devices(data)
     tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
-    ports = ("right", "left") if turned(data) else ("left", "right")
+    ports = ("right", "left") if is_turned(data) else ("left", "right")
     boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
     step = (WIDTH - BOX) / (len(boxes) - 1)
     width = min(BOX, step - 60)
-    shapes = [
-        _box(i * step + (BOX - width) / 2, width, *words, device=0 < i < len(boxes) - 1)
-        for i, words in enumerate(boxes)
-    ]
-    edge = BOX / 2 + width / 2
-    for i in range(len(boxes) - 1):
-        word = left if i == 0 else right if i == len(boxes) - 2 else middle
-        shapes.append(_link(i * step + edge, (i + 1) * step + BOX / 2 - width / 2, word))
+    svg, last = SvgDrawing(WIDTH), len(boxes) - 1
+    for i, (title, below) in enumerate(boxes):
+        x = round(i * step + (BOX - width) / 2)
+        fill, stroke = ("#e8f1f8", BLUE) if 0 < i < last else ("#f4f6f8", GREY)
+        svg.add_box(x, 35, round(width), 80, rx=6, fill=fill, stroke=stroke, stroke_width=2)
+        svg.add_text(round(x + width / 2), 70, title, "middle", font_size=14, font_weight=600)
+        svg.add_text(round(x + width / 2), 92, below, "middle")
+        if i < last:
+            word = left if i == 0 else right if i == last - 1 else middle
+            begin, end = round(x + width), round((i + 1) * step + (BOX - width) / 2)
+            arrows = (
+                f"M{begin + 3} 68H{end - 3}M{end - 10} 63L{end - 3} 68L{end - 10} 73"
+                f"M{end - 3} 84H{begin + 3}M{begin + 10} 79L{begin + 3} 84L{begin + 10} 89"
+            )
+            svg.add_path(arrows, fill="none", stroke="#1a1a1a", stroke_width=1.5)
+            svg.add_text(round((begin + end) / 2), 58, word, "middle")
     words = [
-        f"{side} link{name}: {word}, {_few(octets)}"
+        f"{side} link{name}: {word}, {_abbreviate_octets(octets)}"
         for side, name, word, octets in zip(
-            ports, _names(data), (left, right), _octets(data), strict=True
+            ports, _name_links(data), (left, right), _list_octets(data), strict=True
         )
         if octets
     ]
     says = "; ".join([f"Test setup: {tester} tester on both sides of the {device} device", *words])
     says += "."
-    text = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" font-family="DejaVu Sans, Arial, sans-serif">{"".join(shapes)}</svg>'
-    )
-    return Drawing(text, says, says)
+    return Drawing(svg.render(HEIGHT), says, says)
 
 
-def versions(data: RunData) -> tuple[str, str]:
+def find_ip_versions(data: RunData) -> tuple[str, str]:
     """Return the IP versions of the left and right link; empty where unknown."""
     if not data.setup:
         return "", ""
@@ -105,61 +109,34 @@ def versions(data: RunData) -> tuple[str, str]:
     return f"IPv{left}", f"IPv{right}"
 
 
-def turned(data: RunData) -> bool:
+def is_turned(data: RunData) -> bool:
     """Return whether the technology's left side was at the tester's right port."""
     return bool(data.config.get("initiator") == "right")
 
 
-def _names(data: RunData) -> tuple[str, str]:
+def _name_links(data: RunData) -> tuple[str, str]:
     left, right = data.setup.get("sides", ("left", "right"))
     return ("", "") if (left, right) == ("left", "right") else (f" ({left})", f" ({right})")
 
 
-def _octets(data: RunData) -> tuple[list[int], list[int]]:
+def _list_octets(data: RunData) -> tuple[list[int], list[int]]:
     sent = data.setup.get("octets", {})
     measured = sorted({r.frame_sizes.ipv6 for r in data.records})
     pairs = [sent[str(size)] for size in measured if str(size) in sent]
     return [left for left, _ in pairs], [right for _, right in pairs]
 
 
-def _parts(data: RunData) -> list[tuple[str, str]]:
+def _list_devices(data: RunData) -> list[tuple[str, str]]:
     devices = data.setup.get("devices", ())
     if len(devices) < 2:
         return [("Device under test", data.config["dut"]["driver"])]
     return [(device["name"], device["what"]) for device in devices]
 
 
-def _few(values: Sequence[int]) -> str:
-    shown = ", ".join(map(str, values[:3]))
-    return f"{shown} ... {values[-1]} octets" if len(values) > 4 else f"{_all(values)} octets"
-
-
-def _all(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))
-
-
-def _box(x: float, width: float, title: str, below: str, *, device: bool) -> str:
-    fill, stroke = ("#e8f1f8", _BLUE) if device else ("#f4f6f8", "#777777")
-    middle = x + width / 2
-    return (
-        f'<rect x="{x:.0f}" y="35" width="{width:.0f}" height="80" rx="6" fill="{fill}" '
-        f'stroke="{stroke}" stroke-width="2"/>'
-        f'<text x="{middle:.0f}" y="70" text-anchor="middle" font-size="14" font-weight="600" '
-        f'fill="{_INK}">{escape(title)}</text>'
-        f'<text x="{middle:.0f}" y="92" text-anchor="middle" font-size="12" '
-        f'fill="{_INK}">{escape(below)}</text>'
-    )
-
-
-def _link(x: float, end: float, word: str) -> str:
-    middle = (x + end) / 2
-    return (
-        f'<path d="M{x + 3:.0f} 68H{end - 3:.0f}M{end - 10:.0f} 63L{end - 3:.0f} 68L'
-        f"{end - 10:.0f} 73M{end - 3:.0f} 84H{x + 3:.0f}M{x + 10:.0f} 79L{x + 3:.0f} 84L"
-        f'{x + 10:.0f} 89" fill="none" stroke="{_INK}" stroke-width="1.5"/>'
-        f'<text x="{middle:.0f}" y="58" text-anchor="middle" font-size="12" '
-        f'fill="{_INK}">{escape(word)}</text>'
-    )
+def _abbreviate_octets(values: Sequence[int]) -> str:
+    many = len(values) > 4
+    shown = ", ".join(map(str, values[:3] if many else values))
+    return f"{shown} ... {values[-1]} octets" if many else f"{shown} octets"
 
 
 TALL = 12
@@ -167,48 +144,48 @@ TALL = 12
 _PORTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 
 
-def setting(data: RunData, figures: bool) -> Iterator[Block]:
+def describe_setup(data: RunData, figures: bool) -> Iterator[Block]:
     """Yield technology, traffic, tester, device, and the machine v6t ran on."""
     c, m = data.config, data.manifest
     if figures:
-        yield sketch(data)
+        yield draw_setup(data)
     tester = m.get("tester") or {"kind": c["tester"]["kind"], **c["tester"]["options"]}
     device = tester.get("device") or {"driver": c["dut"]["driver"], **c["dut"]["options"]}
     tester = {k: v for k, v in tester.items() if k != "device"}
     yield Columns(
         [
-            ("Measured", Facts(tuple(_measured(data)))),
-            ("Traffic", Facts(tuple(_traffic(data)))),
-            ("Tester", Facts(tuple(_plain(tester)))),
-            ("Device under test", Facts(tuple(_plain(device)))),
-            ("Machine of v6t", Facts(tuple(_machine(m)))),
+            ("Measured", Facts(tuple(_list_run_facts(data)))),
+            ("Traffic", Facts(tuple(_list_traffic_facts(data)))),
+            ("Tester", Facts(tuple(_list_plain_facts(tester)))),
+            ("Device under test", Facts(tuple(_list_plain_facts(device)))),
+            ("Machine of v6t", Facts(tuple(_list_machine_facts(m)))),
         ]
     )
-    yield from _configured(device)
+    yield from _fold_devices(device)
     for what, facts in (("Tester", tester), ("Device under test", device)):
         for name, inner in facts.items():
             if isinstance(inner, Mapping) and inner and name not in (*LISTED, "parts"):
-                yield _folded(f"{what}: {name.replace('_', ' ')}", inner)
+                yield _fold_facts(f"{what}: {name.replace('_', ' ')}", inner)
     if data.params:
-        yield _folded("Parameters of the technology", data.params)
+        yield _fold_facts("Parameters of the technology", data.params)
 
 
-def _configured(device: Mapping[str, Any]) -> Iterator[Block]:
-    yield from as_applied(device, "Device under test")
+def _fold_devices(device: Mapping[str, Any]) -> Iterator[Block]:
+    yield from fold_configuration(device, "Device under test")
     for name, part in (device.get("parts") or {}).items():
-        yield from as_applied(part, name)
+        yield from fold_configuration(part, name)
         rest = {k: v for k, v in part.items() if k not in (*LISTED, "commands")}
-        yield _folded(f"{name}: the rest of what is known", rest)
+        yield _fold_facts(f"{name}: the rest of what is known", rest)
 
 
-def _folded(title: str, values: Mapping[str, Any]) -> Collapsible:
-    rows = tuple(flat(values))
+def _fold_facts(title: str, values: Mapping[str, Any]) -> Collapsible:
+    rows = tuple(flatten_facts(values))
     half = (len(rows) + 1) // 2
     columns = [("", Facts(rows[:half])), ("", Facts(rows[half:]))]
     return Collapsible(title, [Columns(columns) if len(rows) > TALL else Facts(rows)], brief=True)
 
 
-def _measured(data: RunData) -> Iterator[tuple[str, str]]:
+def _list_run_facts(data: RunData) -> Iterator[tuple[str, str]]:
     c, m = data.config, data.manifest
     p = c["procedure"]
     yield "Technology", c["plugin"]
@@ -223,9 +200,9 @@ def _measured(data: RunData) -> Iterator[tuple[str, str]]:
     yield "Finished", ", ".join(m.get("finished", ())) or "-"
 
 
-def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
+def _list_traffic_facts(data: RunData) -> Iterator[tuple[str, str]]:
     c = data.config
-    left, right = versions(data)
+    left, right = find_ip_versions(data)
     sizes = "with FCS" if left and left == right else "IPv6, with FCS"
     headers = data.setup.get("headers")
     if headers:
@@ -238,7 +215,7 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
         sequence = data.mix_sequences.get(mix)
         yield "Mix of sizes", format_mix(mix) + (f": {sequence}" if sequence else "")
     yield "Directions", ", ".join(c["modes"])
-    if turned(data):
+    if is_turned(data):
         yield "Sides", "turned: what is called left here is at the tester's right port"
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
@@ -248,16 +225,16 @@ def _traffic(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Foreground", f"{100 * m / n:.4g} %{which}{spread}"
         if negative:
             yield "Negative", f"{negative:g} % that the device must drop"
-    ports = _PORTS[random_ports(data.params)]
+    ports = _PORTS[has_random_ports(data.params)]
     if ports:
         yield "Ports", ports
     yield "Seed", str(c["seed"])
 
 
-def _machine(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_machine_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     machine = dict(manifest.get("machine", {}))
     kib = machine.pop("memory_kib", None)
-    yield from _plain({k: v for k, v in machine.items() if v is not None})
+    yield from _list_plain_facts({k: v for k, v in machine.items() if v is not None})
     if kib:
         yield "memory", f"{kib / 2**20:.1f} GiB"
     yield "python", str(manifest.get("python", ""))
@@ -266,18 +243,18 @@ def _machine(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "source commit", str(manifest.get("source_commit") or "installed package")
 
 
-def _plain(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _list_plain_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     plain = {k: v for k, v in facts.items() if not isinstance(v, Mapping) and k != "commands"}
-    for name, value in flat(plain):
+    for name, value in flatten_facts(plain):
         yield name.replace("_", " "), value
 
 
-def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+def flatten_facts(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     """Yield nested values as dotted names and texts."""
     for key, value in values.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{name}.")
+            yield from flatten_facts(value, f"{name}.")
         elif isinstance(value, bool):
             yield name, "yes" if value else "no"
         elif isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):

@@ -16,8 +16,8 @@ MOST_LISTED = 50
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-def trust(data: RunData) -> list[Block]:
-    """Build the blocks for and against the numbers."""
+def assess_validity(data: RunData) -> list[Block]:
+    """Describe the evidence for and against the numbers."""
     blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
@@ -122,7 +122,7 @@ def _make_headroom_sheet(data: RunData) -> Sheet:
 def _make_health_sheet(data: RunData) -> Sheet:
     by_name: dict[str, list[float]] = {}
     for trial in data.trials:
-        for name, value in _numbers("", trial.result.tester):
+        for name, value in _flatten_numbers("", trial.result.tester):
             by_name.setdefault(name, []).append(value)
     rows = [
         (name, str(len(values)), *(f"{f(values):,.6g}" for f in (min, median, max)))
@@ -134,18 +134,18 @@ def _make_health_sheet(data: RunData) -> Sheet:
     )
 
 
-def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
+def _flatten_numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
     if isinstance(value, bool):
         return
     if isinstance(value, (int, float)):
         yield name, float(value)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _numbers(f"{name} {key}".strip(), inner)
+            yield from _flatten_numbers(f"{name} {key}".strip(), inner)
 
 
 def _list_limits(data: RunData) -> Iterator[Block]:
-    evidence = list(_evidence(data))
+    evidence = list(_list_evidence(data))
     if evidence:
         yield Items(evidence)
     counts = _make_counts_sheet(data)
@@ -158,10 +158,10 @@ def _list_limits(data: RunData) -> Iterator[Block]:
         ]
         rows = [
             (
-                str(_sizes(entry)),
+                str(_read_sizes(entry)),
                 entry["direction"],
                 count(entry["rate_fps"]),
-                count(_judged_fps(entry)),
+                count(_get_judged_rate(entry)),
                 str(entry["samples"]),
                 entry["says"],
             )
@@ -169,11 +169,11 @@ def _list_limits(data: RunData) -> Iterator[Block]:
         ]
         yield sheet("What limits the device, watched every second", names, rows)
         for entry in data.bottleneck:
-            told = _telemetry(entry)
+            told = _make_telemetry_sheet(entry)
             if told is not None:
                 yield Collapsible(told.title, [told])
         seen = [
-            f"{_sizes(e)} {e['direction']}: {line}"
+            f"{_read_sizes(e)} {e['direction']}: {line}"
             for e in data.bottleneck
             for line in e["evidence"]
         ]
@@ -189,7 +189,7 @@ def _list_limits(data: RunData) -> Iterator[Block]:
 def _make_counts_sheet(data: RunData) -> Sheet:
     rows = []
     for entry in data.results.get("device", ()):
-        where = (str(_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
+        where = (str(_read_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
         lost = [(reason, count(frames)) for reason, frames in entry["drops"].items()]
         held = [
             (f"table, {when}: {name}", f"{value:,.6g}")
@@ -201,29 +201,29 @@ def _make_counts_sheet(data: RunData) -> Sheet:
     return sheet("What the device counted over all trials of each benchmark", names, rows)
 
 
-def _telemetry(entry: Mapping[str, Any]) -> Sheet | None:
+def _make_telemetry_sheet(entry: Mapping[str, Any]) -> Sheet | None:
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
-    when = {s: dict(_numbers("", told)) for s, told in stretches.items()}
+    when = {s: dict(_flatten_numbers("", told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))
     if not lines:
         return None
     rows = [
         (name, *(f"{t[name]:,.6g}" if name in t else "-" for t in when.values())) for name in lines
     ]
-    title = f"{entry['device']}: telemetry at {_sizes(entry)} octets, {entry['direction']}"
+    title = f"{entry['device']}: telemetry at {_read_sizes(entry)} octets, {entry['direction']}"
     return sheet(title, [*text_columns("figure"), *when], rows)
 
 
-def _sizes(entry: Mapping[str, Any]) -> FrameSizes:
+def _read_sizes(entry: Mapping[str, Any]) -> FrameSizes:
     return FrameSizes.model_validate(entry["frame_sizes"])
 
 
-def _judged_fps(entry: Mapping[str, Any]) -> float:
+def _get_judged_rate(entry: Mapping[str, Any]) -> float:
     rate_fps: float = entry.get("judged_fps") or entry["rate_fps"]
     return rate_fps
 
 
-def _evidence(data: RunData) -> Iterator[str]:
+def _list_evidence(data: RunData) -> Iterator[str]:
     tester = data.manifest.get("tester") or {}
     device = tester.get("device") or {}
     for where in (tester, device):
@@ -234,7 +234,7 @@ def _evidence(data: RunData) -> Iterator[str]:
             yield from (f"{k}: {v}" for k, v in bottleneck.items())
     for entry in data.results.get("bottleneck", ()):
         yield (
-            f"{entry['device']} at {count(_judged_fps(entry))} fps {entry['direction']}, "
-            f"{_sizes(entry)} octets: "
+            f"{entry['device']} at {count(_get_judged_rate(entry))} fps {entry['direction']}, "
+            f"{_read_sizes(entry)} octets: "
             f"{entry['says']} ({'; '.join(entry['evidence'])})"
         )

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from v6t.analysis.blocks import Block, Text
 from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import LIMITED, SIZES, count, marked, number_of, sheet, text_columns
+from v6t.analysis.sheet import LIMITED, SIZES, count, mark, pluralize, sheet, text_columns
 from v6t.base.ethernet import GAP_OCTETS, max_frame_rate_fps
 
 
-def device_of(data: RunData) -> str:
+def name_device(data: RunData) -> str:
     """Name the device in a title: its driver, with the version where that is known."""
     name = str(data.config["dut"]["driver"])
     facts = (data.manifest.get("tester") or {}).get("device") or {}
@@ -20,15 +20,15 @@ def device_of(data: RunData) -> str:
     return f"{device} device" if name == "reference" else device
 
 
-def title_of(data: RunData) -> str:
-    """Technology and device."""
+def make_title(data: RunData) -> str:
+    """Make the title: technology and device."""
     technology = (data.title or str(data.config["plugin"])).partition(":")[0]
-    return f"{technology} on {device_of(data)}"
+    return f"{technology} on {name_device(data)}"
 
 
-def verdict(data: RunData) -> Iterator[Block]:
-    """Say what a throughput means to whoever owns the links; nothing where none was measured."""
-    sentences = verdict_sentences(data)
+def summarize_throughput(data: RunData) -> Iterator[Block]:
+    """Summarize the throughput in frame rates and bit rates of the links."""
+    sentences = write_verdict(data)
     if not sentences:
         return
     yield Text(" ".join(sentences))
@@ -38,54 +38,56 @@ def verdict(data: RunData) -> Iterator[Block]:
             *(SIZES, *text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
-        [list(_row(data, r)) for r in _throughput_records(data)],
+        [list(_list_cells(data, r)) for r in _select_throughputs(data)],
     )
 
 
-def _row(data: RunData, record: RateRecord) -> Iterator[str]:
-    left, right = _octets(data, record)
+def _list_cells(data: RunData, record: RateRecord) -> Iterator[str]:
+    left, right = _get_octets(data, record)
     yield from (record.sizes, record.direction)
-    yield marked(count(record.median), record.limited)
+    yield mark(count(record.median), record.limited)
     yield f"{record.median / 1e6:.3f}"
-    yield from (f"{_gigabits(record.median, octets):.3f}" for octets in (left, right))
-    yield f"{_share(data, record):.2%}"
+    yield from (f"{_convert_to_gigabits(record.median, octets):.3f}" for octets in (left, right))
+    yield f"{_compute_line_share(data, record):.2%}"
 
 
-def _carried(data: RunData, record: RateRecord) -> str:
-    left, right = (_gigabits(record.median, octets) for octets in _octets(data, record))
-    rate = marked(f"{record.median / 1e6:.3f} Mpps", record.limited)
-    return f"{rate}, {max(left, right):.3f} Gbit/s, {_share(data, record):.2%} of the line rate"
+def _describe_rate(data: RunData, record: RateRecord) -> str:
+    left, right = (
+        _convert_to_gigabits(record.median, octets) for octets in _get_octets(data, record)
+    )
+    rate = mark(f"{record.median / 1e6:.3f} Mpps", record.limited)
+    return f"{rate}, {max(left, right):.3f} Gbit/s, {_compute_line_share(data, record):.2%} of the line rate"
 
 
-def _conditions(data: RunData, record: RateRecord) -> str:
+def _describe_conditions(data: RunData, record: RateRecord) -> str:
     p = data.procedure
     tester = "" if data.simulated else f", {data.config['tester']['kind']} tester"
-    times = number_of(record.repetitions, "repetition")
+    times = pluralize(record.repetitions, "repetition")
     return f"Median of {times}, trials of {p['trial_duration_s']:g} s{tester}."
 
 
-def _octets(data: RunData, record: RateRecord) -> Sequence[float]:
+def _get_octets(data: RunData, record: RateRecord) -> Sequence[float]:
     sizes = record.frame_sizes
     known: Sequence[float] | None = (data.setup.get("octets") or {}).get(str(sizes.listed))
     return known or (sizes.ipv6, sizes.ipv4)
 
 
-def _share(data: RunData, record: RateRecord) -> float:
-    medium = max_frame_rate_fps(data.config["line_rate_bps"], max(_octets(data, record)))
+def _compute_line_share(data: RunData, record: RateRecord) -> float:
+    medium = max_frame_rate_fps(data.config["line_rate_bps"], max(_get_octets(data, record)))
     return float(record.median) / medium if medium else 0.0
 
 
-def _gigabits(rate_fps: float, octets: float) -> float:
+def _convert_to_gigabits(rate_fps: float, octets: float) -> float:
     return rate_fps * (octets + GAP_OCTETS) * 8 / 1e9
 
 
-def _bits(rate: float) -> str:
+def _format_bit_rate(rate: float) -> str:
     return f"{rate / 1e9:g} Gbit/s" if rate >= 1e9 else f"{rate / 1e6:g} Mbit/s"
 
 
-def verdict_sentences(data: RunData) -> list[str]:
+def write_verdict(data: RunData) -> list[str]:
     """Return what the device forwards, the tester's limit and the conditions; empty without a throughput."""
-    records = _throughput_records(data)
+    records = _select_throughputs(data)
     if not records:
         return []
     directions = [r.direction for r in records]
@@ -93,8 +95,8 @@ def verdict_sentences(data: RunData) -> list[str]:
     shown = [r for r in records if r.direction == mode]
     shown.sort(key=lambda r: r.frame_sizes.ipv6)
     ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
-    carried = "; at ".join(f"{r.sizes} octets {_carried(data, r)}" for r in ends)
-    line = _bits(data.config["line_rate_bps"])
+    carried = "; at ".join(f"{r.sizes} octets {_describe_rate(data, r)}" for r in ends)
+    line = _format_bit_rate(data.config["line_rate_bps"])
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
     direction = ends[0].direction
@@ -103,12 +105,12 @@ def verdict_sentences(data: RunData) -> list[str]:
         if direction == "bidirectional"
         else f"in the {direction} direction"
     )
-    who = "A simulated device" if data.simulated else f"The device ({device_of(data)})"
+    who = "A simulated device" if data.simulated else f"The device ({name_device(data)})"
     sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
     if any(r.limited for r in ends):
         sentences.append(f"* is {LIMITED}.")
-    return [*sentences, _conditions(data, ends[0])]
+    return [*sentences, _describe_conditions(data, ends[0])]
 
 
-def _throughput_records(data: RunData) -> list[RateRecord]:
+def _select_throughputs(data: RunData) -> list[RateRecord]:
     return [r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from v6t.audit.ip_packet import Drop
 from v6t.plugins.audit_views import Address, AddressTable, SharedAddressRelay, Softwire
@@ -142,17 +142,11 @@ class MapDomain:
         return (ipv4, psid) if is_right and self.has_ce(psid) else None
 
 
-def _find_no_softwires(ipv4: Any) -> Sequence[Softwire]:
-    """Stand for an absent table; a lambda could not be sent to the process of a device."""
-    return ()
-
-
 class AddressSharing:
     """Customers who share IPv4 addresses: CEs of MAP rules, or lwB4s of a binding table (RFC 7596)."""
 
     def __init__(self, view: SharedAddressRelay) -> None:
-        self.relay: IPv6Address = view.relay
-        self.softwires: Callable[[Any], Sequence[Softwire]] = view.softwires or _find_no_softwires
+        self.relay, self.softwires = view.relay, view.softwires
         self.domains = [MapDomain(rule, embeds_host=not view.tunnels) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
@@ -160,9 +154,12 @@ class AddressSharing:
         longest = find_longest(ipv4, zip(prefixes, prefixes, strict=True))
         return [d for d in self.domains if d.rule.ipv4_prefix == longest]
 
+    def rows_for(self, ipv4: Address) -> Sequence[Softwire]:
+        return self.softwires(ipv4) if self.softwires else ()  # type: ignore[arg-type]
+
     def find(self, ipv4: Address, port: int | None) -> tuple[IPv6Address, IPv6Address] | None:
         """Return a customer and its relay; without a port, only a customer with a whole address."""
-        for row in self.softwires(ipv4):
+        for row in self.rows_for(ipv4):
             if has_port(row, port):
                 return row.b4, row.aftr
         for domain in self.domains_for(ipv4):
@@ -173,7 +170,7 @@ class AddressSharing:
 
     def has_share(self, ipv4: Address, customer: Address | None = None) -> bool:
         """Return whether a customer, by default any, has ports of an address."""
-        domains, rows = self.domains_for(ipv4), self.softwires(ipv4)
+        domains, rows = self.domains_for(ipv4), self.rows_for(ipv4)
         if customer is None:
             return bool(domains or rows)
         shares = [(d.read(customer), d) for d in domains]

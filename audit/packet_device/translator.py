@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
 IGMP, AUTHENTICATION = 2, 51
 INCOMPLETE = (*ip.EXTENSIONS, ip.FRAGMENT)  # next headers before incomplete extension headers
-DF_FROM_OCTETS = 1260  # Larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)
+DF_FROM_OCTETS = 1260  # larger IPv4 packets that are not fragments get DF (RFC 7915, section 5.1)
 PLATEAUS = (65535, 32000, 17914, 8166, 4352, 2002, 1492, 1006, 508, 296, 68)  # RFC 1191, section 7
 UNTRANSLATABLE = {4: IcmpError(3, 13), 6: IcmpError(1, 1)}  # addresses have no translation
 TO_ICMPV6 = {

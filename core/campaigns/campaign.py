@@ -26,7 +26,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags, ResolvedRun
 from v6t.core.config.yaml_file import YamlFile
 from v6t.core.runs import rundir
-from v6t.core.runs.events import Listener, duration
+from v6t.core.runs.events import Listener, format_duration
 from v6t.core.runs.plan import Streams, plan
 from v6t.core.runs.results import COMPLETE, INCORRECT, RUNNING
 from v6t.core.runs.runner import execute, resume
@@ -42,15 +42,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class CampaignRun:
-    """One run of a campaign.
+    """One run of a campaign: a directory within the campaign's, and its plan.
 
     Attributes:
-        directory: its name within the campaign's.
-        experiment: what it belongs to.
-        testbed: where it is measured.
         axes: what varies, by setting.
         config: the resolved run, as in ``config.json``.
-        trials, duration_s: planned.
     """
 
     directory: str
@@ -74,13 +70,7 @@ class CampaignRun:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A whole campaign.
-
-    Attributes:
-        name, title, paper: from its file.
-        notes: of the experiments, by name; of all of them, by ``""``.
-        runs: in the order they are made.
-    """
+    """A whole campaign; notes are by experiment, and by ``""`` of all of them."""
 
     name: str
     title: str
@@ -113,7 +103,6 @@ class Overrides:
         beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
         only: experiments that are wanted; all if empty.
         tester: another tester; its options are those of the testbed only if it is the same one.
-        preset, repetitions, procedure: see ``v6t run``.
     """
 
     beds: Mapping[str, Path] = field(default_factory=dict)
@@ -131,11 +120,9 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     content, planned = read_campaign(file, changes.beds, changes.only)
     own = path in list_packaged().values() and not changes.beds and changes.tester is None
     if own and not all(_is_lab(p.bed.data) for p in planned):
-        raise UsageError(
-            f"the campaign {path.stem} comes without a testbed",
-            "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses",
-            code="missing-setting",
-        )
+        problem = f"the campaign {path.stem} comes without a testbed"
+        hint = "--testbed FILE names yours (`v6t init` writes an example); --tester sim rehearses"
+        raise UsageError(problem, hint, code="missing-setting")
     compiled: dict[str, Mapping[str, Streams]] = {}
     runs = [_resolve_run(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
@@ -201,28 +188,24 @@ def _slug(value: Any) -> str:
 def create_campaign(campaign: Campaign, directory: Path) -> None:
     """Write the plan into a new directory."""
     if (directory / PLAN).exists():
-        raise UsageError(
-            f"{directory} holds a campaign already",
-            f"v6t campaign --resume {shlex.quote(str(directory))}",
-            code="file-exists",
-        )
+        problem = f"{directory} holds a campaign already"
+        hint = f"v6t campaign --resume {shlex.quote(str(directory))}"
+        raise UsageError(problem, hint, code="file-exists")
     try:
         if directory.exists() and any(directory.iterdir()):
-            raise UsageError(
-                f"{directory} is not empty", "choose another directory with -o", code="file-exists"
-            )
+            problem = f"{directory} is not empty"
+            raise UsageError(problem, "choose another directory with -o", code="file-exists")
         directory.mkdir(parents=True, exist_ok=True)
         _write_plan(directory, campaign)
     except OSError as exc:
-        raise UsageError(
-            f"cannot create {directory}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        problem = f"cannot create {directory}: {exc.strerror}"
+        raise UsageError(problem, code="file-unwritable") from exc
 
 
 def load_campaign(directory: Path) -> Campaign:
     """Load the campaign of a directory."""
     from pydantic import TypeAdapter, ValidationError
-    from v6t.analysis.published.library import sources
+    from v6t.analysis.published.library import list_sources
 
     try:
         content = read_json(directory / PLAN)
@@ -232,20 +215,17 @@ def load_campaign(directory: Path) -> Campaign:
         outside = [r.directory for r in campaign.runs if not _NAME.fullmatch(r.directory)]
         if outside:  # runs are made in them
             raise ValueError(f"{outside[0]!r} is not a directory of a run")
-        if campaign.paper is not None and campaign.paper not in sources():
+        if campaign.paper is not None and campaign.paper not in list_sources():
             raise ValueError(f"unknown paper {campaign.paper!r}")
         return campaign
     except ValidationError as exc:
         where = ".".join(map(str, exc.errors()[0]["loc"]))
-        raise UsageError(
-            f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}", code="damaged-file"
-        ) from exc
+        problem = f"{directory / PLAN} is damaged: {where}: {exc.errors()[0]['msg']}"
+        raise UsageError(problem, code="damaged-file") from exc
     except (FileNotFoundError, NotADirectoryError) as exc:
-        raise UsageError(
-            f"{directory} does not contain a campaign",
-            "give the directory of an earlier `v6t campaign`",
-            code="no-such-run",
-        ) from exc
+        problem = f"{directory} does not contain a campaign"
+        hint = "give the directory of an earlier `v6t campaign`"
+        raise UsageError(problem, hint, code="no-such-run") from exc
     except (OSError, ValueError, AttributeError, TypeError) as exc:
         raise UsageError(f"cannot read {directory / PLAN}: {exc}", code="file-unreadable") from exc
 
@@ -266,11 +246,8 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
     """
     planned = load_campaign(directory)
     if planned.name != campaign.name:
-        raise UsageError(
-            f"{directory} holds the campaign {planned.name}, not {campaign.name}",
-            "give it another directory with -o",
-            code="campaign-changed",
-        )
+        problem = f"{directory} holds the campaign {planned.name}, not {campaign.name}"
+        raise UsageError(problem, "give it another directory with -o", code="campaign-changed")
     known = {run.key: run for run in planned.runs}
     runs, number = [], len(planned.runs)
     for run in campaign.runs:
@@ -281,11 +258,9 @@ def extend_campaign(directory: Path, campaign: Campaign) -> int:
                 run, directory=name_directory(f"{number:03d}", run.experiment, run.axes)
             )
         elif before.resolved != run.resolved:
-            raise UsageError(
-                f"{before.directory} was planned with different settings",
-                "measure the changed campaign in another directory with -o",
-                code="campaign-changed",
-            )
+            problem = f"{before.directory} was planned with different settings"
+            hint = "measure the changed campaign in another directory with -o"
+            raise UsageError(problem, hint, code="campaign-changed")
         runs.append(before)
     gone = [run for run in planned.runs if run not in runs]
     notes = {**planned.notes, **campaign.notes}
@@ -315,10 +290,7 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:
-    """Carry out the runs that are not complete; one that fails does not end the others.
-
-    Returns:
-        The errors of the runs that failed.
+    """Carry out the runs that are not complete; return the errors of those that failed.
 
     Raises:
         V6tError: a run's error that hides a Ctrl-C.
@@ -329,10 +301,8 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
     planned_s = spent_s = 0.0  # of the runs so far
     for number, run in pending:
         events.on_run_start(run.directory)
-        pace = spent_s / planned_s if planned_s else 1.0
-        left = f"about {duration(max(0.0, left_s * pace))} left"
-        text = f"run {number} of {len(runs)}, {run.directory}, {left}"
-        events.on_message(text)
+        left = format_duration(max(0.0, left_s * (spent_s / planned_s if planned_s else 1.0)))
+        events.on_message(f"run {number} of {len(runs)}, {run.directory}, about {left} left")
         began = time.monotonic()
         try:
             with attribute_errors():
@@ -354,7 +324,7 @@ def _carry_out(directory: Path, run: CampaignRun, events: Listener) -> None:
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
-        # a device that translated wrongly is looked at anew; a directory without configuration
+        # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
     bound = bind(run.resolved)

@@ -73,15 +73,7 @@ class CampaignFile(StrictModel):
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a campaign as its file describes it.
-
-    Attributes:
-        experiment: its name.
-        testbed: name of the testbed; empty where the file names none.
-        axes: values that vary, by setting.
-        run: settings of a run file.
-        bed: settings of a testbed file.
-    """
+    """One run of a campaign as its file describes it; ``axes`` are the values that vary, by setting."""
 
     experiment: str
     testbed: str
@@ -114,18 +106,15 @@ def read_campaign(
     names = [e.name for e in content.experiments]
     for name in only:
         if name not in names:
-            raise UsageError(
-                f"{path}: unknown experiment '{name}'",
-                "one of " + ", ".join(names),
-                code="unknown-name",
-            )
+            problem = f"{path}: unknown experiment '{name}'"
+            raise UsageError(problem, "one of " + ", ".join(names), code="unknown-name")
     if len(set(names)) != len(names):
         raise UsageError(f"{path}: two experiments have the same name", code="duplicate")
     if content.paper is not None:
-        from v6t.analysis.published.library import sources
+        from v6t.analysis.published.library import list_sources
 
         with locate_errors(document, "paper"):
-            check_name(content.paper, tuple(sources()), "paper")
+            check_name(content.paper, tuple(list_sources()), "paper")
     runs: list[PlannedRun] = []
     for number, experiment in enumerate(content.experiments):
         if only and experiment.name not in only:
@@ -165,15 +154,13 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
     """Return for each axis its values: their names, and the settings that change with them."""
     for axis in experiment.along:
         if axis not in experiment.matrix:
-            raise UsageError(
-                f"the matrix lacks the axis {axis}", path=("along", axis), code="unknown-name"
-            )
+            problem = f"the matrix lacks the axis {axis}"
+            raise UsageError(problem, path=("along", axis), code="unknown-name")
     axes = []
     for axis, values in experiment.matrix.items():
         if not values:
-            raise UsageError(
-                f"the axis {axis} has no values", path=("matrix", axis), code="wrong-length"
-            )
+            problem = f"the axis {axis} has no values"
+            raise UsageError(problem, path=("matrix", axis), code="wrong-length")
         named = values.items() if isinstance(values, dict) else [(v, v) for v in values]
         choices = [(name, {axis: value}) for name, value in named]
         for setting, others in experiment.along.get(axis, {}).items():
@@ -233,6 +220,5 @@ def _set_axis(values: dict[str, Any], name: str, value: Any) -> None:
     elif name in ("frame_sizes", "modes", "benchmarks") and not isinstance(value, list):
         value = [value]
     if (part := set_value(values, name, deepcopy(value))) is not None:
-        raise UsageError(
-            f"the axis {name} leads into '{part}', which is one value", code="not-a-section"
-        )
+        problem = f"the axis {name} leads into '{part}', which is one value"
+        raise UsageError(problem, code="not-a-section")

@@ -20,8 +20,6 @@ def locate(name: str) -> Path:
     known = list_packaged()
     if name in known:
         return known[name]
-    raise UsageError(
-        f"unknown campaign file '{name}'",
-        "packaged campaigns: " + ", ".join(known),
-        code="unknown-name",
-    )
+    problem = f"unknown campaign file '{name}'"
+    hint = "packaged campaigns: " + ", ".join(known)
+    raise UsageError(problem, hint, code="unknown-name")

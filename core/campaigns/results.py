@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import write_atomically
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.campaigns.campaign import (
     FAILED,
     FAILURES,
@@ -59,13 +59,12 @@ def write_summary(
         "csv": lambda: to_csv(content),
     }
     place = output or directory
-    written = []
+    written = [place / FILES[kind] for kind in formats if kind in FILES]
     try:
         place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
             if kind in FILES:
                 write_atomically(place / FILES[kind], texts[kind]())
-                written.append(place / FILES[kind])
     except OSError as exc:
         raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
@@ -80,21 +79,21 @@ def render_page(directory: Path, campaign: Campaign, complete: dict[str, RunResu
 
 
 def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: bool) -> Any:
-    from v6t.analysis.report.campaign import campaign_document
+    from v6t.analysis.report.campaign import build_campaign_document
 
     head = (campaign.name, campaign.title, campaign.paper, campaign.notes)
-    return campaign_document(*head, runs, presentations(), **options)
+    return build_campaign_document(*head, runs, load_presentations(), **options)
 
 
 def make_tables(runs: Sequence[RunResult]) -> list[Sheet]:
     """Return the tables of a campaign's runs, experiment by experiment."""
-    from v6t.analysis.report.campaign import campaign_tables
+    from v6t.analysis.report.campaign import make_campaign_sheets
 
     return [
         sheet
         for experiment in dict.fromkeys(run.experiment for run in runs)
-        for sheet in campaign_tables(
-            [run for run in runs if run.experiment == experiment], presentations()
+        for sheet in make_campaign_sheets(
+            [run for run in runs if run.experiment == experiment], load_presentations()
         )
     ]
 
@@ -129,14 +128,16 @@ def _load_run(directory: Path, run: CampaignRun) -> RunResult:
 
 def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
     """Return the content of ``summary.json``."""
-    from v6t.analysis.report.campaign import summary
+    from v6t.analysis.report.campaign import summarize_campaign
 
-    return summary(campaign.name, campaign.title, campaign.paper, runs, presentations())
+    return summarize_campaign(
+        campaign.name, campaign.title, campaign.paper, runs, load_presentations()
+    )
 
 
 def to_csv(content: dict[str, Any]) -> str:
     """Write one line for each figure, with a column for each setting that varies."""
-    from v6t.analysis.report.campaign_run import shown
+    from v6t.analysis.report.campaign_run import format_axis_value
 
     axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
     rows = []
@@ -144,7 +145,10 @@ def to_csv(content: dict[str, Any]) -> str:
         values = {a: run["axes"].get(a, "") for a in axes}
         head = {
             **{name: run[name] for name in ("directory", "experiment", "testbed")},
-            **{a: shown(v) if isinstance(v, (dict, list)) else v for a, v in values.items()},
+            **{
+                a: format_axis_value(v) if isinstance(v, (dict, list)) else v
+                for a, v in values.items()
+            },
             "status": run["status"],
         }
         rows += [{**head, **figures} for figures in run["results"] or [{}]]
@@ -210,19 +214,16 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
             if name not in other:
                 left_out.append(f"{name}: not in {campaign}")
                 continue
-            with rundir.reading(other[name]):
+            with rundir.report_damage(other[name]):
                 found = compare(
-                    load_run(path), [load_run(other[name])], presentations(), anyway=anyway
+                    load_run(path), [load_run(other[name])], load_presentations(), anyway=anyway
                 )
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
                 for line in found.lines
             ]
-            reasons = [
-                *found.left_out,
-                *(text for texts in found.unlike.values() for text in texts),
-            ]
-            left_out += [f"{name}: {text}" for text in reasons]
+            unlike = [text for texts in found.unlike.values() for text in texts]
+            left_out += [f"{name}: {text}" for text in [*found.left_out, *unlike]]
     if not lines:
         raise UsageError(
             f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
@@ -243,7 +244,7 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
         runs = []
         for campaign, paths in campaigns:
             if name in paths:
-                with rundir.reading(paths[name]):
+                with rundir.report_damage(paths[name]):
                     runs.append(replace(load_run(paths[name]), name=campaign))
         try:
             trend = find_trend_of_runs(runs, order, least_percent)
@@ -254,18 +255,17 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
         series += [replace(s, point=f"{name}: {s.point}") for s in trend.series]
         left_out += [f"{name}: {text}" for text in trend.left_out]
     if not series:
-        raise UsageError(
-            f"{directories[-1]} contains no benchmark with a trend", code="no-such-run"
-        )
+        problem = f"{directories[-1]} contains no benchmark with a trend"
+        raise UsageError(problem, code="no-such-run")
     return Trend(tuple(dict.fromkeys(names)), order, tuple(series), tuple(left_out))
 
 
 def _find_runs(directory: Path) -> dict[str, Path]:
     """Return the directories of runs by the names of the runs."""
-    from v6t.analysis.report.campaign_run import run_name
+    from v6t.analysis.report.campaign_run import strip_number
 
     configs = sorted(directory.glob(f"*/{rundir.CONFIG}"))
-    return {run_name(p.parent.name): p.parent for p in configs}
+    return {strip_number(p.parent.name): p.parent for p in configs}
 
 
 def _name_campaigns(directories: Sequence[Path]) -> list[str]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError, hides_interrupt
 from v6t.base.files import hold_lock
 from v6t.base.text import escape_line
@@ -29,7 +29,7 @@ from v6t.core.campaigns.campaign import (
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.stopping import print_line, signals, stop_campaign
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.events import Listeners, duration
+from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.rundir import read_config
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def show_packaged() -> None:
 def show_plan(campaign: Campaign) -> None:
     """Print every run with its trials and time, and the sums."""
     for run in campaign.runs:
-        trials = number_of(run.trials, "trial")
-        print(f"{run.directory}: {trials}, about {duration(run.duration_s)}")
+        trials = pluralize(run.trials, "trial")
+        print(f"{run.directory}: {trials}, about {format_duration(run.duration_s)}")
     groups = campaign.groups()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
-        f"together {number_of(len(campaign.runs), 'run')}, "
-        f"{number_of(sum(r.trials for r in campaign.runs), 'trial')}, "
-        f"about {duration(campaign.duration_s)}{beds}"
+        f"together {pluralize(len(campaign.runs), 'run')}, "
+        f"{pluralize(sum(r.trials for r in campaign.runs), 'trial')}, "
+        f"about {format_duration(campaign.duration_s)}{beds}"
     )
 
 
@@ -67,8 +67,8 @@ def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str 
     """Start a campaign in a new directory."""
     with _open_page(live, directory, campaign) as view:  # before anything is on disk
         create_campaign(campaign, directory)
-        runs = number_of(len(campaign.runs), "run")
-        log.notice(f"{runs}, about {duration(campaign.duration_s)}")
+        runs = pluralize(len(campaign.runs), "run")
+        log.notice(f"{runs}, about {format_duration(campaign.duration_s)}")
         return _carry_out(directory, load_campaign(directory), report, view)
 
 
@@ -77,7 +77,7 @@ def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None
     load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
         more = extend_campaign(directory, campaign)
-    log.notice(f"{number_of(more, 'run')} more than planned before")
+    log.notice(f"{pluralize(more, 'run')} more than planned before")
     return continue_campaign(directory, report, None, live)
 
 

@@ -52,25 +52,31 @@ def command(
     Exit status 7: a result is worse than that of the first run. With -v: the intervals, too.
     """
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
-    from v6t.core.runs.rundir import AUDIT, latest_run, latest_runs, reading, refuse_absent
+    from v6t.core.runs.rundir import (
+        AUDIT,
+        find_latest_run,
+        find_latest_runs,
+        refuse_absent_paths,
+        report_damage,
+    )
 
     options = _Options(anyway, published, output, as_json)
-    refuse_absent(directories)
-    directories = directories or tuple(latest_runs(1 if published else 2))
+    refuse_absent_paths(directories)
+    directories = directories or tuple(find_latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
         _compare_audits(directories, options)
         return 0
     if are_campaigns(directories) and not published:
         return _deliver(compare_campaigns(directories, anyway), options)
-    directories = tuple(map(latest_run, directories))
+    directories = tuple(map(find_latest_run, directories))
     if len(directories) == 1 and not published:
         try:
-            directories = (*directories, latest_run(None))
+            directories = (*directories, find_latest_run(None))
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
             raise UsageError(NEEDS_TWO, "or --published for published results", code="no-such-run")
-    with reading(directories[-1]):
+    with report_damage(directories[-1]):
         return _compare_runs(directories, options)
 
 

@@ -22,7 +22,7 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
     `limited by the tester`; an error code; a column or field of the files of a run, as in
     `loss_percent`. Without a name: the names.
     """
-    from v6t.core.config.explain import every_setting, list_names, look_up
+    from v6t.core.config.explain import list_all_settings, list_names, look_up
 
     if not setting and not everything:
         groups = list_names(plugin)
@@ -32,7 +32,7 @@ def command(setting: tuple[str, ...], plugin: str | None, everything: bool, as_j
         for kind, names in groups.items():
             print_text(f"{kind}:\n  {', '.join(names)}", indent=0)
         return
-    found = list(every_setting(plugin)) if everything else look_up(" ".join(setting), plugin)
+    found = list(list_all_settings(plugin)) if everything else look_up(" ".join(setting), plugin)
     if as_json:
         print_json([asdict(row) for row in found])
         return

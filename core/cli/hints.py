@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.config.plugins import can_be, load_plugin
+from v6t.core.config.plugins import can_configure, load_plugin
 from v6t.drivers.duts.registry import REFERENCE, make_driver, names
 
 SET_COMMANDS = ("run", "audit", "compile", "dut")
@@ -83,7 +83,7 @@ def drivers_for(technology: str, *, configured: bool = False) -> list[str]:
     drivers = [REFERENCE] if is_reference else []
     for name in names():
         with suppress(V6tError):  # a broken driver of another distribution
-            if can_be(name, technology):
+            if can_configure(name, technology):
                 drivers.append(name)
     return drivers
 

@@ -10,8 +10,8 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
 from v6t.plugins import translation
-from v6t.plugins.map_rules import MapRule, rule_from_text
-from v6t.plugins.prefixes import address4, address6, network6
+from v6t.plugins.map_rules import MapRule, parse_rule
+from v6t.plugins.prefixes import read_address4, read_address6, read_network6
 from v6t.plugins.translation import mappings_from_text
 
 
@@ -39,16 +39,16 @@ def calc_map(
     Raises:
         UsageError: the rule or the CE is impossible.
     """
-    rule = rule_from_text(
+    rule = parse_rule(
         rule_ipv6, rule_ipv4, ea_len, psid_offset, psid_len=psid_len, iid_format=iid_format
     )
     if ipv6 is not None:
         if (ipv4, psid, port) != (None, None, None):
             message = "give either --ipv6, or --ipv4 with --psid or --port"
             raise UsageError(message, code="missing-setting")
-        address, number = _find_ce(rule, address6(ipv6, "IPv6 address"))
+        address, number = _find_ce(rule, read_address6(ipv6, "IPv6 address"))
     elif ipv4 is not None:
-        address, number = address4(ipv4, "IPv4 address"), _find_psid(rule, psid, port)
+        address, number = read_address4(ipv4, "IPv4 address"), _find_psid(rule, psid, port)
     elif psid is not None and rule.suffix_len == 0:
         address, number = rule.ipv4_prefix.network_address, psid
     else:
@@ -65,7 +65,7 @@ def calc_map(
         "end_user_prefix": str(rule.end_user_prefix(address, number)),
         "map_address": str(rule.map_address(address, number)),
         "ipv4": str(owned),
-        "psid": number if rule.shared else None,
+        "psid": number if rule.is_shared else None,
         "psid_len": rule.psid_len,
         "port_ranges": [list(r) for r in ports.ranges],
         "ports_per_ce": ports.count,
@@ -83,7 +83,7 @@ def list_map_warnings(given: Mapping[str, Any]) -> Iterator[str]:
     """
     if given["ipv6"] is None:
         return
-    address = address6(given["ipv6"], "IPv6 address")
+    address = read_address6(given["ipv6"], "IPv6 address")
     identifier = address.packed[8:]
     named = []
     if identifier[:2] == bytes(2) and identifier[2]:
@@ -123,7 +123,7 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
             message = f"port {port} belongs to PSID {owner}, not {psid}"
             raise UsageError(message, code="outside-port-set")
     number = owner if psid is None else psid
-    if number is None and rule.shared:
+    if number is None and rule.is_shared:
         raise UsageError(
             f"{rule.sharing_ratio} CEs share an IPv4 address in this rule",
             "add --psid or --port",
@@ -151,13 +151,13 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
     Raises:
         UsageError: neither or both addresses are given, or RFC 6052 has no such prefix length.
     """
-    network = translation.check_prefix(network6(prefix, "prefix"))
+    network = translation.check_prefix(read_network6(prefix, "prefix"))
     _check_one_address(ipv4, ipv6)
     if ipv4 is not None:
-        four = address4(ipv4, "IPv4 address")
+        four = read_address4(ipv4, "IPv4 address")
         six = translation.embed(network, four)
     else:
-        six = address6(str(ipv6), "IPv6 address")
+        six = read_address6(str(ipv6), "IPv6 address")
         four = translation.extract(network, six)
     return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
 
@@ -193,11 +193,11 @@ def calc_eam(
     four: IPv4Address | None = None
     six: IPv6Address | None = None
     if ipv4 is not None:
-        four = address4(ipv4, "IPv4 address")
+        four = read_address4(ipv4, "IPv4 address")
         mapping = mappings.find_ipv4(four)
         six = mapping.to_ipv6(four) if mapping else None
     else:
-        six = address6(str(ipv6), "IPv6 address")
+        six = read_address6(str(ipv6), "IPv6 address")
         mapping = mappings.find_ipv6(six)
         four = mapping.to_ipv4(six) if mapping else None
     return {

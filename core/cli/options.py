@@ -228,7 +228,7 @@ def run_options(command: F) -> F:
         names_option(
             "--measure",
             "benchmarks",
-            text=f"What to measure, separated by commas: {', '.join(registry.names())}; "
+            text=f"What to measure, separated by commas: {', '.join(registry.list_names())}; "
             f"{registry.ALL}: everything that suits the technology.",
         ),
         names_option(
@@ -357,11 +357,13 @@ class RunCommand(Command):
         from v6t.base.strict_model import describe_fields
         from v6t.base.text import convert_docstring
         from v6t.benchmarks import registry
-        from v6t.benchmarks.settings import flags_in
+        from v6t.benchmarks.settings import list_flags
         from v6t.core.config.settings import ProcedureSettings
 
-        models: dict[str, Any] = {"": ProcedureSettings, **registry.sections()}
-        settings = {name: [field] for name, field in flags_in(ProcedureSettings)} | registry.flags()
+        models: dict[str, Any] = {"": ProcedureSettings, **registry.list_sections()}
+        settings = {
+            name: [field] for name, field in list_flags(ProcedureSettings)
+        } | registry.list_flags()
         known = {name for param in self.params for name in _names(param)}
         options = []
         for name, fields in settings.items():
@@ -437,12 +439,12 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
 
 
 def _is_technology(given: Mapping[str, Any]) -> bool:
-    from v6t.core.config.plugins import is_technology, technology_name
+    from v6t.core.config.plugins import is_technology, resolve_alias
 
     path = given["run_file"]
     if path.exists() or not is_technology(str(path)):
         return False
-    if given["plugin"] not in (None, str(path), technology_name(str(path))):
+    if given["plugin"] not in (None, str(path), resolve_alias(str(path))):
         raise UsageError(
             f"{path} and --plugin {given['plugin']} name different technologies",
             "leave out one of them",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import pluralize
 from v6t.core.cli.terminal import print_json, print_text, wrap
 from v6t.core.config.warnings import list_setting_warnings
 from v6t.core.runs.dut import format_plan, plan_without_device
-from v6t.core.runs.events import duration
+from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import RunPlan, plan
 from v6t.drivers.duts.capabilities import find_capabilities
 from v6t.profiles.mixes import format_sizes
@@ -23,6 +23,8 @@ NAME_WIDTH = 13
 MOST_ADDRESSES = 3
 EARLY_SHARE = 0.8
 """A shorter time is printed if it may be less than this share of the planned one."""
+
+MANY_CLIENTS = "--set subscribers=N --set connections_per_subscriber=M"
 
 
 def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
@@ -51,7 +53,7 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         steps = len(plan_without_device(bound)[1].steps)
         rows += [
             ("device gets", "; ".join(_device(bound))),
-            ("", f"in {number_of(steps, 'step')}, all undone at the end"),
+            ("", f"in {pluralize(steps, 'step')}, all undone at the end"),
             ("", "(commands: v6t dut plan, or -v)"),
         ]
     elif not bound.driver.absent:
@@ -66,23 +68,43 @@ def _label_first(name: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield "" if number else name, line
 
 
+def _describe_clients(p: Any) -> Iterator[str]:
+    """Describe clients, servers and public addresses of a technology with connections."""
+    last = p.initiator + (p.initiator_count - 1) * p.initiator_step
+    clients = f"1 Initiator {p.initiator}, as in RFC 9693 (many: {MANY_CLIENTS})"
+    if p.subscribers:
+        each = f"{p.connections_per_subscriber:,} connections each"
+        clients = f"{p.subscribers:,} subscribers {p.initiator} to {last}, {each}"
+    elif p.initiator_count > 1:
+        clients = f"{p.initiator_count:,} Initiators {p.initiator} to {last}"
+    yield clients
+    servers = f"1 server {p.server}"
+    if p.responder_count > 1:
+        servers = f"{p.responder_count:,} servers from {p.server} on"
+    addresses = "address" if len(p.pool) == 1 else "addresses"
+    yield f"{servers}, pool of {len(p.pool):,} {addresses} from {p.pool[0]} on"
+
+
 def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     technology = bound.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
-    yield from technology.params.describe_clients()
+    if technology.stateful:
+        yield from _describe_clients(technology.params)
     if bound.settings.connects:
         count = bound.settings.procedure.connections.count
-        yield f"{number_of(count, 'connection')} of {technology.combinations:,} possible four-tuples"
+        yield f"{pluralize(count, 'connection')} of {technology.combinations:,} possible four-tuples"
     background = [s for s in planned.streams if "(background)" in s]
     if background:
-        yield f"{number_of(len(background), 'stream')} of background traffic"
+        yield f"{pluralize(len(background), 'stream')} of background traffic"
 
 
 def _time(planned: RunPlan) -> str:
-    text = f"about {number_of(planned.trials, 'trial')}, {duration(planned.duration_s)}"
+    text = f"about {pluralize(planned.trials, 'trial')}, {format_duration(planned.duration_s)}"
     if planned.least_s < EARLY_SHARE * planned.duration_s:
-        text += f" ({duration(planned.least_s)} if the device carries every upper bound at once)"
+        text += (
+            f" ({format_duration(planned.least_s)} if the device carries every upper bound at once)"
+        )
     return text
 
 
@@ -95,8 +117,8 @@ def _device(bound: BoundRun) -> Iterator[str]:
         more = len(addresses) - MOST_ADDRESSES
         shown = ", ".join(addresses[:MOST_ADDRESSES]) + (f" and {more} more" if more > 0 else "")
         yield f"{name} {shown or 'no address'}"
-    yield number_of(sum(len(side.routes) for _, side in sides), "route")
-    yield number_of(sum(len(side.neighbors) for _, side in sides), "neighbor")
+    yield pluralize(sum(len(side.routes) for _, side in sides), "route")
+    yield pluralize(sum(len(side.neighbors) for _, side in sides), "neighbor")
 
 
 def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
@@ -104,7 +126,7 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         counted = f"; counted by {point.counted_by}" if point.counted_by else ""
         yield (
             f"  {format_sizes(point.frame_sizes):>9} octets, {point.mode}, {point.benchmark}: "
-            f"{point.trials} trials, about {duration(point.duration_s)}; the medium carries "
+            f"{point.trials} trials, about {format_duration(point.duration_s)}; the medium carries "
             f"{point.media_fps:,} fps per direction{counted}"
         )
     yield f"  together {_time(planned)}"

@@ -144,7 +144,7 @@ def _check(name: str | None, as_json: bool) -> None:
         print_json(asdict(report))
     else:
         for finding in report.findings:
-            print_text(f"{finding.where}\n    {finding.said}")
+            print_text(f"{finding.where}\n    {finding.text}")
         for text in report.notes:
             print_text(f"note: {text}")
     if report.findings:

@@ -18,7 +18,7 @@ from v6t.core.runs.events import (
     describe_activity,
     describe_point,
     describe_step,
-    duration,
+    format_duration,
 )
 from v6t.procedures.trial_runner import Progress
 
@@ -158,7 +158,7 @@ class LiveProgress(LineProgress):
         total = activity.number + activity.trials_left
         state = (
             f" {share:4.0%}   trial {activity.number:,} of ~{total:,}   "
-            f"{duration(left_s)} left{self._of_run}"
+            f"{format_duration(left_s)} left{self._of_run}"
         )
         width = max(SHORTEST_BAR, min(LONGEST_BAR, self._console.width - len(state) - 3))
         bar = ("━" * round(width * share)).ljust(width, "─")

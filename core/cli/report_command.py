@@ -50,9 +50,9 @@ def command(
     interrupted, or are going on, have reports too.
     """
     from v6t.core.reporting.write import ALL_FILES, FILES, write
-    from v6t.core.runs.rundir import latest_run
+    from v6t.core.runs.rundir import find_latest_run
 
-    directory = latest_run(directory)
+    directory = find_latest_run(directory)
     chosen = formats or tuple(FILES)
     if (directory / "campaign.json").exists():
         from v6t.core.campaigns.results import write_summary

@@ -42,13 +42,13 @@ def show_results(
         data: the run, if it has been loaded.
     """
     from v6t.core.runs.results import load_run
-    from v6t.core.runs.rundir import reading
+    from v6t.core.runs.rundir import report_damage
 
     if as_json:
         sys.stdout.write(read_text(path / "results.json"))
         return
     console = make_console(120)
-    with reading(path):
+    with report_damage(path):
         print_results(console, data or load_run(path), path, complete=complete, warnings=warnings)
     line = f"Report: {page}" if page else f"Results: {path}"
     console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -64,19 +64,21 @@ def print_results(
     console: Console, data: RunData, path: Path, *, complete: bool = False, warnings: bool = False
 ) -> None:
     """Print tables, trials, warnings and the verdict; see :func:`show_results`."""
-    from v6t.analysis.report.verdict import verdict_sentences
-    from v6t.analysis.sheet import footnotes, number_of
+    from v6t.analysis.report.verdict import write_verdict
+    from v6t.analysis.sheet import explain_marks, pluralize
     from v6t.analysis.warnings import NOT_MEASURED, list_warnings
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
-    known = presentations()
-    for presentation, records in known.measured(data.records):
-        for table in (presentation.tables if complete else presentation.brief_tables)(records):
+    known = load_presentations()
+    for presentation, records in known.group_measured(data.records):
+        for table in (presentation.make_tables if complete else presentation.make_brief_tables)(
+            records
+        ):
             print_table(console, table)
-    trials = number_of(sum(len(record.trials) for record in data.records), "trial")
+    trials = pluralize(sum(len(record.trials) for record in data.records), "trial")
     if invalid := sum(len(record.invalid_trials) for record in data.records):
         trials += f", {invalid} of them invalid (fault of the tester, not of the device)"
-    lines = [*footnotes(data.records), trials, *_describe_bottleneck(data)]
+    lines = [*explain_marks(data.records), trials, *_describe_bottleneck(data)]
     kinds = _list_warning_kinds(data, known)
     found = list_warnings(data.records, known)
     lines += [str(warning) for warning in found if warning.code == NOT_MEASURED]
@@ -86,15 +88,15 @@ def print_results(
     elif kinds:
         is_cut = len(kinds) > SHOWN_WARNINGS or any(count > 1 for _, count in kinds)
         more = f"; all: v6t show {quote(str(path))} --warnings" if is_cut else ""
-        lines += ["", f"{number_of(len(kinds), 'kind')} of warnings{more}"]
+        lines += ["", f"{pluralize(len(kinds), 'kind')} of warnings{more}"]
         for text, count in kinds[:SHOWN_WARNINGS]:
-            end = f"   {number_of(count, 'figure')}" if count else ""
+            end = f"   {pluralize(count, 'figure')}" if count else ""
             room = console.width - len(end) - 2
             if len(text) > room:
                 text = text[: room - 1].rsplit(" ", 1)[0] + " …"  # noqa: PLW2901
             lines.append(f"  {text.ljust(room if count else 0)}{end}")
     lines += [f"shown as it stands, since {failure}" for failure in known.failures]
-    for line in [*lines, "", *verdict_sentences(data)[:1]]:
+    for line in [*lines, "", *write_verdict(data)[:1]]:
         print_line(console, line)
 
 

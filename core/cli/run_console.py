@@ -49,10 +49,10 @@ def carry_out(
     Returns:
         The directory.
     """
-    from v6t.core.runs.rundir import default_path
+    from v6t.core.runs.rundir import choose_default_path
     from v6t.core.runs.runner import execute
 
-    path = output or default_path(bound.settings)
+    path = output or choose_default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
         data = execute(bound, path, events, plan)

@@ -61,9 +61,9 @@ def _find_extensions(subject: str) -> Extensions[Any] | None:
 
 def _find_names(subject: str, ctx: click.Context) -> Iterable[str]:
     """Return names of settings, those of a mapping with ``=``."""
-    from v6t.core.config.explain import every_setting, settings_of
+    from v6t.core.config.explain import list_all_settings, list_settings
     from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
-    from v6t.core.config.settings import procedure_model
+    from v6t.core.config.settings import make_procedure_model
     from v6t.drivers.testers import TESTERS
 
     usable = {row.name for row in TECHNOLOGIES.list_rows() if not row.error}
@@ -74,13 +74,13 @@ def _find_names(subject: str, ctx: click.Context) -> Iterable[str]:
         case "modes":
             return MODES
         case "setting":
-            return [row.name for row in every_setting(plugin)]
+            return [row.name for row in list_all_settings(plugin)]
         case "procedure_texts":
-            models = [procedure_model()]
+            models = [make_procedure_model()]
         case "params" if plugin is not None:
             models = [load_plugin(plugin).params_model]
         case "tester_options":
             kinds = {row.name: row.kind for row in TESTERS.list_rows() if row.kind is not None}
             models = [kinds[n].options_model for n in [ctx.params.get("tester")] if n in kinds]
-    rows = (row.name for model in models for row in settings_of(model))
+    rows = (row.name for model in models for row in list_settings(model))
     return [f"{name}=" for name in rows if "[]" not in name]

@@ -10,7 +10,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import phase_one_settings
+from v6t.benchmarks.connections import make_phase_one_settings
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.search import mlr
 from v6t.profiles.model import Role
@@ -51,22 +51,16 @@ def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
         raise UsageError(*bound.tester.no_negative, code="unsupported-by-tester")
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
-            raise UsageError(
-                f"{benchmark.name} cannot share a run with other benchmarks",
-                "leave the others out of --measure",
-                code="conflict",
-            )
+            problem = f"{benchmark.name} cannot share a run with other benchmarks"
+            raise UsageError(problem, "leave the others out of --measure", code="conflict")
         if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
-            raise UsageError(
-                f"{benchmark.name} cannot use a mix of frame sizes",
-                "give it a frame size, or leave it out of --measure",
-                code="invalid-frame-size-mix",
-            )
+            problem = f"{benchmark.name} cannot use a mix of frame sizes"
+            hint = "give it a frame size, or leave it out of --measure"
+            raise UsageError(problem, hint, code="invalid-frame-size-mix")
         benchmark.check(bound)
     if p.adaptive is not None and p.adaptive.most < p.adaptive.fewest:
-        raise UsageError(
-            "adaptive repetition: the most repetitions are below the fewest", code="empty-range"
-        )
+        problem = "adaptive repetition: the most repetitions are below the fewest"
+        raise UsageError(problem, code="empty-range")
 
 
 def _sends_negative(bound: BoundRun) -> bool:
@@ -94,11 +88,9 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
     if not modifier.driven or bound.tester.simulates:
         return
     if not bound.driven:
-        raise UsageError(
-            f"the modifier {modifier.name} needs a device driver that carries it out",
-            "name one with --dut or in the testbed file",
-            code="missing-driver",
-        )
+        problem = f"the modifier {modifier.name} needs a device driver that carries it out"
+        hint = "name one with --dut or in the testbed file"
+        raise UsageError(problem, hint, code="missing-driver")
     for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
@@ -117,15 +109,13 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
     """
     run = bound.settings
     if run.procedure.search == "mlrsearch" and not mlr.is_available():
-        raise EnvironmentLacking(
-            f"the search 'mlrsearch' needs {mlr.describe_requirement()}",
-            "pip install 'v6t[mlrsearch]', or --search binary",
-            code="missing-package",
-        )
+        problem = f"the search 'mlrsearch' needs {mlr.describe_requirement()}"
+        hint = "pip install 'v6t[mlrsearch]', or --search binary"
+        raise EnvironmentLacking(problem, hint, code="missing-package")
     benchmarks = [registry.load(name) for name in run.benchmarks]
-    for missing in filter(None, (benchmark.lacks() for benchmark in benchmarks)):
+    for missing in filter(None, (benchmark.find_missing_requirement() for benchmark in benchmarks)):
         raise EnvironmentLacking(*missing, code="unsupported-by-tester")
-    if not run.connects and not any(b.needs(bound) for b in benchmarks):
+    if not run.connects and not any(b.list_capabilities(bound) for b in benchmarks):
         return
     able = make_tester().capabilities
     if run.connects and "connections" not in able:
@@ -135,7 +125,7 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
             code="unsupported-by-tester",
         )
     for benchmark in benchmarks:
-        lacking = sorted(benchmark.needs(bound) - able)
+        lacking = sorted(benchmark.list_capabilities(bound) - able)
         if lacking:
             raise EnvironmentLacking(
                 f"the {run.tester.kind} tester cannot measure {benchmark.name}: it needs a tester that "
@@ -150,20 +140,18 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
     run, plugin = bound.settings, bound.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
-            fit = [b.name for b in registry.installed() if b.exchange == plugin.exchange]
+            fit = [b.name for b in registry.load_installed() if b.exchange == plugin.exchange]
             raise UsageError(
                 f"{benchmark.name} needs {benchmark.exchange}, but {run.plugin} uses {plugin.exchange}",
                 "one of " + ", ".join(fit),
                 code="unsuitable-benchmark",
             )
         if not run.connects and benchmark.connections == "only":
-            raise UsageError(
-                f"{benchmark.name} measures stateful devices, but {run.plugin} is stateless",
-                "leave it out of --measure, or choose a stateful technology such as nat44",
-                code="unsuitable-benchmark",
-            )
+            problem = f"{benchmark.name} measures stateful devices, but {run.plugin} is stateless"
+            hint = "leave it out of --measure, or choose a stateful technology such as nat44"
+            raise UsageError(problem, hint, code="unsuitable-benchmark")
         if run.connects and benchmark.connections == "never":
-            others = [b.name for b in registry.installed() if b.connections != "never"]
+            others = [b.name for b in registry.load_installed() if b.connections != "never"]
             raise UsageError(
                 f"{benchmark.name} is not measured with connections",
                 "one of " + ", ".join(others),
@@ -182,17 +170,11 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
             code="not-enough-addresses",
         )
     if c.entries is not None and c.entries > c.count:
-        raise UsageError(
-            f"the Responder cannot send in {c.entries} of {c.count} connections",
-            "lower connections.entries",
-            code="out-of-range",
-        )
+        problem = f"the Responder cannot send in {c.entries} of {c.count} connections"
+        raise UsageError(problem, "lower connections.entries", code="out-of-range")
     if c.entries == 1 and c.reading != "fixed":
-        raise UsageError(
-            "connections.reading needs more than one table entry",
-            "set connections.reading to fixed",
-            code="conflict",
-        )
+        problem = "connections.reading needs more than one table entry"
+        raise UsageError(problem, "set connections.reading to fixed", code="conflict")
     list(check_tester_connections(bound))
     _check_limits(bound, benchmarks)
     _check_device(bound)
@@ -202,8 +184,8 @@ def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]
 def check_tester_connections(bound: BoundRun) -> Iterator[str]:
     """Yield warnings about the number of connections on this tester."""
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
-    most = max((b.most_connections(bound) for b in benchmarks), default=0)
-    needs = frozenset(n for b in benchmarks if b.fills_table for n in b.needs(bound))
+    most = max((b.find_max_connections(bound) for b in benchmarks), default=0)
+    needs = frozenset(n for b in benchmarks if b.fills_table for n in b.list_capabilities(bound))
     yield from bound.tester.connections(most, needs)
 
 
@@ -213,7 +195,7 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
     plugin.params.check_limits()
     limit = plugin.params.most_sessions
     for benchmark in benchmarks:
-        needed = benchmark.least_connections(bound)
+        needed = benchmark.find_min_connections(bound)
         if limit is not None and needed > limit:
             raise UsageError(
                 f"{benchmark.name} opens {needed:,} connections, but the device holds {limit:,} "
@@ -237,7 +219,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     sizes = plugin.sizes_of(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
-    first = phase_one_settings(run.procedure).connections(c.count, rate_cps)
+    first = make_phase_one_settings(run.procedure).connections(c.count, rate_cps)
     needed_s = first.phase_one_s + first.wait_s + first.gap_s
     if any(b.phase == Phase.STREAMS for b in benchmarks):
         needed_s += run.procedure.trial_duration_s + run.procedure.residual_wait_s
@@ -259,15 +241,10 @@ def _check_device(bound: BoundRun) -> None:
     if bound.tester.simulates or bound.driven or bound.driver.absent:
         return
     if bound.tester.in_lab:
-        raise UsageError(
-            f"no reference device exists for {bound.settings.plugin}, which keeps connections",
-            "choose a device driver (--dut), or simulate with --tester sim",
-            technology=bound.settings.plugin,
-            code="missing-reference",
-        )
+        problem = f"no reference device exists for {bound.settings.plugin}, which keeps connections"
+        hint = "choose a device driver (--dut), or simulate with --tester sim"
+        raise UsageError(problem, hint, technology=bound.settings.plugin, code="missing-reference")
     if "flush" not in bound.driver.hooks:
-        raise UsageError(
-            "no command is configured that empties the device's table before each trial",
-            "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-            code="missing-driver",
-        )
+        problem = "no command is configured that empties the device's table before each trial"
+        hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
+        raise UsageError(problem, hint, code="missing-driver")

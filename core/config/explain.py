@@ -73,12 +73,12 @@ class Setting:
 
 
 @cache
-def settings_of(model: Any, above: str = "") -> tuple[Setting, ...]:
+def list_settings(model: Any, above: str = "") -> tuple[Setting, ...]:
     """List the settings of a pydantic model and of models within it; names begin with ``above``."""
-    return tuple(_settings_of(model, above))
+    return tuple(_list_settings(model, above))
 
 
-def _settings_of(model: type[BaseModel], above: str) -> Iterator[Setting]:
+def _list_settings(model: type[BaseModel], above: str) -> Iterator[Setting]:
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
         inner = _models_in(known.annotation)
@@ -86,23 +86,23 @@ def _settings_of(model: type[BaseModel], above: str) -> Iterator[Setting]:
         text = convert_docstring(words[name])
         kind = _kind(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
-            shown = "" if known.is_required() else as_yaml(default)
+            shown = "" if known.is_required() else format_yaml(default)
             yield Setting(above + name, kind, shown, text)
             continue
         many = _is_sequence(known.annotation)
         off = "none" if many or default is None else ""
         kind = "list of settings" if many else "settings"
-        yield Setting(above + name, kind, off, text or summary_of(inner[0]))
+        yield Setting(above + name, kind, off, text or summarize_docstring(inner[0]))
         for other in inner:
-            yield from settings_of(other, f"{above}{name}{'[].' if many else '.'}")
+            yield from list_settings(other, f"{above}{name}{'[].' if many else '.'}")
 
 
-def summary_of(thing: Any) -> str:
+def summarize_docstring(thing: Any) -> str:
     """Return the first paragraph of a docstring as one line, without markup."""
     return convert_docstring(inspect.cleandoc(thing.__doc__ or "").split("\n\n", maxsplit=1)[0])
 
 
-def as_yaml(value: Any) -> str:
+def format_yaml(value: Any) -> str:
     """Write a default as in a file."""
     match value:
         case None:
@@ -112,11 +112,11 @@ def as_yaml(value: Any) -> str:
         case float():
             return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
         case BaseModel():
-            return as_yaml(value.model_dump(mode="json"))
+            return format_yaml(value.model_dump(mode="json"))
         case list() | tuple():
-            return "[" + ", ".join(map(as_yaml, value)) + "]"
+            return "[" + ", ".join(map(format_yaml, value)) + "]"
         case Mapping():
-            return "{" + ", ".join(f"{k}: {as_yaml(v)}" for k, v in value.items()) + "}"
+            return "{" + ", ".join(f"{k}: {format_yaml(v)}" for k, v in value.items()) + "}"
     return str(value) or '""'
 
 
@@ -162,7 +162,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     Where nothing has the name, these are searched in turn: fields of data files, parameters of every
     technology, the name without its unit, titles of tables, and the terms within the name.
     """
-    known = [*every_setting(plugin), *_list_benchmarks(), *_list_words()]
+    known = [*list_all_settings(plugin), *_list_benchmarks(), *_list_words()]
     wanted = [part for part in name.lower().split(".") if part]
     exact = [row for row in known if row.parts == wanted]
     matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
@@ -193,7 +193,7 @@ def _list_parameters() -> Iterator[Setting]:
 
     users: dict[Setting, list[str]] = {}
     for row in TECHNOLOGIES.list_rows():
-        for setting in settings_of(row.kind.params_model, "params.") if row.kind else ():
+        for setting in list_settings(row.kind.params_model, "params.") if row.kind else ():
             users.setdefault(setting, []).append(row.name)
     for setting, technologies in users.items():
         yield replace(setting, text=f"{setting.text} ({', '.join(technologies)})")
@@ -214,7 +214,7 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
     return {
         "benchmarks": [row.name for row in _list_benchmarks() if row.kind != TITLE],
         "words of tables and figures": [row.name for row in words if row.kind == TERM],
-        "settings": list(dict.fromkeys(row.name for row in every_setting(plugin))),
+        "settings": list(dict.fromkeys(row.name for row in list_all_settings(plugin))),
         "error codes": [row.name for row in words if row.kind != TERM],
     }
 
@@ -222,8 +222,8 @@ def list_names(plugin: str | None = None) -> dict[str, list[str]]:
 def _list_benchmarks() -> Iterator[Setting]:
     from v6t.benchmarks import registry
 
-    for benchmark in registry.installed():
-        keys = ", ".join(f"procedure.{key}" for key in benchmark.sections())
+    for benchmark in registry.load_installed():
+        keys = ", ".join(f"procedure.{key}" for key in benchmark.list_sections())
         settings = f" Its settings: {keys}." if keys else ""
         text = f"{benchmark.summary}{settings}"
         yield Setting(benchmark.name, "benchmark", "", text)
@@ -232,10 +232,10 @@ def _list_benchmarks() -> Iterator[Setting]:
 
 
 def _list_words() -> Iterator[Setting]:
-    from v6t.analysis.terms import terms
+    from v6t.analysis.terms import read_terms
     from v6t.base.error_codes import ERROR_CODES
 
-    meanings = terms()
+    meanings = read_terms()
     for term, meaning in {**meanings["tables"], **meanings["common"]}.items():
         yield Setting(term, TERM, "", f"{meaning[0].upper()}{meaning[1:]}.")
     for code, meaning in ERROR_CODES.items():
@@ -248,22 +248,22 @@ def _list_data_fields() -> Iterator[Setting]:
         yield Setting(field.name, f"{field.file}{unit}", "", field.text)
 
 
-def every_setting(plugin: str | None = None) -> Iterator[Setting]:
+def list_all_settings(plugin: str | None = None) -> Iterator[Setting]:
     """Yield the settings of run file, testbed file, testers and drivers, and a plugin's parameters."""
     from v6t.core.config.plugins import load_plugin
-    from v6t.core.config.settings import RunFile, TestbedFile, procedure_model
+    from v6t.core.config.settings import RunFile, TestbedFile, make_procedure_model
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
     from v6t.drivers.duts.registry import DRIVERS
     from v6t.drivers.testers import TESTERS
 
-    yield from settings_of(RunFile)
+    yield from list_settings(RunFile)
     if plugin is not None:
-        yield from settings_of(load_plugin(plugin).params_model, "params.")
-    yield from settings_of(procedure_model(), "procedure.")
-    yield from settings_of(TestbedFile)
+        yield from list_settings(load_plugin(plugin).params_model, "params.")
+    yield from list_settings(make_procedure_model(), "procedure.")
+    yield from list_settings(TestbedFile)
     for tester in TESTERS.list_rows():
         if tester.kind is not None:
-            for row in settings_of(tester.kind.options_model, "tester.options."):
+            for row in list_settings(tester.kind.options_model, "tester.options."):
                 yield replace(row, text=f"{row.text} (tester {tester.name})")
     models: list[tuple[str, type[Any]]]
     models = [("every device driver", DutOptions), ("every Linux device", LinuxOptions)]
@@ -272,7 +272,7 @@ def every_setting(plugin: str | None = None) -> Iterator[Setting]:
     ]
     seen = set()
     for user, model in models:
-        for row in settings_of(model, "dut.options."):
+        for row in list_settings(model, "dut.options."):
             if row not in seen:
                 seen.add(row)
                 yield replace(row, text=f"{row.text} ({user})")
@@ -362,7 +362,7 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     from v6t.benchmarks import registry
     from v6t.benchmarks.common import ROW_HEAD
 
-    for benchmark in registry.installed():
+    for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
         median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
         columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
@@ -408,9 +408,9 @@ def describe_attributes(kind: type) -> dict[str, str]:
 
 def _results() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the fields of results.json and of each kind of object in it."""
-    from v6t.benchmarks.registry import results_schema
+    from v6t.benchmarks.registry import make_results_schema
 
-    schema = results_schema()
+    schema = make_results_schema()
     for name, part in {"": schema, **schema["$defs"]}.items():
         keys = {key: known["description"] for key, known in part["properties"].items()}
         yield f"results.json {name}".strip(), keys

@@ -49,19 +49,19 @@ names = TECHNOLOGIES.names
 listing = TECHNOLOGIES.list_rows
 
 
-def technology_name(name: str) -> str:
+def resolve_alias(name: str) -> str:
     """Return the plugin's name for an alias; any other name unchanged."""
     return name if name in names() else ALIASES.get(name.lower(), name)
 
 
 def is_technology(name: str) -> bool:
     """Whether a technology has this name or alias."""
-    return technology_name(name) in names()
+    return resolve_alias(name) in names()
 
 
 def load_plugin(name: str) -> type[Technology]:
     """Load a technology by its name or alias."""
-    return TECHNOLOGIES.load(technology_name(name))
+    return TECHNOLOGIES.load(resolve_alias(name))
 
 
 def accepts_any(driver: str) -> bool:
@@ -70,7 +70,7 @@ def accepts_any(driver: str) -> bool:
     return DeviceConfig in kind.accepts and not kind.of_parts
 
 
-def can_be(driver: str, technology: str) -> bool:
+def can_configure(driver: str, technology: str) -> bool:
     """Return whether a driver knows how to configure a technology with its default parameters."""
     if accepts_any(driver):
         return False
@@ -81,19 +81,19 @@ def can_be(driver: str, technology: str) -> bool:
     return True
 
 
-def technologies_for(driver: str) -> tuple[str, ...]:
+def list_technologies(driver: str) -> tuple[str, ...]:
     """List the technologies that a driver knows how to configure; none if it accepts any."""
     found = []
     for name in () if accepts_any(driver) else names():
         with suppress(V6tError):  # a broken plugin of another distribution
-            if can_be(driver, name):
+            if can_configure(driver, name):
                 found.append(name)
     return tuple(found)
 
 
-def part_families(driver: str) -> tuple[str, ...]:
+def list_part_families(driver: str) -> tuple[str, ...]:
     """List the families of devices that a driver can be in a chain only."""
-    whole = [_default_intent(load_plugin(name)).configuration for name in technologies_for(driver)]
+    whole = [_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)]
     return tuple(
         kind.family
         for kind in driver_type(driver).accepts
@@ -104,10 +104,10 @@ def part_families(driver: str) -> tuple[str, ...]:
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
     """Return a table of what a driver can do as any technology: names and values."""
     found = DriverCapabilities()
-    for technology in technologies_for(driver):
+    for technology in list_technologies(driver):
         intent = _default_intent(load_plugin(technology))
         found |= find_capabilities(make_driver(driver, {}), intent)
-    technologies = ", ".join(technologies_for(driver)) or "any"
+    technologies = ", ".join(list_technologies(driver)) or "any"
     return [("technologies", technologies), *found.rows()]
 
 

@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.base.quantities import is_bit_rate
 from v6t.benchmarks import registry
-from v6t.benchmarks.settings import flags_in
+from v6t.benchmarks.settings import list_flags
 from v6t.core.config.bound import (
     BoundRun,
     make_device_view,
@@ -21,7 +21,7 @@ from v6t.core.config.bound import (
     validate_params,
 )
 from v6t.core.config.checks import check_measures, check_modifier, check_ttl
-from v6t.core.config.plugins import load_plugin, technology_name
+from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
     MODES,
     PRESETS,
@@ -33,8 +33,8 @@ from v6t.core.config.settings import (
     RunFile,
     TestbedFile,
     TesterSettings,
-    procedure_model,
-    procedure_of,
+    make_preset,
+    make_procedure_model,
 )
 from v6t.core.config.yaml_file import (
     Source,
@@ -75,24 +75,16 @@ def resolve_and_bind(
     flags = flags or Flags()
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
-    name = flags.plugin or run.plugin
-    if name is None and flags == Flags() and not run_file and not testbed:
-        name = DEMONSTRATION
-    if name is None:
-        raise UsageError(
-            "--plugin is missing",
-            "add --plugin NAME; `v6t plugins` lists the names",
-            code="missing-setting",
-        )
-    name = technology_name(name)
+    is_bare = flags == Flags() and not run_file and not testbed
+    name = _choose_technology(flags.plugin or run.plugin, DEMONSTRATION if is_bare else None)
     with locate_errors(run_source, "plugin"):
         kind = load_plugin(name)
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
-        named = check_names(wanted, (*registry.names(), registry.ALL), "benchmark")
+        named = check_names(wanted, (*registry.list_names(), registry.ALL), "benchmark")
     benchmarks, notes = named, tuple[str, ...]()
     if registry.ALL in named:
-        benchmarks, notes = registry.everything(kind, named)
+        benchmarks, notes = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -149,6 +141,15 @@ def resolve_and_bind(
     with locate_errors(run_source, "procedure"):
         check_measures(bound, single_frames=flags.single_frames)
     return bound
+
+
+def _choose_technology(name: str | None, default: str | None) -> str:
+    chosen = name or default
+    if chosen is None:
+        problem = "--plugin is missing"
+        hint = "add --plugin NAME; `v6t plugins` lists the names"
+        raise UsageError(problem, hint, code="missing-setting")
+    return resolve_alias(chosen)
 
 
 def resolve_tester(testbed: Path) -> TesterKind:
@@ -245,12 +246,12 @@ def _merge_params(
     """Return parameters of the driver, the benchmarks, the file and the flags, later ones winning."""
     values = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
-        values = {**benchmark.parameters(kind), **values}
+        values = {**benchmark.suggest_parameters(kind), **values}
     values |= source.flagged.get("params", {})
     try:
         return values, validate_params(kind, values, source)
     except UsageError as exc:
-        if run.plugin is None or technology_name(run.plugin) == kind.name or not run.params:
+        if run.plugin is None or resolve_alias(run.plugin) == kind.name or not run.params:
             raise
         hint = f"the parameters of this file are {run.plugin}'s"
         raise UsageError(exc.message, hint, code=exc.code) from exc
@@ -307,31 +308,28 @@ def _merge_procedure(
     flagged = deep_merge(flagged, parse_assignments(texts))
     if flagged:
         source.flagged["procedure"] = flagged
-    values = procedure_of(preset)
-    if params.subscribed:
-        values = deep_merge(values, {"connections": {"count": params.subscribed}})
+    values = make_preset(preset)
+    if params.subscriber_connections:
+        values = deep_merge(values, {"connections": {"count": params.subscriber_connections}})
     values = deep_merge(deep_merge(values, run.procedure), flagged)
-    return validate(procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
+    return validate(make_procedure_model(), values, source, ("procedure",))  # type: ignore[no-any-return]
 
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
     """Return the settings behind flags; a flag of benchmarks stands for those that are measured."""
-    measured = {key for name in benchmarks for key in registry.load(name).sections()}
-    general = dict(flags_in(ProcedureSettings))
+    measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
+    general = dict(list_flags(ProcedureSettings))
     texts: dict[str, str] = {}
     for flag, text in flags.items():
         if flag in general:
             texts[general[flag]] = text
             continue
-        known = registry.flags()[flag]
+        known = registry.list_flags()[flag]
         settings = [setting for setting in known if setting.partition(".")[0] in measured]
         if not settings:
-            users = [name for s in known for name in registry.of_section(s.partition(".")[0])]
-            raise UsageError(
-                f"{flag} is for {', '.join(users)}",
-                "add one of them to --measure",
-                code="setting-without-effect",
-            )
+            users = [name for s in known for name in registry.find_by_section(s.partition(".")[0])]
+            problem = f"{flag} is for {', '.join(users)}"
+            raise UsageError(problem, "add one of them to --measure", code="setting-without-effect")
         if is_bit_rate(text):
             settings = [re.sub("_fps$", "_bps", setting) for setting in settings]
         texts.update(dict.fromkeys(settings, text))

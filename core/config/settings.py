@@ -60,19 +60,17 @@ def _parse_mac(value: str) -> str:
     if not re.fullmatch(
         r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}", value
     ):
-        raise InvalidValue(
-            "must be a MAC address", "write it as 02:00:00:00:01:02", code="not-an-address"
-        )
+        problem = "must be a MAC address"
+        raise InvalidValue(problem, "write it as 02:00:00:00:01:02", code="not-an-address")
     digits = re.sub("[:.-]", "", value)
     return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
 
 
 def _refuse_stacked_tags(value: Any) -> Any:
     if isinstance(value, list):
-        raise PydanticCustomError(
-            "stacked_tags",
-            "must be one identifier; stacked tags (IEEE 802.1ad) are not supported",
-        )
+        problem = "stacked_tags"
+        hint = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
+        raise PydanticCustomError(problem, hint)
     return value
 
 
@@ -145,11 +143,9 @@ class LinksSettings(StrictModel):
     @model_validator(mode="after")
     def _check_backgrounds(self) -> LinksSettings:
         if (self.left.background is None) != (self.right.background is None):
-            raise InvalidValue(
-                "only one of the links has a VLAN for the background",
-                "write background: {vlan: ...} within left and right",
-                code="missing-setting",
-            )
+            problem = "only one of the links has a VLAN for the background"
+            hint = "write background: {vlan: ...} within left and right"
+            raise InvalidValue(problem, hint, code="missing-setting")
         return self
 
 
@@ -261,13 +257,13 @@ class Flags:
     single_frames: bool = False
 
 
-def procedure_model() -> type[ProcedureSettings]:
+def make_procedure_model() -> type[ProcedureSettings]:
     """Return the model with the settings of every installed benchmark, each under its own key."""
-    sections = registry.sections()
+    sections = registry.list_sections()
     for name in sections.keys() & ProcedureSettings.model_fields.keys():
         raise ExtensionError(
             f"procedure.{name} is reserved by v6t, but the settings of "
-            f"{' and '.join(registry.of_section(name))} have this name",
+            f"{' and '.join(registry.find_by_section(name))} have this name",
             "its author must choose another section",
             code="duplicate",
         )
@@ -293,7 +289,7 @@ def describe_model(model: type[StrictModel]) -> str:
 def _with_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
-    return procedure_model().model_validate(values)
+    return make_procedure_model().model_validate(values)
 
 
 class ResolvedRun(StrictModel):
@@ -323,10 +319,10 @@ class ResolvedRun(StrictModel):
     """What goes on beside the test traffic (RFC 2544, section 11)."""
 
 
-def saved_run(values: Any) -> ResolvedRun:
+def load_saved_run(values: Any) -> ResolvedRun:
     """Read a saved run without the settings of benchmarks that are not installed."""
     if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
-        known = procedure_model().model_fields
+        known = make_procedure_model().model_fields
         procedure = {
             name: value
             for name, value in values["procedure"].items()
@@ -370,9 +366,9 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 }
 
 
-def procedure_of(preset: Preset) -> dict[str, Any]:
+def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(registry.quick() if preset == "quick" else {})}
+    return {**_COMMON[preset], **(registry.make_quick_preset() if preset == "quick" else {})}
 
 
 def is_demonstration(run: ResolvedRun) -> bool:

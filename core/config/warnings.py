@@ -9,14 +9,14 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import RFC_DURATION_S, Phase
 from v6t.core.config.checks import check_tester_connections
-from v6t.core.config.explain import as_yaml
+from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
     RFC_REPETITIONS,
     ProcedureSettings,
     ResolvedRun,
     is_demonstration,
-    procedure_model,
-    procedure_of,
+    make_preset,
+    make_procedure_model,
 )
 from v6t.drivers.transport.ssh_client import no_client
 from v6t.plugins.translation import WELL_KNOWN
@@ -58,19 +58,19 @@ def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
 
 def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
-    preset = procedure_model().model_validate(procedure_of(run.preset))
-    measured = registry.wanted(bound)
-    benchmarks = [*measured, *(part for b in measured for part in b.carries_out(bound))]
-    used = {section for b in benchmarks for section in b.sections()}
-    for name in registry.sections():
+    preset = make_procedure_model().model_validate(make_preset(run.preset))
+    measured = registry.select_benchmarks(bound)
+    benchmarks = [*measured, *(part for b in measured for part in b.list_parts(bound))]
+    used = {section for b in benchmarks for section in b.list_sections()}
+    for name in registry.list_sections():
         if name not in used and getattr(p, name) != getattr(preset, name):
-            users = registry.of_section(name)
+            users = registry.find_by_section(name)
             yield (
                 f"procedure.{name} is set, but has no effect: {' and '.join(users)} "
                 f"{'is' if len(users) == 1 else 'are'} not measured (--measure)"
             )
     for benchmark in benchmarks:
-        yield from benchmark.cautions(bound)
+        yield from benchmark.list_setting_warnings(bound)
     if p.loss_tolerance > HIGH_LOSS_TOLERANCE:
         yield (
             f"a loss tolerance of {p.loss_tolerance:.1%} lets much loss pass: it is a share, "
@@ -129,13 +129,15 @@ def _warn_of_device(bound: BoundRun) -> Iterator[str]:
 
 def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
     """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
-    run, benchmarks = bound.settings, registry.wanted(bound)
+    run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
-    yield from bound.tester.cautions([b.name for b in benchmarks if timed & b.needs(bound)])
+    yield from bound.tester.cautions(
+        [b.name for b in benchmarks if timed & b.list_capabilities(bound)]
+    )
     longest = (bound.technology.sizes_of(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
-        needs = benchmark.needs(bound)
+        needs = benchmark.list_capabilities(bound)
         most_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
         if most_fps < media_fps:
             yield (
@@ -216,7 +218,7 @@ def list_result_warnings(bound: BoundRun) -> list[str]:
 
 def _warn_of_results(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
-    benchmarks = registry.wanted(bound)
+    benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
         yield SHARED_CORES
     yield from bound.tester.caveats()
@@ -227,7 +229,7 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
             f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
         )
-    if bound.technology.params.only_background:
+    if bound.technology.params.is_background_only:
         yield (
             "0 % foreground: native IPv6 through the device, the reference of a series of "
             "mixtures; nothing of the technology itself is measured"
@@ -241,7 +243,7 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
     yield from bound.technology.warnings
     yield from _warn_of_driver_defaults(bound)
     yield from _warn_of_searches(p)
-    yield from dict.fromkeys(text for b in benchmarks for text in b.caveats(bound))
+    yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
             "connections of one trial serve the next while they are whole: phase 1 is not "
@@ -265,9 +267,9 @@ def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
     own = bound.driver.parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
-        usual = f", not {as_yaml(defaults[name].get_default())}" if name in defaults else ""
+        usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""
         why = f": {own[name].why}" if name in own else ""
-        yield f"{name} is {as_yaml(bound.settings.params[name])}{usual}{why}"
+        yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 
 def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:

@@ -175,9 +175,8 @@ def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
     for name, text in texts.items():
         value = _parse_value(name, text) if text.startswith(("[", "{")) else text
         if (part := set_value(out, name, value)) is not None:
-            raise UsageError(
-                f"--set {name}: '{part}' is given as a whole already", code="duplicate"
-            )
+            problem = f"--set {name}: '{part}' is given as a whole already"
+            raise UsageError(problem, code="duplicate")
     return out
 
 

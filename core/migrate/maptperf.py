@@ -42,11 +42,8 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     """Translate a configuration file; without a plugin it is MAP-E where the file names the BR."""
     p = Migration(path, KNOWN, ALIASES)
     if plugin not in (None, *PLUGINS):
-        raise UsageError(
-            f"this file is not for {plugin}",
-            "--plugin " + " or ".join(PLUGINS),
-            code="wrong-kind-of-file",
-        )
+        problem = f"this file is not for {plugin}"
+        raise UsageError(problem, "--plugin " + " or ".join(PLUGINS), code="wrong-kind-of-file")
     chosen = plugin or ("mape-br" if p.has("DUT-L-IPv6") else "mapt-br")
     reason = "the file names no BR address: --plugin mape-br is MAP-E"
     if chosen == "mape-br":

@@ -58,11 +58,8 @@ class Migration:
             else:
                 self._given[name] = given
         if not self._given:
-            raise UsageError(
-                f"{path} does not contain a known parameter",
-                "is it the right file?",
-                code="wrong-kind-of-file",
-            )
+            problem = f"{path} does not contain a known parameter"
+            raise UsageError(problem, "is it the right file?", code="wrong-kind-of-file")
 
     def has(self, name: str) -> bool:
         """Whether the file gives the parameter."""
@@ -131,10 +128,8 @@ class Migration:
         """Read the directions under load."""
         loaded = [self.choice(name, "1", "modes", ("0", "1")) == "1" for name in (forward, reverse)]
         if not any(loaded):
-            raise UsageError(
-                f"{self.path}: {forward} and {reverse} are both 0: nothing is sent",
-                code="invalid-foreign-file",
-            )
+            problem = f"{self.path}: {forward} and {reverse} are both 0: nothing is sent"
+            raise UsageError(problem, code="invalid-foreign-file")
         return ["bidirectional"] if all(loaded) else ["forward" if loaded[0] else "reverse"]
 
     def links(self, tester: str, device: str, letters: str = "LR") -> dict[str, dict[str, str]]:

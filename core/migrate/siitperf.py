@@ -123,11 +123,11 @@ def _read_translator(p: Migration, orientation: str) -> dict[str, Any]:
             problem = "a translator's hosts are in one network on either side"
             raise p.refuse(name, problem, "set it to 1, or vary addresses (IP-L-var, IP-R-var)")
     hosts6, eam6 = _read_hosts(p, v6, "ipv6_hosts", inside4, inside6)
-    hosts4, eam4 = _read_hosts(p, v4, "ipv4_hosts", outside4, outside6)
+    read_hosts4, eam4 = _read_hosts(p, v4, "ipv4_hosts", outside4, outside6)
     params = {
         "orientation": orientation,
         "ipv6_hosts": hosts6,
-        "ipv4_hosts": hosts4,
+        "ipv4_hosts": read_hosts4,
         "eam": [eam6, eam4],
         "bg_ipv6_side": inside6,
     }
@@ -169,9 +169,9 @@ def _read_hosts(
         problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
         raise p.refuse(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
-    network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
+    read_network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
     hosts = {"first": first, "last": last, "policy": POLICIES[kind]}
-    return hosts, {"ipv4": f"{IPv4Address(net4)}/16", "ipv6": network6}
+    return hosts, {"ipv4": f"{IPv4Address(net4)}/16", "ipv6": read_network6}
 
 
 def _read_router(p: Migration, version: str) -> dict[str, Any]:

@@ -63,11 +63,9 @@ class Management(Modifier):
 
     def suits(self, plan: Plan) -> None:
         if not plan.all_checks:
-            raise UsageError(
-                f"the {plan.driver} driver does not read back any configuration",
-                "give its steps a check, or leave the modifier out",
-                code="unsupported-operation",
-            )
+            problem = f"the {plan.driver} driver does not read back any configuration"
+            hint = "give its steps a check, or leave the modifier out"
+            raise UsageError(problem, hint, code="unsupported-operation")
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action:
         """Query each of several devices."""

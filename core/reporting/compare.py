@@ -13,20 +13,20 @@ from v6t.analysis.compare.comparison import (
     Line,
     compare,
     comparison_sheets,
-    lead,
     make_brief_sheets,
+    summarize_lines,
 )
-from v6t.analysis.compare.effect import count_repetitions_needed
-from v6t.analysis.figures.plots import points_figure
+from v6t.analysis.compare.effect import count_needed_repetitions
+from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import Percentiles
-from v6t.analysis.published.library import facts_of, references, sources
-from v6t.analysis.report.run import reproduction
-from v6t.analysis.report.verdict import title_of
+from v6t.analysis.published.library import collect_facts, find_references, list_sources
+from v6t.analysis.report.run import make_reproduction_sheets
+from v6t.analysis.report.verdict import make_title
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, number_of, sheet, text_columns
+from v6t.analysis.sheet import Sheet, pluralize, sheet, text_columns
 from v6t.base.errors import UsageError
 from v6t.benchmarks import registry
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 
 MOST_REASONS = 10
@@ -49,28 +49,22 @@ def compare_runs(runs: Sequence[RunData], anyway: bool) -> Comparison:
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    comparison = compare(first, others, presentations(), anyway=anyway)
+    comparison = compare(first, others, load_presentations(), anyway=anyway)
     if comparison.unlike and not anyway:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
-        raise UsageError(
-            f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}",
-            "--anyway compares them all the same",
-            code="not-comparable",
-        )
+        problem = f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}"
+        raise UsageError(problem, "--anyway compares them all the same", code="not-comparable")
     if not comparison.lines:
         why = comparison.left_out[0] if comparison.left_out else "nothing was measured"
-        raise UsageError(
-            f"these runs cannot be compared: {why}",
-            "--anyway compares what it can",
-            code="not-comparable",
-        )
+        problem = f"these runs cannot be compared: {why}"
+        raise UsageError(problem, "--anyway compares what it can", code="not-comparable")
     return comparison
 
 
 def make_comparison_document(comparison: Comparison, runs: Sequence[RunData] = ()) -> Document:
     """Return the comparison for a file: the runs, a figure, tables, and what was left out."""
-    blocks: list[Block] = [Text(lead(comparison))]
+    blocks: list[Block] = [Text(summarize_lines(comparison))]
     if runs:
         blocks.append(_describe_runs(comparison, runs))
     blocks += [*_list_warnings(comparison), *_draw_factors(comparison)]
@@ -79,7 +73,7 @@ def make_comparison_document(comparison: Comparison, runs: Sequence[RunData] = (
         blocks += [Text("Not compared:"), Items(comparison.left_out)]
     blocks.append(Text(METHOD))
     section = Section("Differences", "differences", blocks)
-    title = " against ".join(dict.fromkeys(map(title_of, runs))) or "Comparison"
+    title = " against ".join(dict.fromkeys(map(make_title, runs))) or "Comparison"
     return Document(title, " against ".join(comparison.runs), [section])
 
 
@@ -92,11 +86,11 @@ def make_brief_document(comparison: Comparison, directories: Sequence[Path]) -> 
     """
     blocks = [*_list_warnings(comparison), *make_brief_sheets(comparison)]
     if len(comparison.left_out) > MOST_REASONS:
-        count = number_of(len(comparison.left_out), "quantity")
+        count = pluralize(len(comparison.left_out), "quantity")
         blocks.append(Text(f"{count} not compared; -v prints the reasons and the intervals."))
     elif comparison.left_out:
         blocks += [Text("Not compared:"), Items(comparison.left_out)]
-    blocks += [Text(lead(comparison)), *_suggest_runs(comparison, directories)]
+    blocks += [Text(summarize_lines(comparison)), *_suggest_runs(comparison, directories)]
     return Document("Comparison", "", [Section("Differences", "differences", blocks)])
 
 
@@ -104,7 +98,7 @@ def _describe_runs(comparison: Comparison, runs: Sequence[RunData]) -> Sheet:
     rows = [
         (
             name,
-            title_of(run),
+            make_title(run),
             str(run.config["tester"]["kind"]),
             str(run.manifest.get("created", ""))[:16].replace("T", " "),
             str(run.config.get("label") or "-"),
@@ -134,20 +128,20 @@ def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
         ][:MOST_FACTORS]
         if rows:
             text = f"{run} as a multiple of {comparison.runs[0]}, with intervals; 1: no difference."
-            yield Drawing(points_figure(rows, "factor", f"factors-{number}"), text, text)
+            yield Drawing(draw_points(rows, "factor", f"factors-{number}"), text, text)
 
 
 def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
     """Print the commands that decide what too few repetitions or unlike rates leave open."""
-    few = [line for line in comparison.lines if line.effect and not line.effect.sure]
+    few = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
     apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
-    needed = count_repetitions_needed()
+    needed = count_needed_repetitions()
     reasons, options = [], []
     if few:
         reasons.append(f"at least {needed} repetitions of each run")
         options += _repeat_options({line.benchmark for line in few}, needed)
-    sections = {name.partition(".")[0] for name in registry.flags().get("--rate", ())}
-    rated = [b.name for b in registry.installed() if sections & b.sections().keys()]
+    sections = {name.partition(".")[0] for name in registry.list_flags().get("--rate", ())}
+    rated = [b.name for b in registry.load_installed() if sections & b.list_sections().keys()]
     apart = [line for line in apart if line.benchmark in rated]
     if rate_fps := _find_common_rate(apart):
         names = ", ".join(dict.fromkeys(line.benchmark for line in apart))
@@ -166,9 +160,9 @@ def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
     """Return the options that set the repetitions of benchmarks, some of which have their own number."""
     own = [
         f"{key}.repetitions={repetitions}"
-        for benchmark in registry.installed()
+        for benchmark in registry.load_installed()
         if benchmark.name in benchmarks
-        for key, model in benchmark.sections().items()
+        for key, model in benchmark.list_sections().items()
         if "repetitions" in model.model_fields
     ]
     options = [word for setting in own for word in ("--set-procedure", setting)]
@@ -191,16 +185,16 @@ def _find_common_rate(lines: Sequence[Line]) -> int | None:
 
 def make_published_document(directories: Sequence[Path]) -> Document:
     """Return published results with the runs that were made under the same conditions."""
-    sections, known = [], presentations()
+    sections, known = [], load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
-        facts = facts_of(data.config, data.params, simulated=data.simulated)
-        pairs = [(r, ref) for r in data.records for ref in references(r, facts, known)]
+        facts = collect_facts(data.config, data.params, simulated=data.simulated)
+        pairs = [(r, ref) for r in data.records for ref in find_references(r, facts, known)]
         alike = [(r, ref) for r, ref in pairs if ref.alike]
         blocks: list[Block] = [
             Text("No published result was made under the conditions of this run.")
         ]
         if alike:
-            blocks = list(reproduction(alike))
+            blocks = list(make_reproduction_sheets(alike))
         near = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs
@@ -210,6 +204,6 @@ def make_published_document(directories: Sequence[Path]) -> Document:
             blocks.append(Text("Published under other conditions, so no reference:"))
             blocks.append(Items(near))
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
-        blocks.append(Items([f"{name}: {sources()[name]}" for name in cited]))
+        blocks.append(Items([f"{name}: {list_sources()[name]}" for name in cited]))
         sections.append(Section(data.name, f"run-{number}", blocks))
     return Document("Beside published results", "", sections)

@@ -24,7 +24,7 @@ from v6t.core.runs.events import (
     describe_activity,
     describe_place,
     describe_step,
-    duration,
+    format_duration,
 )
 from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
@@ -76,11 +76,9 @@ def parse_address(text: str) -> tuple[str, int]:
         if not 0 <= number <= 65535:
             raise ValueError(port)
     except ValueError as exc:
-        raise UsageError(
-            f"--live takes ADDRESS:PORT, not '{text}'",
-            "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live",
-            code="wrong-form",
-        ) from exc
+        problem = f"--live takes ADDRESS:PORT, not '{text}'"
+        hint = "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live"
+        raise UsageError(problem, hint, code="wrong-form") from exc
     return str(address), number
 
 
@@ -170,7 +168,7 @@ class LiveView(Listener):
 
     def on_trial_start(self, activity: Activity) -> None:
         state = describe_activity(activity, self._progress, 0.0)
-        self._show(f"{state}; about {duration(activity.left_s)} left")
+        self._show(f"{state}; about {format_duration(activity.left_s)} left")
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
         """Show the state of other processes and their number of finished runs, if the page is viewed."""
@@ -217,11 +215,11 @@ class LiveView(Listener):
 
 def _render_run(path: Path) -> str:
     from v6t.analysis.report.render import to_html
-    from v6t.analysis.report.run import build
-    from v6t.benchmarks.registry import presentations
+    from v6t.analysis.report.run import build_document
+    from v6t.benchmarks.registry import load_presentations
 
     # Drawing takes seconds: figures come with the finished report.
-    return to_html(build(load_run(path), presentations(), most_figures=0))
+    return to_html(build_document(load_run(path), load_presentations(), most_figures=0))
 
 
 class _Server(ThreadingHTTPServer):

@@ -11,16 +11,22 @@ from statistics import median
 from typing import Any
 
 from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
-from v6t.analysis.compare.likeness import Key, Unlike, points, unlike_records, unlike_runs
+from v6t.analysis.compare.likeness import (
+    Difference,
+    Key,
+    compare_records,
+    compare_runs,
+    index_records,
+)
 from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
-from v6t.analysis.figures.plots import Curve, time_plot
+from v6t.analysis.figures.plots import Curve, draw_series
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, number_of, table
+from v6t.analysis.sheet import Column, count, pluralize, table
 from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, find_changes
 from v6t.base.errors import UsageError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
-from v6t.core.runs.rundir import CONFIG, no_run
+from v6t.core.runs.rundir import CONFIG, make_no_run_error
 
 MOST_NAMES = 40
 _TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
@@ -43,7 +49,7 @@ def find_trend(directories: Sequence[Path], order: str, least_percent: float) ->
         is_run = (path / CONFIG).is_file()
         runs = [path] if is_run else sorted(p.parent for p in path.glob(f"*/{CONFIG}"))
         if not runs:
-            raise no_run(path)
+            raise make_no_run_error(path)
         paths += runs
     return find_trend_of_runs([*map(load_run, paths)], order, least_percent)
 
@@ -63,17 +69,14 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
     if order != "given":
         for run in runs:
             if not key(run):
-                raise UsageError(
-                    f"{run.name} does not contain the sort key {order}",
-                    "--by given takes the order given",
-                    code="not-comparable",
-                )
+                problem = f"{run.name} does not contain the sort key {order}"
+                raise UsageError(problem, "--by given takes the order given", code="not-comparable")
         runs = sorted(runs, key=lambda run: _split_numbers(key(run)))
     last, left_out, comparable = runs[-1], [], []
     for run in runs:
         devices = last.config["dut"]["driver"], run.config["dut"]["driver"]
-        differing = [] if devices[0] == devices[1] else [Unlike("device", *devices)]
-        differing += unlike_runs(last, run)
+        differing = [] if devices[0] == devices[1] else [Difference("device", *devices)]
+        differing += compare_runs(last, run)
         if differing:
             left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
         else:
@@ -84,7 +87,7 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
         series.append(replace(one, changes=changes, least_percent=least_percent))
     if not series:
         raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
-    left_out += presentations().failures
+    left_out += load_presentations().failures
     return Trend(tuple(run.name for run in comparable), order, tuple(series), tuple(left_out))
 
 
@@ -97,18 +100,18 @@ def _make_series(
     runs: Sequence[RunData], key: Callable[[RunData], str], left_out: list[str]
 ) -> list[Series]:
     """Return the values of each figure of the last run; records with other conditions are left out."""
-    known, last_points = presentations(), points(runs[-1])
+    known, last_points = load_presentations(), index_records(runs[-1])
     series: dict[tuple[Key, str], Series] = {}
     for run in runs:
-        for place, record in points(run).items():
-            if place not in last_points or not known.knows(record):
+        for place, record in index_records(run).items():
+            if place not in last_points or not known.has_presentation(record):
                 continue
-            differing = unlike_records(last_points[place], record)
+            differing = compare_records(last_points[place], record)
             if differing:
                 words = "; ".join(map(str, differing))
                 left_out.append(f"{run.name}, {' '.join(place)}: {words}")
                 continue
-            for result in known.of(record).results(record):
+            for result in known.find(record).results(record):
                 defined = result.defined
                 if not (result.compared and defined and len(defined) == len(result.values)):
                     continue
@@ -175,15 +178,15 @@ def _plot(series: Series, name: str) -> str:
         axes.set_xticks(places, names[::step], rotation=40, ha="right", fontsize=7)
 
     ylabel = f"{series.quantity}, {series.unit}"
-    return time_plot(name, curves, "", ylabel, whole=False, adjust=adjust)
+    return draw_series(name, curves, "", ylabel, whole=False, adjust=adjust)
 
 
 def _summarize(trend: Trend) -> Text:
-    runs, results = number_of(len(trend.runs), "run"), number_of(len(trend.series), "result")
+    runs, results = pluralize(len(trend.runs), "run"), pluralize(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
-    if not any(s.enough for s in trend.series):
+    if not any(s.has_enough_runs for s in trend.series):
         return Text(f"{runs}: too few to tell a change from chance.")
-    unseen = sum(bool(s.unseen) for s in trend.series if s.enough)
+    unseen = sum(bool(s.unseen) for s in trend.series if s.has_enough_runs)
     more = (
         f" Changes below the resolution could go unseen in {unseen} of {results}." if unseen else ""
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from v6t.base.errors import UsageError, V6tError
 from v6t.base.files import read_text, write_atomically
-from v6t.core.runs.rundir import REPETITIONS, reading
+from v6t.core.runs.rundir import REPETITIONS, report_damage
 
 if TYPE_CHECKING:
     from v6t.analysis.rundata import RunData
@@ -56,13 +56,13 @@ def write(
     Raises:
         UsageError: no run, no such paper, or the directory cannot be written.
     """
-    from v6t.analysis.published.library import sources
+    from v6t.analysis.published.library import list_sources
     from v6t.analysis.report.run import MOST_FIGURES
     from v6t.core.runs.results import load_run
 
-    if paper is not None and paper not in sources():
+    if paper is not None and paper not in list_sources():
         raise UsageError(
-            f"unknown paper '{paper}'", "one of " + ", ".join(sources()), code="unknown-name"
+            f"unknown paper '{paper}'", "one of " + ", ".join(list_sources()), code="unknown-name"
         )
     most = {"none": 0, "few": MOST_FIGURES}.get(figures)
     data = data or load_run(path)
@@ -74,15 +74,14 @@ def write(
         for kind in formats:
             written.append(directory / ALL_FILES[kind])
             if kind != "csv" or output is not None:
-                with reading(path):
+                with report_damage(path):
                     text = renderers[kind]()
                 write_atomically(written[-1], text)
         if figures == "pdf":
             written.append(_write_pdf(directory, data))
     except OSError as exc:
-        raise UsageError(
-            f"cannot write {directory}: {exc.strerror}", code="file-unwritable"
-        ) from exc
+        problem = f"cannot write {directory}: {exc.strerror}"
+        raise UsageError(problem, code="file-unwritable") from exc
     return written
 
 
@@ -90,12 +89,12 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
     """Write ``figures/NAME.pdf`` and return the LaTeX file that includes them."""
     from v6t.analysis.figures.canvas import save_pdf
     from v6t.analysis.report.latex import figures_to_latex
-    from v6t.analysis.report.run import build
-    from v6t.benchmarks.registry import presentations
+    from v6t.analysis.report.run import build_document
+    from v6t.benchmarks.registry import load_presentations
 
     (directory / "figures").mkdir(exist_ok=True)
     with save_pdf(directory / "figures"):
-        document = build(data, presentations(), most_figures=None)
+        document = build_document(data, load_presentations(), most_figures=None)
     write_atomically(directory / "figures.tex", figures_to_latex(data, document))
     return directory / "figures.tex"
 
@@ -106,13 +105,15 @@ def _make_renderers(
     from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
     from v6t.analysis.report.latex import to_latex
     from v6t.analysis.report.render import to_html, to_markdown
-    from v6t.analysis.report.run import build
-    from v6t.benchmarks.registry import presentations
+    from v6t.analysis.report.run import build_document
+    from v6t.benchmarks.registry import load_presentations
 
-    known = presentations()
+    known = load_presentations()
     return {
-        "html": lambda: to_html(build(data, known, paper=paper, most_figures=most_figures)),
-        "md": lambda: to_markdown(build(data, known, paper=paper, most_figures=0)),
+        "html": lambda: to_html(
+            build_document(data, known, paper=paper, most_figures=most_figures)
+        ),
+        "md": lambda: to_markdown(build_document(data, known, paper=paper, most_figures=0)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),
         "openmetrics": lambda: to_openmetrics(data, known),

@@ -15,7 +15,7 @@ from v6t.core.runs.device import (
     DeviceAction,
     find_state,
     lab_device,
-    remote_session,
+    make_remote_session,
     run_device_event,
     run_hook,
 )
@@ -43,7 +43,11 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
     able, notes = make_tester(bound).capabilities, list(bound.notes)
     kept = []
     for name in bound.settings.benchmarks:
-        lacking = sorted(registry.load(name).needs(bound) - able) if name in bound.optional else []
+        lacking = (
+            sorted(registry.load(name).list_capabilities(bound) - able)
+            if name in bound.optional
+            else []
+        )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
             notes.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
@@ -71,7 +75,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
         links if loopback else intent.emulated_links,
         lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
-        delays=any(TIMING_CAPABILITIES & b.needs(bound) for b in benchmarks),
+        delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
         seed=bound.settings.seed,
     )
 
@@ -94,7 +98,7 @@ def compile_point(
     }
 
 
-def streams_of(
+def compile_streams(
     bound: BoundRun,
     sizes: Sizes,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
@@ -264,7 +268,7 @@ class Bench:
         """Configure a remote device before the tester opens its ports."""
         if self._loopback or self._device is not None:
             return
-        device = remote_session(self._bound, self._keep)
+        device = make_remote_session(self._bound, self._keep)
         if device is not None:
             device.open()
             self._device = device

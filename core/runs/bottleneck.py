@@ -62,11 +62,9 @@ class JudgedTrial:
 def check_watchable(bound: BoundRun) -> None:
     """Refuse a run whose device has no driver."""
     if not bound.driven:
-        raise UsageError(
-            "no device driver is configured that can watch the device",
-            "name a driver with --dut or in the testbed file",
-            code="missing-driver",
-        )
+        problem = "no device driver is configured that can watch the device"
+        hint = "name a driver with --dut or in the testbed file"
+        raise UsageError(problem, hint, code="missing-driver")
 
 
 def watch_device(
@@ -96,11 +94,8 @@ def _list_throughputs(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     entries = results.get("results", [])
     records = [r for r in entries if r.get("benchmark") == THROUGHPUT and r.get("median")]
     if not records:
-        raise UsageError(
-            "this run does not contain a throughput",
-            "a finished `v6t run` is needed",
-            code="no-such-run",
-        )
+        problem = "this run does not contain a throughput"
+        raise UsageError(problem, "a finished `v6t run` is needed", code="no-such-run")
     return records
 
 
@@ -134,14 +129,15 @@ def _watch_point(
         if first.connections is not None:  # phase 1 is not sampled
             bench.measure(replace(first, key=f"{first.key}/phase-1", duration_s=1.0))
         if bench.session is None:
-            raise UsageError(
-                "the driver of this run's device cannot watch it", code="missing-driver"
-            )
+            problem = "the driver of this run's device cannot watch it"
+            raise UsageError(problem, code="missing-driver")
         devices = bench.session.devices()
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             if in_lab:
-                samples = {when: [*map(_drop_shared, each)] for when, each in samples.items()}
+                samples = {
+                    when: [*map(_drop_shared_reading, each)] for when, each in samples.items()
+                }
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
             loaded = samples[judged.when]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
@@ -170,7 +166,7 @@ def _watch_point(
     return [{**entry, "together": both} for entry in entries] if both else entries
 
 
-def _drop_shared(sample: Sample) -> Sample:
+def _drop_shared_reading(sample: Sample) -> Sample:
     """Remove the reading in which the tester has an unknown share."""
     figures = {n: f for n, f in sample.figures.items() if n != TESTER_SHARED_READING}
     return replace(sample, figures=figures)

@@ -1,4 +1,4 @@
-"""The device under test in a run: how it is reached, its hooks, what is done to it and read from it."""
+"""The device under test in a run: how it is reached, its hooks, actions and readings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
     return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
 
 
-def remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
+def make_remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
     """Make the session with a remote device, not open yet; None if the run drives none."""
     if bound.tester.in_lab or bound.tester.simulates:
         return None
@@ -58,11 +58,9 @@ def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -
         return state
     hooks = bound.driver.hooks
     if "flush" not in hooks:
-        raise UsageError(
-            "no command is configured that empties the device's table before each trial",
-            "choose a device driver (--dut), or give the command dut.options.hooks.flush",
-            code="missing-driver",
-        )
+        problem = "no command is configured that empties the device's table before each trial"
+        hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
+        raise UsageError(problem, hint, code="missing-driver")
     count = hooks.get("count-states")
     return HookState(
         lambda: run_hook("flush", hooks["flush"]),
@@ -101,9 +99,8 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
     if done.returncode:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         output = f": {last[0]:.200}" if last else ""
-        raise DutError(
-            f"the hook {name} failed with status {done.returncode}{output}", code="hook-failed"
-        )
+        problem = f"the hook {name} failed with status {done.returncode}{output}"
+        raise DutError(problem, code="hook-failed")
     return done.stdout
 
 
@@ -247,7 +244,7 @@ class DeviceCounts:
         if self._before is None:
             self._before = _read(session)
 
-    def other_frames(self) -> None:
+    def discard_reading(self) -> None:
         """Discard the last reading: the devices get frames of no benchmark."""
         if not self._begun:
             self._before = None

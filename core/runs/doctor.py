@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
-from v6t.core.config.plugins import TECHNOLOGIES, technologies_for
+from v6t.core.config.plugins import TECHNOLOGIES, list_technologies
 from v6t.core.runs.dut import find_technology
 from v6t.drivers.duts.registry import DRIVERS, make_driver, names
 from v6t.drivers.testers import DEFAULT, TESTERS
@@ -62,7 +62,7 @@ def list_drivers() -> list[DriverSummary]:
     for name in names():
         try:
             driver = make_driver(name, {})
-            technologies = technologies_for(name)
+            technologies = list_technologies(name)
         except V6tError:  # a broken driver of another distribution; doctor shows it
             continue
         needed = getattr(driver, "programs", None) or getattr(driver, "helpers", ())
@@ -127,7 +127,7 @@ def _check_extensions() -> Iterator[Finding]:
         ("testers", TESTERS),
     )
     for title, group in groups:
-        rows = registry.listing() if group is registry.BENCHMARKS else group.list_rows()
+        rows = registry.list_benchmarks() if group is registry.BENCHMARKS else group.list_rows()
         good = sum(not row.error for row in rows)
         yield Finding(title, "ok" if good else "missing", f"{good} {group.noun}s")
         for row in rows:

@@ -132,22 +132,17 @@ def confirm(bound: BoundRun) -> str:
         if status["configured"] is None:
             raise DutError(f"{device.name} is not configured by v6t", code="not-configured")
         if status["timer"]:
-            raise DutError(
-                f"{device.name}: {status['timer']}",
-                f"`{bound.rollback_command}` removes the undo record; then commit again",
-                code="rollback-timer-failed",
-            )
+            problem = f"{device.name}: {status['timer']}"
+            hint = f"`{bound.rollback_command}` removes the undo record; then commit again"
+            raise DutError(problem, hint, code="rollback-timer-failed")
         for part in _part_statuses(status):
             made = part["configured"]
             if made is None or not made["finished"]:
                 steps = (
                     f"{made['begun']} of {made['steps']} steps, not verified" if made else "no step"
                 )
-                raise DutError(
-                    f"{part['device']}: the commit did not finish: {steps}",
-                    f"run `{bound.rollback_command}`",
-                    code="not-configured",
-                )
+                problem = f"{part['device']}: the commit did not finish: {steps}"
+                raise DutError(problem, f"run `{bound.rollback_command}`", code="not-configured")
         device.confirm()
         stays = f"stays configured; `{bound.rollback_command}` undoes it"
         if all(part["rollback_in_s"] is None for part in _part_statuses(status)):
@@ -173,9 +168,8 @@ def verify(bound: BoundRun) -> str:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_point(plugin, sizes, bench.measure)
         if not bench.verify_device():
-            raise DutError(
-                "the driver did not read back the configuration of the device", code="no-read-back"
-            )
+            problem = "the driver did not read back the configuration of the device"
+            raise DutError(problem, code="no-read-back")
     finally:
         bench.close()
     if finding is not None:
@@ -200,11 +194,9 @@ def flush(bound: BoundRun) -> str:
             found = session.status()
             driver, technology = session.driver.name, session.intent.technology
             if (found["driver"], found["technology"]) != (driver, technology):
-                raise DutError(
-                    f"{part} is not configured by v6t for {technology} ({driver})",
-                    "`v6t dut status` shows what it is; `v6t dut commit` configures it",
-                    code="not-configured",
-                )
+                problem = f"{part} is not configured by v6t for {technology} ({driver})"
+                hint = "`v6t dut status` shows what it is; `v6t dut commit` configures it"
+                raise DutError(problem, hint, code="not-configured")
         device.make_plan()
         device.flush()
         return f"{device.name} keeps no session"
@@ -246,13 +238,13 @@ def rollback(
 
 def find_technology(driver: str) -> str | None:
     """Return any technology of a driver; None for a chain, whose technology matters."""
-    from v6t.core.config.plugins import names, technologies_for
+    from v6t.core.config.plugins import list_technologies, names
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 
     if driver not in drivers() or driver_type(driver).of_parts:
         return None
-    possible = technologies_for(driver) or names()
+    possible = list_technologies(driver) or names()
     return next((name for name in possible if name in names()), None)
 
 
@@ -263,11 +255,8 @@ def _part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _check(bound: BoundRun) -> None:
     if not bound.driver.configures:
-        raise UsageError(
-            "the reference device needs no configuration",
-            "name a driver with --driver",
-            code="missing-driver",
-        )
+        problem = "the reference device needs no configuration"
+        raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
 
 def _labs(bound: BoundRun) -> list[LabSsh]:
@@ -291,23 +280,15 @@ def _make_session(
 
     driver, labs = bound.driver, _labs(bound)
     if bound.tester.in_lab and all(ssh is None for ssh in driver.logins(bound.intent)):
-        raise UsageError(
-            "the lab's device exists during a run only",
-            "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh",
-            code="missing-device",
-        )
+        problem = "the lab's device exists during a run only"
+        hint = "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh"
+        raise UsageError(problem, hint, code="missing-device")
     ended = [lab.name for lab in labs if not lab.running()]
     if ended and not partial:
-        raise UsageError(
-            f"the lab device {' and '.join(ended)} does not stand",
-            "it stands while a run uses it",
-            code="missing-device",
-        )
+        problem = f"the lab device {' and '.join(ended)} does not stand"
+        raise UsageError(problem, "it stands while a run uses it", code="missing-device")
     session = make_session(driver, bound.intent, record_dir, bound.rollback_command, find_transport)
     if session is None:
-        raise UsageError(
-            "no driver is configured for this device",
-            "name a driver with --driver",
-            code="missing-driver",
-        )
+        problem = "no driver is configured for this device"
+        raise UsageError(problem, "name a driver with --driver", code="missing-driver")
     return session

@@ -189,20 +189,20 @@ def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
     for first in records[:1]:
         trials = sum(len(r.trials) for r in records)
         place = f"  {first.sizes:<9} {first.direction:<13}"
-        yield f"{place}  {headline(first)}   {trials:,} trials   {duration(seconds)}"
+        yield f"{place}  {make_headline(first)}   {trials:,} trials   {format_duration(seconds)}"
 
 
-def headline(record: Record) -> str:
+def make_headline(record: Record) -> str:
     """Return a record's benchmark and its first figure."""
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
     if not record.measured:
         return f"{record.benchmark} not measured"
-    presentation = presentations().of(record)
+    presentation = load_presentations().find(record)
     result = next((r for r in presentation.results(record) if r.headline and r.summary), None)
     if result is None or result.summary is None:
         return record.benchmark
-    value = presentation.shown(result.summary.median)
+    value = presentation.format_value(result.summary.median)
     return f"{record.benchmark} {value} {result.unit}{' *' if result.limited else ''}"
 
 
@@ -238,7 +238,7 @@ def _describe_last(result: TrialResult | None) -> Iterator[str]:
         yield f", device CPU {max(median(cores) for cores in busiest):.0f} %"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a time as ``"1 h 05 min"``, ``"3 min 20 s"`` or ``"45 s"``."""
     whole = round(seconds)
     if whole >= 3600:
@@ -262,7 +262,7 @@ class LogFile(Listener):
         """Append an entry; a file that cannot be written does not stop the run."""
         self.begun = True
         stamp = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        entry = f"{stamp} {log.legible(text)}\n".encode()
+        entry = f"{stamp} {log.make_legible(text)}\n".encode()
         with contextlib.suppress(OSError):
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             with open(file, "ab") as out:

@@ -104,11 +104,9 @@ class Journal:
             if known is None:
                 self.append(trial, measure(trial))
             elif _as_written(trial_to_json(trial)) != {**TRIAL_DEFAULTS, **known}:
-                raise UsageError(
-                    f"the journal's trial {trial.key} is not the next trial of this run",
-                    "journal and configuration do not belong together; start a new run",
-                    code="journal-mismatch",
-                )
+                problem = f"the journal's trial {trial.key} is not the next trial of this run"
+                hint = "journal and configuration do not belong together; start a new run"
+                raise UsageError(problem, hint, code="journal-mismatch")
             return self.entries[trial.key]  # as a resumed run will see it
 
         return answer_or_measure
@@ -210,11 +208,9 @@ def _parse_lines(
         if entry is None:
             if number == len(lines) - 1 and not lines[-1]:
                 return  # the last line was written in part
-            raise UsageError(
-                f"{where}: this line is damaged",
-                "the run cannot be resumed; results already written are not touched",
-                code="damaged-file",
-            )
+            problem = f"{where}: this line is damaged"
+            hint = "the run cannot be resumed; results already written are not touched"
+            raise UsageError(problem, hint, code="damaged-file")
         schema = entry.get("schema")
         if schema is not None and schema != SCHEMA:
             raise UsageError(

@@ -25,7 +25,7 @@ from v6t.profiles.streams import ORDER
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
-def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
+def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
     """Return versions, machine, seed, time and what the technology sends where, as JSON values."""
     return {
         "schema": "v6t-manifest/1",
@@ -36,12 +36,12 @@ def manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[s
         "packages": {name: _version(name) for name in PACKAGES},
         "source_commit": commit(),
         "python": sys.version.split()[0],
-        "machine": machine(),
-        "setup": {**setup(plugin, run.frame_sizes), "simulated": simulated},
+        "machine": describe_machine(),
+        "setup": {**describe_setup(plugin, run.frame_sizes), "simulated": simulated},
     }
 
 
-def setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:
+def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:
     """Return devices and links from left to right, and the tester's octets on both sides by frame size."""
     return {
         "sides": list(plugin.sides),
@@ -77,7 +77,7 @@ def _headers(plugin: Technology, direction: Direction, size: int | str) -> list[
     return ["IPv4" if name == "IP" else name for name in names]
 
 
-def machine() -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
     """Return processor, cores, clock policy and kernel of this machine; None: not readable."""
     return {
         "system": platform.system(),

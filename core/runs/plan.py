@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Point, Vary
-from v6t.benchmarks.tcp import syn_medium
+from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs.bench import streams_of
+from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
-from v6t.core.runs.tester_capacity import capacity_spec, opening_spec
+from v6t.core.runs.tester_capacity import make_capacity_spec, make_opening_spec
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
@@ -197,10 +197,10 @@ def count_trials(
         device.carries_fps = point.known_fps or None
         most_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
         device.carries_cps = most_cps / 2
-        device.holds = max(connections.count, 3 * benchmark.most_connections(bound) // 4)
+        device.holds = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
     at: Point | None = device.at(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
-        at = prepared(device.at(point))
+        at = prepare_connections(device.at(point))
     if at is None:
         return 0, 0.0, ()
     rates = benchmark.run(at).rates
@@ -346,7 +346,7 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     frames = run.model_dump_json(include=_FRAMES)
     all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
     if frames not in known:
-        known[frames] = {sizes.label: streams_of(bound, sizes) for sizes in all_sizes}
+        known[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []
     stages: list[PlannedStage] = []
     for number, sizes in enumerate(all_sizes):
@@ -364,7 +364,7 @@ def first_stage(octets: str, *, first: bool) -> Stage:
 def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
-    """Plan a benchmark with what is known of the device; return the rates it would find, too."""
+    """Plan a benchmark with the known rates of the device; return the rates it would find, too."""
     stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
     trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:
@@ -385,23 +385,23 @@ def _plan_size(
 ) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
     """Yield each benchmark at a frame size with its stages: those before it are set-up and self-test."""
     run = bound.settings
-    benchmarks = [b for b in registry.wanted(bound) if first or b.phase.sized]
+    benchmarks = [b for b in registry.select_benchmarks(bound) if first or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
     once = [b for b in benchmarks if b.phase.sized and not b.phase.directed]
     tcp = [b for b in benchmarks if not b.phase.sized]
     groups: list[tuple[Point, CapacitySpec, list[Benchmark[Any, Any]]]] = []
     for mode, group in (*((mode, directed) for mode in run.modes), ("forward", once)):
         point = plan_point(bound, sizes, mode)
-        groups.append((point, capacity_spec(run, sizes, mode, round(point.media_fps)), group))
+        groups.append((point, make_capacity_spec(run, sizes, mode, round(point.media_fps)), group))
     if tcp:
-        syn_sizes, media_cps = syn_medium(bound)
+        syn_sizes, media_cps = find_syn_limit(bound)
         point = plan_point(bound, syn_sizes, "forward", media_cps)
-        groups.append((point, opening_spec(run, syn_sizes, media_cps), tcp))
+        groups.append((point, make_opening_spec(run, syn_sizes, media_cps), tcp))
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
         point = groups[0 if benchmark.phase.sized else -1][0]
-        planned = plan_stage(benchmark, replace(point, found=rates))
+        planned = plan_stage(benchmark, replace(point, found_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
     setup_s = bound.tester.setup_s if first else bound.tester.load_s
     before = [PlannedStage(first_stage(sizes.label, first=first), setup_s)]
@@ -434,7 +434,7 @@ def _plan_size(
 
 def _find_counting(benchmark: Benchmark[Any, Any], point: Point) -> str:
     connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
-    needs = benchmark.needs(point.bound) | connects
+    needs = benchmark.list_capabilities(point.bound) | connects
     return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
 
 

@@ -10,22 +10,22 @@ from typing import Any, ClassVar
 from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks.point import Point, Vary
-from v6t.benchmarks.tcp import measure_tcp_opens, syn_medium
+from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs.manifest import machine
+from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
 from v6t.core.runs.preflight import measure_phase_one, prepare_loopback
 from v6t.core.runs.tester_capacity import (
     THIS_RUN,
-    capacity_spec,
     find_capacity,
-    opening_spec,
-    phase_one_spec,
+    make_capacity_spec,
+    make_opening_spec,
+    make_phase_one_spec,
     remeasure_capacity,
 )
 from v6t.core.runs.trials import Trials
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, min_plausible_fps
+from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.trials.load_estimate import EstimateLoad
@@ -75,7 +75,7 @@ class MeasuredPoint:
             spec,
             self._capacity_measure or self._loopback,
             trials.directory,
-            least_fps=0.0 if connections else min_plausible_fps(spec.mode, rates),
+            least_fps=0.0 if connections else find_plausible_rate(spec.mode, rates),
             say=self._say_of_size,
             of_phase_one=connections,
         )
@@ -112,8 +112,8 @@ class MeasuredPoint:
         self._trials.capacities.setdefault(spec.variant + octets, {})[spec.mode] = capacity.rate_fps
         better = MeasuredPoint(self._trials, self._sizes, self._streams, spec)
         better.capacity = capacity, THIS_RUN
-        within = {**point.within, "variant": f"{spec.variant}again{number}-"}
-        return replace(point, runner=better, within=within)
+        trial_conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
+        return replace(point, runner=better, trial_conditions=trial_conditions)
 
     @property
     def results(self) -> Mapping[str, TrialResult]:
@@ -166,7 +166,7 @@ class MeasuredPoint:
             "selftest_trials": list(capacity.keys),
             "ceiling": source,
             **({"modifier": run.modifier} if run.modifier else {}),
-            "machine": {k: machine()[k] for k in ("processor", "cores", "kernel")},
+            "machine": {k: describe_machine()[k] for k in ("processor", "cores", "kernel")},
         }
 
     def vary(self, name: str, change: Vary) -> Point:
@@ -197,18 +197,18 @@ def make_point(
     """Make the point at which benchmarks are measured."""
     run = trials.bound.settings
     media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-    spec = replace(capacity_spec(run, sizes, mode, media), variant=variant)
+    spec = replace(make_capacity_spec(run, sizes, mode, media), variant=variant)
     measure = None
     if of_phase_one:
-        spec, measure = phase_one_spec(run, spec), measure_phase_one(trials.loopback)
+        spec, measure = make_phase_one_spec(run, spec), measure_phase_one(trials.loopback)
     return _make(trials, sizes, media, MeasuredPoint(trials, sizes, streams, spec, measure), mode)
 
 
 def make_tcp_point(trials: Trials, sizes: Sizes, streams: Streams) -> Point:
     """Make the point of TCP connections, whose four-tuples are those of the streams."""
-    syn_sizes, media = syn_medium(trials.bound)
-    spec = opening_spec(trials.bound.settings, syn_sizes, media)
-    measure = measure_tcp_opens(trials.bound, trials.loopback)
+    syn_sizes, media = find_syn_limit(trials.bound)
+    spec = make_opening_spec(trials.bound.settings, syn_sizes, media)
+    measure = make_tcp_measure(trials.bound, trials.loopback)
     return _make(trials, syn_sizes, media, MeasuredPoint(trials, syn_sizes, streams, spec, measure))
 
 

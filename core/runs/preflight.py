@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import TesterError, TranslationError
-from v6t.benchmarks.resolution import alone
+from v6t.benchmarks.resolution import make_selftest_queries
 from v6t.procedures.preflight import BENCHMARK, Finding, check_translation
-from v6t.procedures.stateful.phases import Prepared
+from v6t.procedures.stateful.phases import ConnectionPreparer
 from v6t.profiles.mixes import Sizes
 from v6t.trials.connections import Connections
 from v6t.trials.queries import Queries
@@ -44,18 +44,18 @@ def prepare_preflight(plugin: Technology, measure: Measure) -> Measure:
         return measure
     most = plugin.params.most_sessions or plugin.combinations
     count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
-    return Prepared(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
+    return ConnectionPreparer(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 
 def prepare_loopback(bound: BoundRun, measure: Measure) -> Measure:
     """Let the tester learn its own frames and replay them, or answer its own queries."""
     plugin = bound.technology
     if plugin.exchange == "queries":
-        return _with_queries(measure, alone(bound))
+        return _with_queries(measure, make_selftest_queries(bound))
     if not plugin.stateful:
         return measure
     count = min(LOOPBACK_CONNECTIONS.count, plugin.combinations)
-    return Prepared(measure, replace(LOOPBACK_CONNECTIONS, count=count))
+    return ConnectionPreparer(measure, replace(LOOPBACK_CONNECTIONS, count=count))
 
 
 def _with_queries(measure: Measure, queries: Queries) -> Measure:

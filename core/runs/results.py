@@ -21,7 +21,7 @@ from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.journal import Journal, find_mark, read_journal
-from v6t.core.runs.manifest import setup
+from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
     JOURNAL,
@@ -31,10 +31,10 @@ from v6t.core.runs.rundir import (
     RESULTS,
     TRIALS,
     RunDir,
-    no_run,
+    make_no_run_error,
     read_config,
     read_optional_json,
-    reading,
+    report_damage,
 )
 from v6t.profiles.mixes import describe_sequence
 
@@ -97,11 +97,11 @@ def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
     """Read the records among the results of a run directory."""
-    known = registry.presentations()
+    known = registry.load_presentations()
     records = []
     for number, values in enumerate(results.get("results", ()), 1):
         try:
-            records.append(known.read(values))
+            records.append(known.read_record(values))
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"
@@ -136,7 +136,7 @@ class ResultFiles:
         self.records.append(record)
         self._documents.append(record.to_json())
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
-            self._add_rows(name, _mark_limited(rows, record))
+            self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
     def write(self, head: Mapping[str, Any], *, measured: bool) -> None:
@@ -176,7 +176,7 @@ def _rank(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
     return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
 
 
-def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
+def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
     """Add the last columns: whether the tester or the medium limits the row, and the only median.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
@@ -190,12 +190,12 @@ def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
 
 def load_run(path: Path, technology: Technology | None = None) -> RunData:
     """Read a run directory; nothing in it is changed, and the run may be in progress."""
-    with reading(path):
+    with report_damage(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
         config = read_optional_json(path / CONFIG)
         if config is None:
-            raise no_run(path)
+            raise make_no_run_error(path)
         run = read_config(path / CONFIG)
         trials = read_journal(path / JOURNAL, find_mark(manifest))
         return make_run_data(
@@ -229,7 +229,7 @@ def make_run_data(
             "title": technology.title,
             "rfcs": technology.rfcs,
             "rfc_frame_sizes": technology.rfc_frame_sizes,
-            "setup": setup(technology, run.frame_sizes),
+            "setup": describe_setup(technology, run.frame_sizes),
         }
     if manifest and "setup" in manifest:
         about["setup"] = manifest["setup"]
@@ -264,7 +264,7 @@ class RunSummary:
 
     Attributes:
         created: start of the run, UTC, ISO 8601.
-        headline: empty if there is no figure.
+        headline: empty without a figure.
         state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
     """
 

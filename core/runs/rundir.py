@@ -14,7 +14,7 @@ from typing import Any
 from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import UsageError
 from v6t.base.files import LOCK, acquire_lock, explain_read_error, read_json, write_atomically
-from v6t.core.config.settings import ResolvedRun, procedure_model, procedure_of, saved_run
+from v6t.core.config.settings import ResolvedRun, load_saved_run, make_preset, make_procedure_model
 from v6t.core.config.yaml_file import YamlFile, to_yaml, write_files
 
 CONFIG, MANIFEST, JOURNAL = "config.json", "manifest.json", "journal.jsonl"
@@ -32,7 +32,7 @@ _REMOVABLE = {*_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
 """Files of a run that ended before its first trial."""
 
 
-def no_run(path: Path) -> UsageError:
+def make_no_run_error(path: Path) -> UsageError:
     """Make the error for a directory without a run."""
     if (path / AUDIT).is_file():
         return UsageError(
@@ -47,15 +47,13 @@ def no_run(path: Path) -> UsageError:
     )
 
 
-def refuse_absent(paths: Iterable[Path]) -> None:
+def refuse_absent_paths(paths: Iterable[Path]) -> None:
     """Report missing paths before the others are checked; ``latest`` is resolved later."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
-            raise UsageError(
-                f"{path} does not exist",
-                "give the directory of an earlier run or campaign",
-                code="file-not-found",
-            )
+            problem = f"{path} does not exist"
+            hint = "give the directory of an earlier run or campaign"
+            raise UsageError(problem, hint, code="file-not-found")
 
 
 class RunDir:
@@ -72,7 +70,7 @@ class RunDir:
         if new:
             self._create()
         elif not (path / CONFIG).is_file():
-            raise no_run(path)
+            raise make_no_run_error(path)
         self._lock = acquire_lock(path)
         if new:
             try:
@@ -115,9 +113,8 @@ class RunDir:
                 self._check_free()
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
-            raise UsageError(
-                f"cannot create {self.path}: {exc.strerror or exc}", code="file-unwritable"
-            ) from exc
+            problem = f"cannot create {self.path}: {exc.strerror or exc}"
+            raise UsageError(problem, code="file-unwritable") from exc
 
     def _check_free(self) -> None:
         """Accept an empty directory, or a run that measured nothing and left no device configured."""
@@ -126,14 +123,11 @@ class RunDir:
         if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE}:
             return
         if CONFIG in entries:
-            raise UsageError(
-                f"{self.path} holds a run already",
-                f"v6t resume {shlex.quote(str(self.path))}, or choose another -o",
-                code="file-exists",
-            )
-        raise UsageError(
-            f"{self.path} is not empty", "choose another directory with -o", code="file-exists"
-        )
+            problem = f"{self.path} holds a run already"
+            hint = f"v6t resume {shlex.quote(str(self.path))}, or choose another -o"
+            raise UsageError(problem, hint, code="file-exists")
+        problem = f"{self.path} is not empty"
+        raise UsageError(problem, "choose another directory with -o", code="file-exists")
 
 
 def read_optional_json(path: Path) -> Any:
@@ -153,17 +147,16 @@ def read_config(path: Path) -> ResolvedRun:
     if path.is_dir():
         path /= CONFIG
     try:
-        return saved_run(read_json(path))
+        return load_saved_run(read_json(path))
     except OSError as exc:
         raise explain_read_error(path, exc) from exc
     except ValueError as exc:
-        raise UsageError(
-            f"{path} is not a configuration of this version of v6t", code="damaged-file"
-        ) from exc
+        problem = f"{path} is not a configuration of this version of v6t"
+        raise UsageError(problem, code="damaged-file") from exc
 
 
 @contextmanager
-def reading(directory: Path) -> Iterator[None]:
+def report_damage(directory: Path) -> Iterator[None]:
     """Report damaged files of a run, which may have been changed by hand, as errors of the user."""
     try:
         yield
@@ -181,24 +174,22 @@ def reading(directory: Path) -> Iterator[None]:
         ) from exc
 
 
-def latest_run(path: Path | None) -> Path:
+def find_latest_run(path: Path | None) -> Path:
     """Return the directory itself, or the latest run for None and ``latest``."""
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
-    return latest_runs(1)[0]
+    return find_latest_runs(1)[0]
 
 
-def latest_runs(count: int) -> list[Path]:
+def find_latest_runs(count: int) -> list[Path]:
     """Return the runs that were changed last, the latest at the end."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
     runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_change_time)
     if len(runs) < count:
         many = "is no run" if count == 1 else f"are no {count} runs"
-        raise UsageError(
-            f"there {many} here or below ./runs",
-            "give the directory of the run; `latest` searches only here",
-            code="no-such-run",
-        )
+        problem = f"there {many} here or below ./runs"
+        hint = "give the directory of the run; `latest` searches only here"
+        raise UsageError(problem, hint, code="no-such-run")
     return runs[-count:]
 
 
@@ -206,7 +197,7 @@ def _find_change_time(path: Path) -> tuple[float, str]:
     return max(p.stat().st_mtime for p in (path / CONFIG, path / JOURNAL) if p.exists()), path.name
 
 
-def default_path(run: ResolvedRun) -> Path:
+def choose_default_path(run: ResolvedRun) -> Path:
     """Return ``runs/<UTC>-<plugin>[-<label>]``, not yet existing."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
@@ -243,7 +234,7 @@ def read_files(source: Path) -> tuple[YamlFile, YamlFile]:
 
 def make_run_file(run: ResolvedRun) -> dict[str, Any]:
     """Return the content of a run file: the preset, and what differs from it."""
-    preset = procedure_model().model_validate(procedure_of(run.preset)).model_dump(mode="json")
+    preset = make_procedure_model().model_validate(make_preset(run.preset)).model_dump(mode="json")
     return {
         "plugin": run.plugin,
         "params": dict(run.params),

@@ -14,7 +14,7 @@ from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
-from v6t.benchmarks.connections import prepared
+from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.point import Measured, Point
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
@@ -22,9 +22,9 @@ from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import KEY as DEVICE
 from v6t.core.runs.device import DeviceCounts
-from v6t.core.runs.events import Listener, headline, log_run
+from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
-from v6t.core.runs.manifest import manifest, utc_now
+from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
@@ -39,10 +39,10 @@ from v6t.core.runs.results import (
     read_records,
     read_results,
 )
-from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, reading
+from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, report_damage
 from v6t.core.runs.trials import Trials
 from v6t.procedures.stateful.phases import PhaseOneFailed
-from v6t.procedures.tester_rate import MOST_AGAIN, usable_fps
+from v6t.procedures.tester_rate import MOST_AGAIN, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
 WRITING_SHARE = 20
@@ -61,7 +61,7 @@ def execute(
     check_capabilities(bound, lambda: make_tester(bound))
     planned = planned or plan(bound)
     with RunDir(path, new=True) as directory:
-        document = manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
+        document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
         directory.write_json(MANIFEST, document)
         directory.write_json(CONFIG, bound.settings.model_dump(mode="json"))
         with log_run(events, path) as log:
@@ -74,7 +74,7 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
     """Continue an interrupted run; a complete one is only read."""
     with RunDir(path, new=False) as directory:
         run = directory.config()
-        with reading(path):
+        with report_damage(path):
             results = read_results(path)
             if results.get("status") == COMPLETE:
                 read_complete_journal(directory, results)
@@ -159,7 +159,7 @@ class Runner:
 
     def _measure_size(self, sizes: Sizes, *, first: bool) -> None:
         """Measure a frame size, phase by phase, each in every mode or once."""
-        trials, benchmarks = self._trials, registry.wanted(self._bound)
+        trials, benchmarks = self._trials, registry.select_benchmarks(self._bound)
         trials.begin(first_stage(sizes.label, first=first))
         streams = trials.load(sizes)
         self._check_translation(sizes, first=first)
@@ -174,9 +174,9 @@ class Runner:
             if chosen and phase.directed:
                 for mode in self._run.modes:
                     point = make_point(trials, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, found=rates))
+                    self._measure_point(phase, chosen, replace(point, found_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, found=rates))
+                found = self._measure_point(phase, chosen, replace(once, found_rates=rates))
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
@@ -199,16 +199,16 @@ class Runner:
         if phase != Phase.VARIANTS:
             _ = point.tester_capacity  # the tester itself goes first
         if phase == Phase.STREAMS and self._run.connects:
-            connected = prepared(point)
+            connected = prepare_connections(point)
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:
-            current = replace(point, found={**point.found, **rates})
+            current = replace(point, found_rates={**point.found_rates, **rates})
             if refusal:
-                measured = benchmark.refuse(current, refusal)
+                measured = benchmark.skip(current, refusal)
             else:
                 current, measured = self._measure_benchmark(benchmark, current)
-                point = replace(current, found=point.found)
+                point = replace(current, found_rates=point.found_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
             self._keep(benchmark, measured)
@@ -235,7 +235,7 @@ class Runner:
                 point, measured = better, self._measure_planned(benchmark, better)
         except BeyondTester as exc:
             self._events.on_message(f"{place}: {benchmark.name} is not measured: {exc.message}")
-            measured = benchmark.refuse(point, exc.message)
+            measured = benchmark.skip(point, exc.message)
         self._trials.counts.end(
             self._trials.bench.session,
             {
@@ -247,7 +247,7 @@ class Runner:
         return point, measured
 
     def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
-        """Measure a benchmark as a stage of the run, which is planned with what is known by now."""
+        """Measure a benchmark as a stage of the run, which is planned with the rates known by now."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
@@ -257,7 +257,9 @@ class Runner:
     ) -> Point | None:
         """Repeat the self-test after a result that it does not cover; None if nothing changes."""
         margin = self._run.procedure.selftest_margin
-        usable = self._bound.search_share * usable_fps(point.tester_capacity.rate_fps, margin)
+        usable = self._bound.search_share * compute_usable_rate(
+            point.tester_capacity.rate_fps, margin
+        )
         doubtful = benchmark.phase == Phase.STREAMS and measured.rates
         if not doubtful or median(measured.rates) <= usable:
             return None
@@ -297,7 +299,10 @@ class Runner:
             return
         records = self._results.records
         content = content or {"run": self._journal.run or ""}
-        content |= {"status": self._status, "headline": headline(records[0]) if records else ""}
+        content |= {
+            "status": self._status,
+            "headline": make_headline(records[0]) if records else "",
+        }
         if tester:
             content["tester"] = tester
             content.setdefault("finished", []).append(utc_now())

@@ -19,8 +19,8 @@ from v6t.base.ethernet import max_frame_rate_fps
 from v6t.base.files import locate_cache, read_json, write_atomically
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.bench import Bench, streams_of
-from v6t.core.runs.manifest import machine, utc_now
+from v6t.core.runs.bench import Bench, compile_streams
+from v6t.core.runs.manifest import describe_machine, utc_now
 from v6t.core.runs.preflight import prepare_loopback
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import ignore_message
@@ -28,13 +28,13 @@ from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import (
     MOST_AGAIN,
     CapacitySpec,
-    Rules,
     TesterCapacity,
-    carries_more,
-    min_plausible_fps,
-    plausible_capacity,
-    tester_capacity,
-    usable_fps,
+    TrialRules,
+    can_carry_more,
+    compute_usable_rate,
+    find_plausible_rate,
+    measure_plausible_capacity,
+    measure_tester_capacity,
 )
 from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
@@ -62,7 +62,9 @@ _OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_core
 Streams = Mapping[Direction, StreamSet]
 
 
-def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) -> CapacitySpec:
+def make_capacity_spec(
+    run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float
+) -> CapacitySpec:
     """Return how a run looks for the tester's own capacity."""
     careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
@@ -75,7 +77,7 @@ def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) 
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
         sending_time_tolerance=max(1.02, p.sending_time_tolerance),
-        rules=Rules(
+        rules=TrialRules(
             max(p.trial_duration_s, p.final_duration_s or 0.0),
             p.residual_wait_s,
             p.sending_time_tolerance,
@@ -83,15 +85,15 @@ def capacity_spec(run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float) 
     )
 
 
-def phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
+def make_phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
     """Return the same for connections, of which there are a limited number."""
     rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
     return replace(spec, rules=rules)
 
 
-def opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
+def make_opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
     """Return the same for TCP connections, which are opened for a second at least."""
-    spec = phase_one_spec(run, capacity_spec(run, sizes, "forward", media_cps))
+    spec = make_phase_one_spec(run, make_capacity_spec(run, sizes, "forward", media_cps))
     return replace(spec, duration_s=max(OPENING_S, spec.duration_s))
 
 
@@ -122,16 +124,16 @@ def find_capacity(
     if bound.tester.in_lab and least_fps > spec.start_fps:  # lower rates are known to pass
         spec = replace(spec, start_fps=least_fps)
     if bound.driver.absent and bound.tester.loops_back:
-        seen = tester_capacity(replace(spec, rules=None), measure)
+        seen = measure_tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _may_be_remembered(bound)):
-        return plausible_capacity(spec, measure, least_fps, say), THIS_RUN
+        return measure_plausible_capacity(spec, measure, least_fps, say), THIS_RUN
     key = _make_key(bound, known, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
         capacity, source = recall(bound, known, streams)
         if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < least_fps):
-            measured = plausible_capacity(spec, measure, least_fps, say)
+            measured = measure_plausible_capacity(spec, measure, least_fps, say)
             remember(bound, known, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": capacity.rate_fps, "source": source}
@@ -154,13 +156,13 @@ def remeasure_capacity(
     """
     if bound.driver.absent or not bound.tester.loops_back:
         return None
-    if not carries_more(spec, before.rate_fps, measure):
+    if not can_carry_more(spec, before.rate_fps, measure):
         return None
     say(
         f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
         "far more: self-test and search are repeated"
     )
-    capacity = tester_capacity(spec, measure, MOST_AGAIN + number, say)
+    capacity = measure_tester_capacity(spec, measure, MOST_AGAIN + number, say)
     if capacity.rate_fps <= before.rate_fps:
         return None
     if _may_be_remembered(bound):
@@ -197,15 +199,15 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
     try:
         for size in run.frame_sizes:
             sizes = plugin.sizes_of(size)
-            streams = streams_of(bound, sizes)
+            streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
             rates: dict[Mode, float] = {}
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
-                spec = capacity_spec(run, sizes, mode, media)
-                least_fps = min_plausible_fps(mode, rates)
-                capacity = plausible_capacity(spec, measure, least_fps, say)
+                spec = make_capacity_spec(run, sizes, mode, media)
+                least_fps = find_plausible_rate(mode, rates)
+                capacity = measure_plausible_capacity(spec, measure, least_fps, say)
                 rates[mode] = capacity.rate_fps
                 remember(bound, spec, streams, capacity)
                 rows.append(
@@ -214,7 +216,9 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
                         "mode": mode,
                         "convention": "per_direction",
                         "capacity_fps": capacity.rate_fps,
-                        "usable_fps": usable_fps(capacity.rate_fps, run.procedure.selftest_margin),
+                        "usable_fps": compute_usable_rate(
+                            capacity.rate_fps, run.procedure.selftest_margin
+                        ),
                         "media_fps": media,
                         "bounded_by": "line_rate" if capacity.rate_fps >= media else "tester",
                         "trials": len(capacity.keys),
@@ -257,7 +261,7 @@ def recall(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> tuple[Teste
     if entry is None:
         return medium, UNKNOWN
     rules = entry.get("rules")
-    if spec.rules is not None and not (rules and Rules(**rules).at_least(spec.rules)):
+    if spec.rules is not None and not (rules and TrialRules(**rules).is_as_strict_as(spec.rules)):
         return medium, LAXER.format(**entry)
     return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
@@ -272,7 +276,7 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
     """Return a hash of what a capacity depends on: tester, machine, medium, frames, how it is found."""
     run = bound.settings
     what = [
-        *tester_facts(bound),
+        *list_tester_facts(bound),
         run.line_rate_bps,
         # In loopback it matters how it was found; the streams say the mix.
         {k: v for k, v in asdict(spec).items() if k != "mix"}
@@ -286,9 +290,9 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def tester_facts(bound: BoundRun) -> list[Any]:
+def list_tester_facts(bound: BoundRun) -> list[Any]:
     """Return kind and options of a tester, and its machine, if that is this one."""
     run = bound.settings
     options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
-    here = {k: machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
+    here = {k: describe_machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
     return [run.tester.kind, options, here]

@@ -12,7 +12,7 @@ from typing import Any
 from v6t.benchmarks.point import Vary
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
-from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.device import DeviceCounts, add_device_load, prepare_device_event
 from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
@@ -99,7 +99,7 @@ class Trials:
         """Set what the next trials send: the streams of a frame size, or a variant of them."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:
-            streams = streams_of(self.bound, sizes, change)
+            streams = compile_streams(self.bound, sizes, change)
         self.bench.load(streams)
         self._loopback_bench.load(streams)
         return streams
@@ -144,7 +144,7 @@ class Trials:
 
         def read_and_measure(trial: Trial) -> TrialResult:
             if trial.benchmark == PREFLIGHT:
-                self.counts.other_frames()
+                self.counts.discard_reading()
             elif self.bound.settings.procedure.read_device:
                 bench.ready()
                 self.counts.begin(bench.session)

@@ -10,23 +10,23 @@ from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.telemetry_summary import Telemetry, compute_core_shares, summarize_samples
 
-BUSY_IDLE = 3.0
+BUSY_CORE_IDLE_PERCENT = 3.0
 """A core that is idle for less than this is busy throughout [%]."""
-FREE_IDLE = 80.0
+FREE_CORE_IDLE_PERCENT = 80.0
 """A device all of whose cores are idle for more than this does not limit anything [%]."""
-FULL_VECTOR = 200.0
+FULL_VECTORS_PER_CALL = 200.0
 """Vectors per call from which a VPP is near its 256: it polls, and its cores are never idle."""
-FULL_THREAD = 90.0
+FULL_THREAD_PERCENT = 90.0
 """A thread that runs, or is ready to and is not let, for more than this has no time left [%]."""
-HELD_BACK = 25.0
+THROTTLED_PERCENT = 25.0
 """A quota that holds a process back in more of its periods than this limits it [%]."""
-FULL_TABLE = 99.0
+FULL_TABLE_PERCENT = 99.0
 """A table of whose entries more than this are in use has no room [%]."""
-MOST = 50.0
+MAJORITY_PERCENT = 50.0
 """Losses of one kind are the matter where they are at least this part of all [%]."""
-STRAY = 10.0
+STRAY_DROPS_PERCENT = 10.0
 """What a device has dropped says nothing of what was lost if it is a smaller part of that [%]."""
-FEW = 10.0
+FEW_LOSSES = 10.0
 """So few losses are no reason to look past a core that has no time left, and where nobody knows what was lost
 they may be of any frames: router solicitations, LLDP [frames]."""
 NOT_COUNTED = "frames were lost, and no counter of this device says that it was here"
@@ -57,13 +57,14 @@ def judge_device(
     told = summarize_samples(samples)
     dropped = sum(told.reasons.values())
     # the drops of the device must be enough to explain what was lost
-    speaks = dropped >= FEW if lost is None else 0 < STRAY * lost <= 100 * dropped
+    explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
+    speaks = dropped >= FEW_LOSSES if lost is None else explained
     device, losses = _Judge(told if speaks else replace(told, drops={}), lost), _Judge(told, lost)
     cores = {} if told.polls else compute_core_shares(samples, "idle")
     middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
     no_time = _judge_full_cores(middles, tester if shared else "")
     found = (
-        losses.judge_table(at_least=FEW)
+        losses.judge_table(at_least=FEW_LOSSES)
         or device.judge_rules()
         or device.judge_process()
         or device.judge_full_vectors()
@@ -138,15 +139,12 @@ class _Judge:
         self.told = told
         self.lost = lost
         self.ran, self.waited = (told.process.get(name, 0.0) for name in ("run", "wait"))
-        self.node, self.vectors = max(
-            told.vectors_per_call.items(), key=itemgetter(1), default=("", 0.0)
-        )
+        nodes = told.vectors_per_call.items()
+        self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
         self.worst = _find_most_frequent(told.reasons) if told.drops else ""
         # losses for want of room have nothing to do with time
-        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in (
-            LossReason.ROOM,
-            LossReason.ENTRY,
-        )
+        room = (LossReason.ROOM, LossReason.ENTRY)
+        self.lacks_room = bool(self.worst) and told.lost_for[self.worst] in room
 
     def judge_table(self, at_least: float = 0.0) -> _Finding | None:
         """Judge losses caused by a full table: at least half of all losses, or any if the table is full.
@@ -154,7 +152,7 @@ class _Judge:
         Frames of connections that the device does not know follow from that, and are none of the others.
         """
         told = self.told
-        is_full = told.table.get("full", 0.0) >= FULL_TABLE
+        is_full = told.table.get("full", 0.0) >= FULL_TABLE_PERCENT
         unknown = told.select_drops(LossReason.UNKNOWN)
         short = told.select_drops(LossReason.ROOM, LossReason.ENTRY) | (unknown if is_full else {})
         if not short or sum(short.values()) < at_least:
@@ -182,23 +180,21 @@ class _Judge:
         if not self.told.process or self.told.polls:
             return None
         ran = f"{self.ran:.0f} %"
-        if self.ran >= FULL_THREAD:
+        if self.ran >= FULL_THREAD_PERCENT:
             return "cpu", f"its busiest thread ran {ran} of the time: one core is all it can use"
-        if throttled > HELD_BACK:
-            quota = (
-                f"a quota of its cgroup held the process back in {throttled:.0f} % of its periods"
-            )
+        if throttled > THROTTLED_PERCENT:
+            quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
             return "cpu", f"{quota}; it ran {ran}"
-        return ("cpu", self._waiting) if self.ran + self.waited >= FULL_THREAD else None
+        return ("cpu", self._waiting) if self.ran + self.waited >= FULL_THREAD_PERCENT else None
 
     def judge_full_vectors(self) -> _Finding | None:  # of a VPP, whose cores are never idle
-        if self.vectors < FULL_VECTOR:
+        if self.vectors < FULL_VECTORS_PER_CALL:
             return None
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
 
     def judge_waiting(self) -> _Finding | None:
         """Judge a device that lost frames while its busiest thread waited for a core."""
-        if not self.worst or self.waited <= HELD_BACK or self.lacks_room:
+        if not self.worst or self.waited <= THROTTLED_PERCENT or self.lacks_room:
             return None
         return "cpu", f"{self._waiting}; {self.worst} grew"
 
@@ -217,7 +213,7 @@ class _Judge:
         if not self.told.polls or self.node:
             return None
         unfetched = self.told.select_drops(LossReason.INGRESS)
-        if 100 * sum(unfetched.values()) >= MOST * sum(self.told.reasons.values()) > 0:
+        if 100 * sum(unfetched.values()) >= MAJORITY_PERCENT * sum(self.told.reasons.values()) > 0:
             problem = "it polls, and frames came faster than it fetched them"
             return "cpu", f"{problem}: {_find_most_frequent(unfetched)} grew"
         if self.worst:
@@ -238,27 +234,25 @@ class _Judge:
         least, quiet = min(middles.values()), "no core was busy throughout"
         if self.worst:
             problem = f"{quiet}, yet it lost frames: a queue, a table or a lock is short"
-            return "contention" if least < FREE_IDLE else "queue", problem
+            return "contention" if least < FREE_CORE_IDLE_PERCENT else "queue", problem
         if self.lost:
             return "unknown", f"{quiet}; {NOT_COUNTED}"
-        if least > FREE_IDLE:
+        if least > FREE_CORE_IDLE_PERCENT:
             return "nothing here", "every core was mostly idle: look at the other device"
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_most(self, count: float, excluded: float = 0.0) -> bool:
         total = max(sum(self.told.reasons.values()), self.lost or 0) - excluded
-        return 100 * count >= MOST * total
+        return 100 * count >= MAJORITY_PERCENT * total
 
     @property
     def _waiting(self) -> str:
         idle = [] if self.told.polls else [100 - core["busy"] for core in self.told.cores.values()]
         if not idle:
             whom = "others on its cores, or a quota, held it back"
-        elif max(idle) > 100 - FREE_IDLE:
-            whom = (
-                "a core was idle meanwhile, so a quota held it back or it is bound to other cores"
-            )
-        elif "throttled" in self.told.process:  # and not by more than HELD_BACK
+        elif max(idle) > 100 - FREE_CORE_IDLE_PERCENT:
+            whom = "a core was idle meanwhile, so a quota held it back or it is bound elsewhere"
+        elif "throttled" in self.told.process:  # and not by more than THROTTLED_PERCENT
             whom = "others were on its cores"
         else:
             whom = "no core was idle, so others were on its cores, or a quota held it back"
@@ -267,7 +261,7 @@ class _Judge:
 
 
 def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | None:
-    busy = [core for core, middle in middles.items() if middle <= BUSY_IDLE]
+    busy = [core for core, middle in middles.items() if middle <= BUSY_CORE_IDLE_PERCENT]
     if not busy:
         return None
     says = f"{', '.join(busy)} had no time left ({len(busy)} of {len(middles)} cores)"

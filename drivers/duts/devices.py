@@ -107,10 +107,9 @@ def make_lab_device(
             part_dir = None if record_dir is None else record_dir / part.name
             lab_part: LabDevice = LabDut(part.driver, part.intent, part_dir, part.name)
         else:
-            reference = references[part.name]
-            octets = frame_octets(part.intent.links)
-            swapped = reference.mirrored != intent.links.swapped
-            lab_part = ReferenceDevice(reference.reference, octets, swapped=swapped)
+            own, octets = references[part.name], frame_octets(part.intent.links)
+            swapped = own.mirrored != intent.links.swapped
+            lab_part = ReferenceDevice(own.reference, octets, swapped=swapped)
         lab_parts.append(LabPart(part, lab_part))
     return LabChain(driver.name, lab_parts, swapped=intent.links.swapped)
 

@@ -114,17 +114,17 @@ class Driver(ABC):
     def parts(self, intent: Intent) -> Sequence[Any]:
         return ()
 
-    @abstractmethod
     def survey(self) -> Mapping[str, str]:
         """Return commands that change nothing, by section; ``version`` is one of them."""
+        return {}
 
-    @abstractmethod
     def facts(self, sections: Mapping[str, str]) -> Facts:
         """Parse the output of :meth:`survey`; raise DutError for another device, or missing programs."""
+        return Facts(system="", version="")
 
-    @abstractmethod
     def example(self, intent: Intent) -> Facts:
         """Return the facts of a suitable device, for plans without a device."""
+        return Facts(system="", version="")
 
     def assume_facts(self, intent: Intent, system: str) -> Facts:
         """Return facts of a device with the version of the options, or the last one, and both interfaces."""
@@ -206,44 +206,30 @@ class Driver(ABC):
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
         if required.sessions and self.sessions(intent) is not None:
-            self._require(
-                plan.flush,
-                "counts sessions, but does not empty the device's table between trials",
-                "its plan needs flush; a user's own lines, dut.options.flush",
-            )
+            problem = "counts sessions, but does not empty the device's table between trials"
+            hint = "its plan needs flush; a user's own lines, dut.options.flush"
+            self._require(plan.flush, problem, hint)
         if required.filters:
-            steps = self._require(
-                self.filters(intent, facts, required.filters),
-                f"does not create filters for {intent.technology}",
-                leave_out,
-            )
-            plan = replace(plan, steps=(*plan.steps, *steps))
+            problem = f"does not create filters for {intent.technology}"
+            filters = self.filters(intent, facts, required.filters)
+            plan = plan.extend(self._require(filters, problem, leave_out))
         if required.snmp_agent:
-            steps, query = self._require(
-                self.agent(intent, facts),
-                "does not start an SNMP agent",
-                "use the modifier management, which reads over the driver's connection",
-            )
-            plan = replace(plan, steps=(*plan.steps, *steps), asked=query)
+            hint = "use the modifier management, which reads over the driver's connection"
+            agent = self.agent(intent, facts)
+            steps, query = self._require(agent, "does not start an SNMP agent", hint)
+            plan = plan.extend(steps, asked=query)
         if required.route_updates:
-            change: Change | None
+            steps, change = (), self.find_route_update(intent, facts)
             if required.bgp_speaker:
                 steps, change = self.find_bgp_speaker(intent, facts) or ((), None)
-            else:
-                steps, change = (), self.find_route_update(intent, facts)
-            protocol = " by BGP" if required.bgp_speaker else ""
-            problem = f"does not change routes under traffic{protocol}"
+            problem = "does not change routes under traffic" + " by BGP" * required.bgp_speaker
             update = self._require(change, problem, leave_out)
-            plan = replace(
-                plan, steps=(*plan.steps, *steps, update.removal_step), route_update=update
-            )
+            plan = plan.extend((*steps, update.removal_step), route_update=update)
         if required.live_change:
-            change = self._require(
-                self.find_live_change(intent, facts),
-                f"has nothing of {intent.technology} that it could change under traffic",
-                "leave reconfiguration out of --measure, or choose another driver",
-            )
-            plan = replace(plan, steps=(*plan.steps, change.removal_step), live_change=change)
+            problem = f"has nothing of {intent.technology} that it could change under traffic"
+            hint = "leave reconfiguration out of --measure, or choose another driver"
+            change = self._require(self.find_live_change(intent, facts), problem, hint)
+            plan = plan.extend([change.removal_step], live_change=change)
         return plan
 
     def _require(self, capability: T | None, problem: str, hint: str) -> T:
@@ -315,19 +301,6 @@ class Driver(ABC):
         return None
 
 
-class DriverWithoutCommands(Driver):
-    """A driver that reads nothing from a device."""
-
-    def survey(self) -> Mapping[str, str]:
-        return {}
-
-    def facts(self, sections: Mapping[str, str]) -> Facts:
-        return Facts(system="", version="")
-
-    def example(self, intent: Intent) -> Facts:
-        return Facts(system="", version="")
-
-
 def require_root(facts: Facts) -> None:
     """Check that commands on the device run as root."""
     if not facts.root:
@@ -355,9 +328,7 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
             hint = f"{near[0]} has the MAC address {wanted}" if near else ""
             raise DutError(problem, hint, code="unknown-interface")
         if interface.mac != wanted:
-            problem = (
-                f"the {side} interface {name} has the MAC address {interface.mac}, not {wanted}"
-            )
+            problem = f"the {side} interface {name} has MAC address {interface.mac}, not {wanted}"
             hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
             raise DutError(problem, hint, code="wrong-interface")
         if interface.up and not interface.carrier:

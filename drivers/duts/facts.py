@@ -113,6 +113,8 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     }
     routes = _parse_json(sections, "default4") + _parse_json(sections, "default6")
     hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
+    learnt = [r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"]
+    client, looked = (sections.get(name, "") for name in ("client", "way"))
     lines = sections.get("management", "").splitlines()
     management = [line.split()[1] for line in lines if line.strip()]
     return Facts(
@@ -122,13 +124,9 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
         management=frozenset(management),
-        path=management_path.parse_path(
-            sections.get("client", ""), sections.get("way", ""), management
-        ),
+        path=management_path.parse_path(client, looked, management),
         default_via=frozenset(r["dev"] for r in hops if "dev" in r),
-        learnt_default=frozenset(
-            r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"
-        ),
+        learnt_default=frozenset(learnt),
         programs=frozenset(sections.get("programs", "").split()),
         sections=dict(sections),
     )

@@ -107,14 +107,10 @@ def parse_path(client: str, looked: str, management: Sequence[str]) -> Managemen
     """Parse the device's answer to :func:`make_survey_command`."""
     words = client.split()
     if len(words) < 4:
-        return ManagementPath(
-            unknown="$SSH_CONNECTION on the device does not say where it comes from"
-        )
+        return ManagementPath(unknown="$SSH_CONNECTION on the device does not name its origin")
     server = words[2].partition("%")[0]
     if not management:
-        return ManagementPath(
-            unknown=f"no interface of the device has {server}, the address it came to"
-        )
+        return ManagementPath(unknown=f"no interface of the device has {server}, its address")
     peers, vrf = [], ""
     for line in looked.splitlines():
         head, _, rest = line.partition(" ")
@@ -124,9 +120,7 @@ def parse_path(client: str, looked: str, management: Sequence[str]) -> Managemen
             peer = _parse_peer(head, rest)
             peers += [peer] if peer else []
     if not any(p.who == "client" for p in peers):
-        return ManagementPath(
-            unknown=f"the device says no way back to {words[0]}, where it comes from"
-        )
+        return ManagementPath(unknown=f"the device has no route back to its origin, {words[0]}")
     own = _parse_address(server)
     if own is not None:
         peers.append(Peer("server", own, own.max_prefixlen))
@@ -145,32 +139,22 @@ def check_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
         problem = f"the path of this SSH session cannot be determined: {path.unknown}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
         raise DutError(problem, hint, code="operator-path-unknown")
+    claimed = list(_list_claimed_networks("", intent.configuration.to_json()))
+    routed = [] if path.vrf else list(_list_routed_networks(intent, plan))
     for peer in path.peers:
-        for what, net in (
-            () if path.vrf else (*_list_side_networks(intent), *_list_step_networks(plan))
-        ):
-            if peer.address in net and net.prefixlen >= peer.length:
-                _refuse(what, peer)
-        for what, net in _list_claimed_networks("", intent.configuration.to_json()):
-            if peer.address in net:
-                _refuse(f"{what} {net}", peer)
+        near = [(what, net) for what, net in routed if peer.address in net]
+        taken = [what for what, net in near if net.prefixlen >= peer.length]
+        taken += [f"{what} {net}" for what, net in claimed if peer.address in net]
+        if taken:
+            problem = f"the test's {taken[0]} would take the way to {peer.text}"
+            hint = "nothing was changed: use other addresses for the test, or another way to the device"
+            raise DutError(problem, hint, code="operator-path-in-use")
 
 
-def _refuse(what: str, peer: Peer) -> None:
-    problem = f"the test's {what} would take the way to {peer.text}"
-    hint = "nothing was changed: use other addresses for the test, or another way to the device"
-    raise DutError(problem, hint, code="operator-path-in-use")
-
-
-def _list_side_networks(intent: Intent) -> Iterator[tuple[str, Network]]:
+def _list_routed_networks(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
     for name, side in (("left", intent.left), ("right", intent.right)):
-        for interface in side.addresses:
-            yield f"{name} address {interface}", interface.network
-        for net in side.routes:
-            yield f"{name} route {net}", net
-
-
-def _list_step_networks(plan: Plan) -> Iterator[tuple[str, Network]]:
+        yield from ((f"{name} address {own}", own.network) for own in side.addresses)
+        yield from ((f"{name} route {net}", net) for net in side.routes)
     steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
     steps += [(f"step ({step.why})", step) for step in plan.flush]
     texts = [(what, f"{step.set}\n{step.text}", step.maps) for what, step in steps]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue, UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.trials.device_events import RESET_HOOKS as RESETS
 
 STATE_DIRECTORY = "/run/v6t"
+InterfaceName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:/-]*(\.[A-Za-z0-9_:/-]+)*$", max_length=40)
+]
+Directory = Annotated[
+    str,
+    Field(pattern=r"^/[A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"),
+    AfterValidator(lambda path: path.rstrip("/")),
+]
 
 
 class Hook(StrictModel):
@@ -56,11 +63,11 @@ class DutOptions(HookOptions):
 
     ssh: SshOptions | None = None
     """The way to the device; without it: the lab's own device namespace."""
-    left: str = "left"
+    left: InterfaceName = "left"
     """Interface towards the tester's left port."""
-    right: str = "right"
+    right: InterfaceName = "right"
     """Interface towards the right port."""
-    state_dir: str = STATE_DIRECTORY
+    state_dir: Directory = STATE_DIRECTORY
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     undo_after_s: int = Field(default=60, ge=0, le=86_400)
     """A device reached over SSH undoes everything by itself when the v6t that configured it has
@@ -93,21 +100,6 @@ class DutOptions(HookOptions):
             known = " and ".join(RESETS)
             raise InvalidValue(f"the driver does that itself; hooks are {known}", code="conflict")
         return hooks
-
-    @field_validator("left", "right")
-    @classmethod
-    def _check_interface(cls, value: str) -> str:
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,39}", value) or ".." in value:
-            raise InvalidValue(f"'{value}' is not an interface name", code="wrong-form")
-        return value
-
-    @field_validator("state_dir")
-    @classmethod
-    def _check_directory(cls, value: str) -> str:
-        if not re.fullmatch(r"/[A-Za-z0-9_./-]+", value) or ".." in value:
-            problem = f"'{value}' is not an absolute path of letters, digits and ._/-"
-            raise InvalidValue(problem, code="wrong-form")
-        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _check_sides(self) -> DutOptions:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
@@ -201,6 +201,10 @@ class Plan:
     route_update: Change | None = None
     asked: Check | None = None
 
+    def extend(self, steps: Iterable[Step], **more: Any) -> Plan:
+        """Return the plan with further steps and other fields."""
+        return replace(self, steps=(*self.steps, *steps), **more)
+
     @property
     def all_checks(self) -> tuple[Check, ...]:
         return (*(s.check for s in self.steps if s.check), *self.checks)
@@ -219,28 +223,22 @@ def find_line(output: str, *phrases: str) -> str | None:
     A phrase is one or more words; any white space separates them. ``id 1`` is not in ``id 10``,
     ``10.0.0.1`` not in ``10.0.0.1/24``, and ``UP`` is in ``<UP,LOWER_UP>``.
     """
-    patterns = [_compile_phrase(phrase) for phrase in phrases]
+    patterns = []
+    for words in map(str.split, phrases):
+        if not words:
+            raise ValueError("a phrase without a word is in every line")
+        before = _BEFORE if _EDGE.match(words[0][0]) else ""
+        after = _AFTER if _EDGE.match(words[-1][-1]) else ""
+        patterns.append(before + r"\s+".join(map(re.escape, words)) + after)
     lines = output.splitlines()
-    return next((line for line in lines if all(p.search(line) for p in patterns)), None)
-
-
-def _compile_phrase(phrase: str) -> re.Pattern[str]:
-    words = phrase.split()
-    if not words:
-        raise ValueError("a phrase without a word is in every line")
-    before = _BEFORE if _EDGE.match(words[0][0]) else ""
-    after = _AFTER if _EDGE.match(words[-1][-1]) else ""
-    return re.compile(before + r"\s+".join(map(re.escape, words)) + after)
+    return next((line for line in lines if all(re.search(p, line) for p in patterns)), None)
 
 
 def equals(value: object) -> Want:
     """Require this text, apart from white space around it."""
     text = str(value)
-
-    def checker(output: str) -> str | None:
-        return None if output.strip() == text else f"'{text}' expected, {shorten(output)} found"
-
-    return Want(" ".join(text.split()) or "nothing", checker)
+    says = " ".join(text.split()) or "nothing"
+    return passes(lambda output: output.strip() == text, says, f"'{text}' expected")
 
 
 def has_lines(*lines: str) -> Want:
@@ -271,9 +269,8 @@ def passes(test: Callable[[str], object], says: str, problem: str = "") -> Want:
     """Require an output that passes a test; ``problem`` describes another one."""
 
     def checker(output: str) -> str | None:
-        return (
-            None if test(output) else f"{problem or f'not {says}'}; the output is {shorten(output)}"
-        )
+        reason = problem or f"not {says}"
+        return None if test(output) else f"{reason}; the output is {shorten(output)}"
 
     return Want(says, checker)
 
@@ -281,11 +278,7 @@ def passes(test: Callable[[str], object], says: str, problem: str = "") -> Want:
 def has_members(values: Iterable[object], says: str = "") -> Want:
     """Require these words, in any order and however often."""
     wanted = set(map(str, values))
-
-    def checker(output: str) -> str | None:
-        return None if set(output.split()) == wanted else f"{shorten(output)} found"
-
-    return Want(says or " ".join(sorted(wanted)), checker)
+    return passes(lambda output: set(output.split()) == wanted, says or " ".join(sorted(wanted)))
 
 
 def shorten(output: str, limit: int = 200) -> str:

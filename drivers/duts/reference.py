@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import DeviceTechnology, DriverWithoutCommands
+from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import HookOptions
 from v6t.drivers.duts.plan import Intent, Plan
@@ -34,7 +34,7 @@ class ReferenceOptions(HookOptions):
     """How it misbehaves."""
 
 
-class UnconfiguredDriver(DriverWithoutCommands):
+class UnconfiguredDriver(Driver):
     """A device that v6t neither configures nor drives."""
 
     noun = "device"
@@ -78,10 +78,8 @@ class Reference(UnconfiguredDriver):
     ) -> LabDevice:
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
 
-        links = translation.links
-        return ReferenceDevice(
-            translation, frame_octets(links), self.options.faults, swapped=links.swapped
-        )
+        links, faults = translation.links, self.options.faults
+        return ReferenceDevice(translation, frame_octets(links), faults, swapped=links.swapped)
 
     def audited_device(
         self,
@@ -92,10 +90,8 @@ class Reference(UnconfiguredDriver):
         from v6t.drivers.lab.packet_model import PacketModelDevice
         from v6t.drivers.lab.setup import frame_octets
 
-        links = technology.links
-        return PacketModelDevice(
-            build_model(technology), frame_octets(links), swapped=links.swapped
-        )
+        links, model = technology.links, build_model(technology)
+        return PacketModelDevice(model, frame_octets(links), swapped=links.swapped)
 
 
 class CableOptions(StrictModel):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 
 from v6t.base.errors import DutError, UsageError
+
+make_unsupported_error = partial(UsageError, code="unsupported-by-device")
+"""Make the error of a setting that an implementation does not support."""
 
 
 def make_missing_program_error(
@@ -13,23 +16,11 @@ def make_missing_program_error(
     """Return the error of a program that is not installed.
 
     Args:
-        source: Debian's package of it, or the address of who publishes it where there is none.
-        use: what it is for, where its driver does not say that: ``, with which SNMP is spoken``.
+        source: Debian's package, or the address of the publisher.
+        use: the purpose of the program: ``, with which SNMP is spoken``.
         named: ``dut.options.program`` names it.
     """
     hint = f"see {source}" if "://" in source else f"apt-get install {source}"
     if named:
         hint += "; dut.options.program says where it is"
     return DutError(f"the device lacks the program {program}{use}", hint, code="missing-program")
-
-
-def make_unsupported_error(
-    problem: str,
-    hint: str = "",
-    *,
-    params: Mapping[str, object] | None = None,
-    dut_params: Mapping[str, object] | None = None,
-    code: str = "unsupported-by-device",
-) -> UsageError:
-    """Return the UsageError for a setting that an implementation does not support."""
-    return UsageError(problem, hint, params=params, dut_params=dut_params, code=code)

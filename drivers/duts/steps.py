@@ -33,9 +33,8 @@ def make_directory(path: str, why: str) -> Step:
     """Create a directory for files of a program, and remove it with its content."""
     create = f"mkdir -m 700 {path}"
     delete = f"find {path} -depth -delete"
-    return create_object(
-        create, delete, why, read=f"ls -d {path} 2>/dev/null || true", want=equals(path)
-    )
+    read = f"ls -d {path} 2>/dev/null || true"
+    return create_object(create, delete, why, read=read, want=equals(path))
 
 
 def start_daemon(

@@ -27,9 +27,9 @@ from v6t.drivers.duts.session.telemetry import Sample
 _Figures = Mapping[str, float]
 LINK = "link "
 INTERFACES = "interfaces"
-ROUNDED = 0.005
+ROUNDING_ERROR = 0.005
 """Figures of three digits are so far off at most, over their value."""
-CLOSE = 0.1
+MAX_RELATIVE_ERROR = 0.1
 """A difference of rounded figures that may be off by more than this, over its value, is not told."""
 
 
@@ -122,8 +122,7 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
-    figures = [sample.figures.get(reading, {}) for sample in samples]
-    return pairwise(figures)
+    return pairwise(sample.figures.get(reading, {}) for sample in samples)
 
 
 def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason]]:
@@ -155,9 +154,8 @@ def _summarize_process(
     busiest = max(threads.values(), key=lambda shares: sum(map(sum, shares)))
     ran, waited = map(_compute_median, zip(*busiest, strict=True))
     found = {"run": ran, "wait": waited}
-    periods, throttled = (
-        _measure_growth(samples, "process", f"quota.{n}") for n in ("periods", "throttled")
-    )
+    quota = ("quota.periods", "quota.throttled")
+    periods, throttled = (_measure_growth(samples, "process", name) for name in quota)
     return {**found, "throttled": round(100 * throttled / periods, 1)} if periods else found
 
 
@@ -192,7 +190,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
         for s in (samples[0], samples[-1])
     )
     used = last - first
-    is_exact = used > 0 and ROUNDED * (first + last) <= CLOSE * used
+    is_exact = used > 0 and ROUNDING_ERROR * (first + last) <= MAX_RELATIVE_ERROR * used
     found = {"clocks": round(used / packets, 1)} if is_exact and packets else {}
     for what in ("cycles", "instructions"):
         seen = [s.figures.get("perf", {}).get(f"{what}_per_s") for s in samples]
@@ -203,18 +201,16 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
-    seen = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
-    if not seen:
-        return {}
-    fullest = max(seen, key=lambda figures: figures["used"])
+    tables = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
+    fullest = max(tables, key=lambda figures: figures["used"], default={})
     limit = fullest.get("limit", 0.0)
     return {**fullest, "full": round(100 * fullest["used"] / limit, 1)} if limit else {**fullest}
 
 
 def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> float:
-    values = [s.figures.get(reading, {}).get(figure) for s in samples]
-    told = [value for value in values if value is not None]
-    return max(0.0, told[-1] - told[0]) if told else 0.0
+    rows = [s.figures.get(reading, {}) for s in samples]
+    values = [row[figure] for row in rows if figure in row]
+    return max(0.0, values[-1] - values[0]) if values else 0.0
 
 
 def _compute_median(values: Sequence[float]) -> float:

@@ -21,8 +21,8 @@ TryRate = Callable[[float, str], Verdict]
 
 
 @dataclass(frozen=True)
-class Step:
-    """One rate that was tried, with the bracket it left."""
+class SearchStep:
+    """A rate that was tried, and the bracket after it."""
 
     name: str
     rate_fps: float
@@ -46,20 +46,20 @@ class SearchResult:
     rate_fps: float
     first_failed_fps: float | None
     hit_upper_bound: bool
-    steps: tuple[Step, ...]
+    steps: tuple[SearchStep, ...]
     goal: GoalResult | None = None
 
     def error_fps(self, resolution_fps: float) -> float:
-        """How far above the rate the truth may be by a search of such a resolution [fps]."""
+        """Return the error of the search, for a resolution [fps]."""
         if self.first_failed_fps is None:
             return resolution_fps
         if not self.rate_fps:
             return self.first_failed_fps
-        return widest_fps(resolution_fps, self.first_failed_fps)
+        return find_widest_bracket(resolution_fps, self.first_failed_fps)
 
 
-def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
-    """How wide a bracket may be that ends a search in which something passed [fps].
+def find_widest_bracket(resolution_fps: float, failed_fps: float, share: float = NEAR) -> float:
+    """Return the widest bracket that ends a search with a passing rate [fps].
 
     The resolution, or a share of the rate that failed where that is less: resolutions follow from a
     tester's or a medium's rate, and a device may be a thousand times slower.
@@ -71,13 +71,13 @@ def widest_fps(resolution_fps: float, failed_fps: float, share: float = NEAR) ->
     return min(resolution_fps, failed_fps * share)
 
 
-def lowest_fps(resolution_fps: float) -> float:
-    """Where a search ends in which nothing passed: a rate that failed is no higher [fps]."""
+def find_lowest_rate(resolution_fps: float) -> float:
+    """Return the failing rate at which a search without a passing rate ends [fps]."""
     return resolution_fps / 2**BELOW
 
 
-def halvings(upper_fps: float, resolution_fps: float) -> int:
-    """Halving steps until the interval from 0 is no wider than the resolution."""
+def count_halvings(upper_fps: float, resolution_fps: float) -> int:
+    """Count the halvings until the interval from 0 is as narrow as the resolution."""
     steps = max(0, math.ceil(math.log2(upper_fps / resolution_fps)))
     # the logarithm rounds: decide at its edge by the widths themselves
     if steps and upper_fps / 2 ** (steps - 1) <= resolution_fps:
@@ -92,7 +92,7 @@ def binary_search(
     *,
     upper_fps: float,
     resolution_fps: float,
-    on_step: Callable[[Step], None] | None = None,
+    on_step: Callable[[SearchStep], None] | None = None,
     share: float = NEAR,
     floor_fps: float = 0.0,
 ) -> SearchResult:
@@ -111,10 +111,10 @@ def binary_search(
     """
     if upper_fps <= 0 or resolution_fps <= 0:
         raise ValueError("upper bound and resolution must be positive")
-    steps: list[Step] = []
+    steps: list[SearchStep] = []
 
     def note(name: str, rate: float, verdict: Verdict, low: float, high: float) -> None:
-        steps.append(Step(name, rate, verdict, low, high))
+        steps.append(SearchStep(name, rate, verdict, low, high))
         if on_step is not None:
             on_step(steps[-1])
 
@@ -124,7 +124,7 @@ def binary_search(
         return SearchResult(upper_fps, None, True, tuple(steps))
     low, high = 0.0, upper_fps
     note("s00", upper_fps, verdict, low, high)
-    usual = halvings(upper_fps, resolution_fps)
+    usual = count_halvings(upper_fps, resolution_fps)
     for number in count(1):
         if number > usual and is_narrow_enough(low, high, resolution_fps, share):
             break
@@ -143,13 +143,13 @@ def binary_search(
 
 
 def is_narrow_enough(low: float, high: float, resolution_fps: float, share: float = NEAR) -> bool:
-    """Whether a bracket between a rate that passed and one that failed is as narrow as asked.
+    """Check whether the bracket between a passing and a failing rate is narrow enough.
 
     Args:
         low, high: its ends [fps]; 0: nothing passed.
         resolution_fps, share: as of :func:`widest_fps`.
     """
     if not low:
-        return high <= lowest_fps(resolution_fps)
+        return high <= find_lowest_rate(resolution_fps)
     # halving rounds: what is as wide as it may be is no wider
-    return high - low <= widest_fps(resolution_fps, high, share) * (1 + 1e-9)
+    return high - low <= find_widest_bracket(resolution_fps, high, share) * (1 + 1e-9)

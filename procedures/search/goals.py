@@ -41,7 +41,7 @@ class Goal:
 
     @property
     def code(self) -> str:
-        """The attributes in a word, as RFC 9971's example writes them: ``60f120d0l50e``."""
+        """Short form of the attributes, as in RFC 9971: ``60f120d0l50e``."""
         return (
             f"{self.final_trial_s:g}f{self.duration_sum_s:g}d"
             f"{100 * self.loss_ratio:g}l{100 * self.exceed_ratio:g}e"
@@ -49,15 +49,15 @@ class Goal:
 
     @property
     def like_rfc2544(self) -> Likeness:
-        """How far its result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
+        """Compliance of its result with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
         if self.loss_ratio or self.exceed_ratio:
             return "not"
         return "unconditionally" if self.final_trial_s >= RFC2544_TRIAL_S else "conditionally"
 
 
 @dataclass(frozen=True)
-class Observed:
-    """A trial as goals see it (RFC 9971 section 4.5).
+class ObservedTrial:
+    """Load, duration and loss of a trial (RFC 9971 section 4.5).
 
     Attributes:
         load_fps: offered per direction.
@@ -72,7 +72,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class GoalResult:
-    """What a search found for a goal (RFC 9971 section 4.8.4).
+    """Bounds that a search found for a goal (RFC 9971 section 4.8.4).
 
     Attributes:
         goal: whose.
@@ -94,7 +94,7 @@ class GoalResult:
         return self.lower_fps or 0.0
 
 
-def classify(goal: Goal, trials: Iterable[Observed]) -> Bound:
+def classify(goal: Goal, trials: Iterable[ObservedTrial]) -> Bound:
     """Classify a load by its trials (RFC 9971 appendix A).
 
     A lower bound stays within the exceed ratio even if all that is missing to the duration sum loses
@@ -103,22 +103,24 @@ def classify(goal: Goal, trials: Iterable[Observed]) -> Bound:
     """
     low = high = short_low = short_high = Fraction(0)
     for trial in trials:
-        lasted, lossy = _exact(trial.duration_s), trial.loss_ratio > goal.loss_ratio
+        lasted, lossy = _make_exact(trial.duration_s), trial.loss_ratio > goal.loss_ratio
         if trial.duration_s >= goal.final_trial_s:
             low, high = (low, high + lasted) if lossy else (low + lasted, high)
         elif lossy:
             short_high += lasted
         else:
             short_low += lasted
-    exceed = _exact(goal.exceed_ratio)
+    exceed = _make_exact(goal.exceed_ratio)
     high += max(Fraction(0), short_high - short_low * exceed / (1 - exceed))
-    whole = max(low + high, _exact(goal.duration_sum_s))
+    whole = max(low + high, _make_exact(goal.duration_sum_s))
     if whole - low <= exceed * whole:
         return "lower"
     return "upper" if high > exceed * whole else "undecided"
 
 
-def conditional_throughput(goal: Goal, load_fps: float, trials: Iterable[Observed]) -> float:
+def compute_conditional_throughput(
+    goal: Goal, load_fps: float, trials: Iterable[ObservedTrial]
+) -> float:
     """Compute the conditional throughput of a lower bound (RFC 9971 appendix B).
 
     Full-length trials stand in the order of their loss; what is missing to the duration sum loses all.
@@ -127,18 +129,20 @@ def conditional_throughput(goal: Goal, load_fps: float, trials: Iterable[Observe
     full = sorted(
         (t for t in trials if t.duration_s >= goal.final_trial_s), key=lambda t: t.loss_ratio
     )
-    lasted = sum((_exact(t.duration_s) for t in full), Fraction(0))
-    remaining = max(lasted, _exact(goal.duration_sum_s)) * (1 - _exact(goal.exceed_ratio))
+    lasted = sum((_make_exact(t.duration_s) for t in full), Fraction(0))
+    remaining = max(lasted, _make_exact(goal.duration_sum_s)) * (1 - _make_exact(goal.exceed_ratio))
     for trial in full:
-        remaining -= _exact(trial.duration_s)
+        remaining -= _make_exact(trial.duration_s)
         if remaining <= 0:
             return load_fps * (1 - trial.loss_ratio)
     return 0.0
 
 
-def goal_result(goal: Goal, trials: Sequence[Observed], max_load_fps: float) -> GoalResult:
-    """Relevant bounds at the end of a search (RFC 9971 section 4.8)."""
-    at: dict[float, list[Observed]] = {}
+def find_goal_result(
+    goal: Goal, trials: Sequence[ObservedTrial], max_load_fps: float
+) -> GoalResult:
+    """Find the relevant bounds at the end of a search (RFC 9971 section 4.8)."""
+    at: dict[float, list[ObservedTrial]] = {}
     for trial in trials:
         at.setdefault(trial.load_fps, []).append(trial)
     bounds = {load: classify(goal, trials) for load, trials in at.items()}
@@ -155,13 +159,15 @@ def goal_result(goal: Goal, trials: Sequence[Observed], max_load_fps: float) -> 
         goal,
         lower,
         upper,
-        None if lower is None else conditional_throughput(goal, lower, at[lower]),
-        _irregular(goal, lower, upper, max_load_fps),
+        None if lower is None else compute_conditional_throughput(goal, lower, at[lower]),
+        _find_irregularity(goal, lower, upper, max_load_fps),
     )
 
 
-def _irregular(goal: Goal, lower: float | None, upper: float | None, max_load: float) -> str:
-    """Why a result is irregular (RFC 9971 section 4.8.4.2)."""
+def _find_irregularity(
+    goal: Goal, lower: float | None, upper: float | None, max_load: float
+) -> str:
+    """Explain why a result is irregular (RFC 9971 section 4.8.4.2)."""
     if lower is None:
         return "no load is a lower bound"
     if upper is None:
@@ -173,5 +179,5 @@ def _irregular(goal: Goal, lower: float | None, upper: float | None, max_load: f
     return ""
 
 
-def _exact(value: float) -> Fraction:
+def _make_exact(value: float) -> Fraction:
     return Fraction(str(value))

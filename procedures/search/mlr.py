@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.procedures.search.goals import Goal, Observed
+from v6t.procedures.search.goals import Goal, ObservedTrial
 
 LIBRARY = "MLRsearch"
 VERSION = "1.2.1"
@@ -21,8 +21,8 @@ LABEL = (
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What a trial counted, both directions together.
+class TrialCounts:
+    """Frames and losses of a trial in both directions.
 
     Attributes:
         frames: required.
@@ -36,7 +36,7 @@ class Counted:
     sound: bool
 
 
-Offer = Callable[[float, float, str], Counted]
+Offer = Callable[[float, float, str], TrialCounts]
 """Offers a load [fps per direction] for so long [s]; the last argument names the step."""
 
 
@@ -59,10 +59,10 @@ def _find_installed_version() -> str | None:
         return None
 
 
-def mlr_search(
+def run_search(
     offer: Offer, goals: Sequence[Goal], *, min_load_fps: float, max_load_fps: float
-) -> tuple[Observed, ...]:
-    """Trials until every goal has its bounds, or cannot have them.
+) -> tuple[ObservedTrial, ...]:
+    """Run trials until every goal has its bounds, or cannot have them.
 
     Args:
         goals: all searched for at once; every trial counts for each.
@@ -96,19 +96,19 @@ def mlr_search(
     # the library watches a real clock; the length of a search is bounded by its loads instead
     config.search_duration_max = 1e9
     config.warmup_duration = None
-    measurer = _measurer(library, offer, max(goal.loss_ratio for goal in goals))
+    measurer = _make_measurer(library, offer, max(goal.loss_ratio for goal in goals))
     library.MultipleLossRatioSearch(config=config).search(measurer)
     return tuple(measurer.trials)
 
 
-def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
+def _make_measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
     base: Any = library.AbstractMeasurer
 
     class Measurer(base):
-        """The library's call, answered by ours."""
+        """Measurer of the library that runs our trials."""
 
         def __init__(self) -> None:
-            self.trials: list[Observed] = []
+            self.trials: list[ObservedTrial] = []
 
         def measure(self, intended_duration: float, intended_load: float) -> Any:
             observation = offer(intended_load, intended_duration, f"s{len(self.trials):02d}")
@@ -122,7 +122,7 @@ def _measurer(library: Any, offer: Offer, largest_ratio: float) -> Any:
                 loss_count=lost,
             )
             # the library's own ratio, so that both compare the same number with a goal's
-            self.trials.append(Observed(intended_load, intended_duration, result.loss_ratio))
+            self.trials.append(ObservedTrial(intended_load, intended_duration, result.loss_ratio))
             return result
 
     return Measurer()

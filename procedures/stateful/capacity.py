@@ -16,7 +16,7 @@ BENCHMARK = "capacity"
 
 @dataclass(frozen=True)
 class CapacitySpec(PointSpec):
-    """One point.
+    """Specification of the search for the capacity.
 
     Attributes:
         first: connections to begin with, C0.
@@ -45,7 +45,7 @@ class CapacitySpec(PointSpec):
     fixed: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work.
+        """Check the parameters.
 
         Raises:
             ValueError: shares out of range or out of order, nothing to begin with.
@@ -58,7 +58,7 @@ class CapacitySpec(PointSpec):
 
 @dataclass(frozen=True)
 class CapacityStep:
-    """One number of connections.
+    """Number of connections that was tried, and its result.
 
     Attributes:
         name: within the keys.
@@ -77,7 +77,7 @@ class CapacityStep:
 
 @dataclass(frozen=True)
 class CapacityResult:
-    """The search.
+    """Result of the search.
 
     Attributes:
         capacity: the largest number carried, C_S; 0 if none was.

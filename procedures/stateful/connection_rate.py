@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from v6t.procedures.search.binary import NEAR, SearchResult, Step, binary_search, halvings
+from v6t.procedures.search.binary import (
+    NEAR,
+    SearchResult,
+    SearchStep,
+    binary_search,
+    count_halvings,
+)
 from v6t.procedures.stateful.phases import PhaseOneSettings, attempt_connections
 from v6t.procedures.trial_runner import CPS, PointSpec, Repeated, TrialRunner, Watch, repeat
 from v6t.trials.result import Measure
@@ -15,7 +21,7 @@ BENCHMARK = "connection-rate"
 
 @dataclass(frozen=True)
 class ConnectionRateSpec(PointSpec):
-    """One point.
+    """Specification of the search for the connection rate.
 
     Attributes:
         connections: N.
@@ -44,13 +50,13 @@ class ConnectionRateSpec(PointSpec):
 
     @property
     def steps(self) -> int:
-        """Trials of one search when every one is valid."""
-        return halvings(self.upper_bound_cps, self.resolution_cps) + 1
+        """Number of trials of one search without invalid ones."""
+        return count_halvings(self.upper_bound_cps, self.resolution_cps) + 1
 
 
 @dataclass(frozen=True)
 class ConnectionRateRepetition:
-    """One search.
+    """Result of one search.
 
     Attributes:
         search: the steps and the rate found.
@@ -77,7 +83,7 @@ class ConnectionRateResult(Repeated[ConnectionRateSpec, ConnectionRateRepetition
 
     @property
     def error_cps(self) -> float:
-        """Of the least exact of the searches [connections/s]."""
+        """Error of the least exact search [connections/s]."""
         asked = self.spec.resolution_cps
         return max((r.search.error_fps(asked) for r in self.repetitions), default=asked)
 
@@ -93,7 +99,7 @@ def measure_connection_rate(
 def _search(spec: ConnectionRateSpec, attempts: TrialRunner) -> ConnectionRateRepetition:
     bracket = (0.0, spec.upper_bound_cps)
 
-    def set_bracket(step: Step) -> None:
+    def set_bracket(step: SearchStep) -> None:
         nonlocal bracket
         bracket = step.low_fps, step.high_fps
 

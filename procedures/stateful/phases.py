@@ -19,7 +19,7 @@ RETAKES = 3
 
 
 class PhaseOneFailed(RuntimeError):
-    """Phase 1 lost connections every time it was taken.
+    """Every attempt at phase 1 lost connections.
 
     Attributes:
         tester: it was the tester that faltered, at least the last time.
@@ -32,7 +32,7 @@ class PhaseOneFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class PhaseOneSettings:
-    """How connections come about in every trial of a procedure.
+    """Settings of phase 1 in every trial of a procedure.
 
     Attributes:
         wait_s, gap_s, alpha, entries, reading, keep, tcp: see
@@ -69,8 +69,8 @@ def judge_connections(
     if connections is None or phase_one is None:
         faults.append("the tester established no connections")
         return Verdict(False, False, tuple(faults))
-    faults += _tester_faults(connections, phase_one, sending_time_tolerance)
-    failures = _failures(connections, phase_one)
+    faults += _list_tester_faults(connections, phase_one, sending_time_tolerance)
+    failures = _list_failures(connections, phase_one)
     mismatch = None
     for direction, counted in result.directions.items():
         if counted.mismatch is not None and mismatch is None:
@@ -86,7 +86,7 @@ def judge_connections(
     )
 
 
-def _tester_faults(
+def _list_tester_faults(
     connections: Connections, phase_one: PhaseOneResult, tolerance: float
 ) -> list[str]:
     faults = []
@@ -108,7 +108,7 @@ def _tester_faults(
     return faults
 
 
-def _failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
+def _list_failures(connections: Connections, phase_one: PhaseOneResult) -> list[str]:
     failures = []
     if phase_one.learned < phase_one.required:
         missing = (
@@ -150,7 +150,7 @@ def attempt_connections(
     steps: int = 1,
     bracket: tuple[float, float] | None = None,
 ) -> Outcome:
-    """Run phase 1 as a trial of its own, again while the tester falters.
+    """Run phase 1 as a separate trial; repeat it while it is invalid.
 
     Its directions are the Initiator's and the validation's.
 
@@ -174,8 +174,8 @@ def attempt_connections(
     return attempts.run(trial, step, steps=steps, bracket=bracket, assess=judged)
 
 
-class Prepared:
-    """Measures phase 2: every trial gets its connections first.
+class ConnectionPreparer:
+    """Measurement of phase 2 that establishes the connections of each trial first.
 
     A trial whose table was not filled says nothing about phase 2: it is taken again, a bounded
     number of times.
@@ -211,7 +211,7 @@ class Prepared:
                     self.taken[trial.key] = key
                 return result
             faults = result.faults
-            why = faults[0] if faults else _shortfall(phase_one)
+            why = faults[0] if faults else _describe_shortfall(phase_one)
         raise PhaseOneFailed(
             f"phase 1 at {self._connections.rate_cps:,.0f} connections per second failed "
             f"{self._retakes + 1} times: {why}",
@@ -223,7 +223,7 @@ class Prepared:
         return lambda key: find(self.taken.get(key, key))
 
 
-def _shortfall(phase_one: PhaseOneResult | None) -> str:
+def _describe_shortfall(phase_one: PhaseOneResult | None) -> str:
     if phase_one is None:
         return "the tester established no connections"
     if phase_one.duplicate_tuples:

@@ -19,7 +19,7 @@ SECOND_TRY = 0.5
 
 @dataclass(frozen=True)
 class TcpCapacitySpec:
-    """One point.
+    """Specification of the TCP capacity and of the trials after it.
 
     Attributes:
         search: with ``phase_one.tcp``, at a fixed rate.
@@ -33,7 +33,7 @@ class TcpCapacitySpec:
 
     @property
     def tcp(self) -> Tcp:
-        """How connections are made."""
+        """Settings of the TCP connections."""
         if self.search.phase_one.tcp is None:
             raise ValueError("connections of TCP are wanted")
         return self.search.phase_one.tcp
@@ -45,7 +45,7 @@ class TcpCapacitySpec:
 
 @dataclass(frozen=True)
 class TcpCapacityResult:
-    """The search and what came after it.
+    """Result of the search and the trials after it.
 
     Attributes:
         search: the capacity.
@@ -63,7 +63,7 @@ class TcpCapacityResult:
 def measure_tcp_capacity(
     spec: TcpCapacitySpec, measure: Measure, watch: Watch | None = None
 ) -> TcpCapacityResult:
-    """Search, fill beyond the end, end in both ways; deterministic given the trial results."""
+    """Search the capacity, exceed it, and close connections by reset and FIN."""
     result = measure_capacity(spec.search, measure, watch)
     at = spec.search.conditions
     attempts = TrialRunner(

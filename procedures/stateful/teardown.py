@@ -18,7 +18,7 @@ BENCHMARK = "teardown"
 
 @dataclass(frozen=True)
 class TeardownSpec(PointSpec):
-    """One point.
+    """Specification of the tear-down rate.
 
     Attributes:
         connections: N.
@@ -40,7 +40,7 @@ class TeardownSpec(PointSpec):
 
 @dataclass(frozen=True)
 class TeardownRepetition:
-    """One tear-down.
+    """Times of one tear-down.
 
     Attributes:
         full_s, idle_s: time to empty the table with all connections, and an empty one [s]; None:
@@ -65,7 +65,7 @@ TeardownResult = Repeated[TeardownSpec, TeardownRepetition]
 def measure_teardown(
     spec: TeardownSpec, measure: Measure, watch: Watch | None = None
 ) -> TeardownResult:
-    """Fill and empty, as often as asked; deterministic given the trial results.
+    """Fill and empty the table repeatedly; deterministic given the trial results.
 
     Raises:
         PhaseOneFailed: phase 1 lost connections every time.

@@ -82,7 +82,7 @@ def compile_traffic(
         if traffic_class.draws:
             seed = drawn.setdefault(traffic_class.draws, seed)
         template, program, notes, order = _compile_class(traffic_class, seed)
-        enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.drawn_variables())
+        enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.list_drawn_variables())
         if enumerates and cores > 1 and share and share % cores:
             notes.append(
                 f"{share} frames are no multiple of {cores} cores: the last values of the "
@@ -113,7 +113,7 @@ def _compile_class(
     traffic_class: TrafficClass, seed: int
 ) -> tuple[Template, list[ins.Instruction], list[str], int]:
     template = build_template(traffic_class.layers, traffic_class.frame_size)
-    variables = traffic_class.drawn_variables()
+    variables = traffic_class.list_drawn_variables()
     for variable in variables:
         _check_variable(variable)
     room = len(template.packet) - template.layout.payload
@@ -156,7 +156,7 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
     """Return the bits of the frame that each variable is copied to, by its name."""
     copies: dict[str, list[FrameBits]] = {}
     owners: dict[int, str] = {}
-    for path, bits in traffic_class.copied_bits():
+    for path, bits in traffic_class.list_copied_bits():
         name, width = bits.variable.name, bits.variable.width
         if not 0 <= bits.source < bits.source + bits.length <= width:
             last = bits.source + bits.length - 1

@@ -148,7 +148,6 @@ class BoundVariable:
         return bits, low >> bits << bits
 
     def split_list(self, values: Sequence[int]) -> Split:
-        """Split the variable so that it takes listed values in their order."""
         import numpy as np
 
         array = np.asarray(values, dtype=np.uint64)

@@ -90,7 +90,7 @@ def _choose_plain_writes(
         for size in flow_var.sizes:
             trial = accepted
             for group in (g for g in groups if g.flow_var is flow_var):
-                plain = _plain_write(group, size, owner, packet)
+                plain = _make_plain_write(group, size, owner, packet)
                 if plain and _sort_writes([*trial, plain]):
                     trial = [*trial, plain]
             if len(trial) > len(best):
@@ -99,7 +99,7 @@ def _choose_plain_writes(
     return sizes, _sort_writes(accepted)
 
 
-def _plain_write(
+def _make_plain_write(
     group: _Group, size: int, owner: Mapping[int, _Group], packet: bytes
 ) -> _PlainWrite | None:
     """Return the plain write that does all of a group, if there is one for this size."""

@@ -31,7 +31,6 @@ class DnsLayout:
 
     @property
     def udp(self) -> int:
-        """Octet of the UDP header; IPv4 without options."""
         return self.ip + (40 if self.version == 6 else 20)
 
     @property

@@ -82,7 +82,6 @@ class Zone:
         return records
 
     def list_native_records(self, addresses: U32) -> U8:
-        """Return the AAAA records ``(n, 16)`` of names that have one."""
         records = np.empty((len(addresses), 16), np.uint8)
         records[:, :12] = np.frombuffer(self.own, np.uint8)
         records[:, 12:] = to_octets(addresses, 4)

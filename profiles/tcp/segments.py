@@ -120,7 +120,6 @@ class TcpLayout:
         return frames[:, self._reversed_columns]
 
     def frame_octets(self, flags: int, data: int = 0) -> int:
-        """Return the length of frames with such segments, FCS off."""
         return self.tcp + (OPENING_OCTETS if flags & SYN else HEADER_OCTETS) + data
 
     def write(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from v6t.analysis.compare.comparison import Comparison, _line, lead
-from v6t.analysis.compare.likeness import _same, unlike_runs
+from v6t.analysis.compare.comparison import Comparison, _compare_result, summarize_lines
+from v6t.analysis.compare.likeness import _is_same, compare_runs
 from v6t.analysis.presentation import Result
 from v6t.analysis.rundata import RunData
 
@@ -15,7 +15,7 @@ def line(first, second, **given):
     made = [Result("rate", "fps", values, given.get("more_is_better", True),
                      at=load, share=given.get("share", False))
             for values, load in zip((first, second), given.get("at", ("", "")), strict=True)]  # fmt: skip
-    return _line("other", KEY, *made, ())
+    return _compare_result("other", KEY, *made, ())
 
 
 @pytest.mark.parametrize("more_is_better", [True, False])
@@ -49,11 +49,13 @@ def test_no_difference_says_how_much_there_could_be_either_way(lower):
 def test_the_first_line_says_how_large_a_difference_could_be():
     values = [100.0 + n for n in range(8)]
     same = line(values, values)
-    told = lead(Comparison(("one", "other"), (same,), (), {}))
+    told = summarize_lines(Comparison(("one", "other"), (same,), (), {}))
     most = max(same.effect.high - 1, 1 - same.effect.low)
     assert f"{most:.1%}" in told
     in_units = line(values, values, share=True)
-    assert "none above" not in lead(Comparison(("one", "other"), (same, in_units), (), {}))
+    assert "none above" not in summarize_lines(
+        Comparison(("one", "other"), (same, in_units), (), {})
+    )
 
 
 def test_numbers_agree_with_their_nouns():
@@ -69,9 +71,9 @@ def test_loads_that_differ_are_said():
 
 
 def test_one_per_cent_is_the_same_and_two_are_not():
-    assert _same(1000.0, 1009.0)
-    assert not _same(1000.0, 1020.0)
-    assert not _same(1020.0, 1000)
+    assert _is_same(1000.0, 1009.0)
+    assert not _is_same(1000.0, 1020.0)
+    assert not _is_same(1020.0, 1000)
 
 
 def test_two_media_are_unlike():
@@ -80,6 +82,6 @@ def test_two_media_are_unlike():
         RunData("run", {}, (), {"plugin": "siit", "line_rate_bps": rate, "tester": tester}, {})
         for rate in (1e9, 10e9)
     ]
-    (odd,) = unlike_runs(*runs)
+    (odd,) = compare_runs(*runs)
     assert str(odd).endswith(": 1000000000.0 and 10000000000.0")
-    assert unlike_runs(runs[0], runs[0]) == []
+    assert compare_runs(runs[0], runs[0]) == []

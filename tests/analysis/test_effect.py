@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from v6t.analysis.compare.effect import CONFIDENCE, MOST, factor, shift
+from v6t.analysis.compare.effect import CONFIDENCE, MOST, estimate_factor, estimate_shift
 
 
 def noisy(rng, count, middle):
@@ -21,7 +21,7 @@ def test_the_interval_holds_the_true_factor_as_often_as_it_says(counts):
     rng = random.Random(8)
     held = 0
     for _ in range(400):
-        found = factor(noisy(rng, counts[0], 1e6), noisy(rng, counts[1], 5e5))
+        found = estimate_factor(noisy(rng, counts[0], 1e6), noisy(rng, counts[1], 5e5))
         assert found.coverage >= CONFIDENCE
         assert found.low <= found.estimate <= found.high
         held += found.low <= 0.5 <= found.high
@@ -29,34 +29,34 @@ def test_the_interval_holds_the_true_factor_as_often_as_it_says(counts):
 
 
 def test_few_repetitions_give_little_coverage():
-    assert factor([1.0, 2.0], [1.0, 2.0]).coverage == pytest.approx(2 / 3)
-    assert factor([1.0], [2.0]).coverage == 0.0
-    assert not factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).sure
+    assert estimate_factor([1.0, 2.0], [1.0, 2.0]).coverage == pytest.approx(2 / 3)
+    assert estimate_factor([1.0], [2.0]).coverage == 0.0
+    assert not estimate_factor([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]).is_covered
 
 
 def test_the_resolution_widens_the_interval():
-    sharp = factor([100.0] * 6, [100.0] * 6)
+    sharp = estimate_factor([100.0] * 6, [100.0] * 6)
     assert (sharp.low, sharp.high) == (1.0, 1.0)
-    coarse = factor([100.0] * 6, [100.0] * 6, (5.0, 10.0))
+    coarse = estimate_factor([100.0] * 6, [100.0] * 6, (5.0, 10.0))
     assert (coarse.low, coarse.high) == (pytest.approx(100 / 105), pytest.approx(1.1))
 
 
 def test_without_positive_values_there_is_no_factor_but_a_difference():
-    assert factor([0.0, 1.0], [1.0, 1.0]) is None
-    assert shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
-    assert shift([], [1.0]) is None
+    assert estimate_factor([0.0, 1.0], [1.0, 1.0]) is None
+    assert estimate_shift([0.0, 1.0], [2.0, 3.0]).estimate == 2.0
+    assert estimate_shift([], [1.0]) is None
 
 
 def test_the_interval_of_a_difference_leaves_out_both_ends():
     """20 against 20: as many differences are outside above as below, and more than the extreme ones."""
     rng = random.Random(9)
     first = [rng.gauss(100, 1) for _ in range(20)]
-    found = shift(first, [value + 5 for value in first])
+    found = estimate_shift(first, [value + 5 for value in first])
     assert found.low == pytest.approx(10 - found.high)  # symmetric about 5
     assert found.high < 5 + max(first) - min(first)
 
 
 def test_of_very_many_repetitions_the_first_take_part():
     many = [100.0] * MOST + [1e9] * MOST
-    assert factor(many, [100.0] * 5).estimate == 1.0
-    assert factor(many, [100.0] * 5) == factor(many[:MOST], [100.0] * 5)
+    assert estimate_factor(many, [100.0] * 5).estimate == 1.0
+    assert estimate_factor(many, [100.0] * 5) == estimate_factor(many[:MOST], [100.0] * 5)

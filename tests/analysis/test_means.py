@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from v6t.analysis.means import means
+from v6t.analysis.means import compute_means
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
@@ -12,7 +12,7 @@ from v6t.tests.core.support import v6t
 
 
 def test_the_formula_of_ipv6net():
-    found = means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
+    found = compute_means([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0])
     assert found["mean"] == 5.0
     assert found["margin_99"] == pytest.approx(2.575 * 2.13809 / 8**0.5, rel=1e-5)
     assert found["rsd_percent"] == pytest.approx(42.7618, rel=1e-5)
@@ -20,7 +20,7 @@ def test_the_formula_of_ipv6net():
 
 @pytest.mark.parametrize("values", [[], [5.0], [1.0, None], [1.0, float("inf")], [1.0, -1.0]])
 def test_what_has_no_mean(values):
-    assert means(values) is None
+    assert compute_means(values) is None
 
 
 def results(path, **procedure):

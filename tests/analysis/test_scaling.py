@@ -2,59 +2,59 @@
 
 import pytest
 from v6t.analysis.scaling import (
-    core_count,
-    core_scaling,
-    degradation_percent,
-    load_scaling,
-    overlay_harmonic,
-    overlay_min,
-    residual_percent,
+    compute_core_scaling,
+    compute_degradation,
+    compute_load_scaling,
+    compute_residual,
+    count_cores,
+    predict_harmonic,
+    predict_minimum,
 )
 from v6t.base.ethernet import max_frame_rate_fps
 
 
 def test_a21_scale_up_over_cores():
-    found = core_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0})
+    found = compute_core_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0})
     assert found == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
     # a printed value of the dual-DUT paper, whose formula lacks P(1)
-    assert core_scaling({1: 883_553, 2: 1_540_032})[2] == pytest.approx(0.871, abs=5e-4)
+    assert compute_core_scaling({1: 883_553, 2: 1_540_032})[2] == pytest.approx(0.871, abs=5e-4)
 
 
 def test_scale_up_over_connections():
-    assert load_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
-    assert load_scaling({1: 4.0, 2: 8.0}, base=2) == {1: 0.5, 2: 1.0}
+    assert compute_load_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
+    assert compute_load_scaling({1: 4.0, 2: 8.0}, base=2) == {1: 0.5, 2: 1.0}
 
 
 @pytest.mark.parametrize("given", [{}, {2: 5.0}, {1: 0.0, 2: 1.0}])
 def test_scale_up_needs_its_base(given):
     with pytest.raises(ValueError, match="scale-up needs"):
-        core_scaling(given)
+        compute_core_scaling(given)
 
 
 def test_a22_overlay_models():
-    assert overlay_min(300.0, 900.0, 0.25) == pytest.approx(1200.0)
-    assert overlay_harmonic(300.0, 900.0, 0.25) == pytest.approx(600.0)
-    assert overlay_min(300.0, 900.0, 0.0) == 900.0
-    assert overlay_min(300.0, 900.0, 1.0) == 300.0
-    assert residual_percent(660.0, 600.0) == pytest.approx(10.0)
+    assert predict_minimum(300.0, 900.0, 0.25) == pytest.approx(1200.0)
+    assert predict_harmonic(300.0, 900.0, 0.25) == pytest.approx(600.0)
+    assert predict_minimum(300.0, 900.0, 0.0) == 900.0
+    assert predict_minimum(300.0, 900.0, 1.0) == 300.0
+    assert compute_residual(660.0, 600.0) == pytest.approx(10.0)
     with pytest.raises(ValueError, match="from 0 to 1"):
-        overlay_min(300.0, 900.0, 1.5)
+        predict_minimum(300.0, 900.0, 1.5)
 
 
 def test_a23_degradation():
-    assert degradation_percent(80.0, 100.0) == 20.0
-    assert degradation_percent(120.0, 100.0, more_is_better=False) == 20.0
-    assert degradation_percent(80.0, 100.0, more_is_better=False) == -20.0
+    assert compute_degradation(80.0, 100.0) == 20.0
+    assert compute_degradation(120.0, 100.0, more_is_better=False) == 20.0
+    assert compute_degradation(80.0, 100.0, more_is_better=False) == -20.0
     for many, one in ((80.0, 0.0), (80.0, -1.0)):
         with pytest.raises(ValueError, match="positive"):
-            degradation_percent(many, one)
+            compute_degradation(many, one)
 
 
 def test_a_smallest_ipdv_is_worse_the_farther_it_is_from_0():
-    assert degradation_percent(-20.0, -10.0, more_is_better=False) == 100.0
-    assert degradation_percent(-5.0, -10.0, more_is_better=False) == -50.0
+    assert compute_degradation(-20.0, -10.0, more_is_better=False) == 100.0
+    assert compute_degradation(-5.0, -10.0, more_is_better=False) == -50.0
     with pytest.raises(ValueError, match="positive"):
-        degradation_percent(-5.0, 0.0, more_is_better=False)
+        compute_degradation(-5.0, 0.0, more_is_better=False)
 
 
 def test_a24_rates_of_media():
@@ -69,4 +69,4 @@ def test_a24_rates_of_media():
     + [(value, None) for value in (0, None, True, "", "all", "1-", "-4", "1,,2", 2.5)],
 )
 def test_cores_are_counted_in_numbers_and_lists(value, cores):
-    assert core_count(value) == cores
+    assert count_cores(value) == cores

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from v6t.analysis.variation import hosts_per_side, random_ports, tuples_of, variation
+from v6t.analysis.variation import (
+    count_hosts,
+    describe_tuples,
+    describe_variation,
+    has_random_ports,
+)
 
 PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 
@@ -30,7 +35,7 @@ def params(ports, *hosts, names=("left_hosts", "right_hosts")):
     ],
 )  # fmt: skip
 def test_both_sides_alike_or_nothing(given, words):
-    assert variation(given) == words
+    assert describe_variation(given) == words
 
 
 def test_what_connections_differ_in():
@@ -39,18 +44,18 @@ def test_what_connections_differ_in():
         "responder_ports": {"min": 1, "max": 100},
     }
     hosts = {"initiator_count": 4000, "responder_count": 1000}
-    assert tuples_of({**ports, **hosts, "enumerate_ports": 3}) == "ports 40000x100"
-    assert tuples_of({**ports, **hosts, "enumerate_ips": 3}) == "IPs 4000x1000"
+    assert describe_tuples({**ports, **hosts, "enumerate_ports": 3}) == "ports 40000x100"
+    assert describe_tuples({**ports, **hosts, "enumerate_ips": 3}) == "IPs 4000x1000"
     both = {**ports, **hosts, "enumerate_ports": 1, "enumerate_ips": 1}
-    assert tuples_of(both) == "IPs 4000x1000 x ports 40000x100"
-    assert tuples_of({**ports, **hosts, "enumerate_ports": 0}) == ""
+    assert describe_tuples(both) == "IPs 4000x1000 x ports 40000x100"
+    assert describe_tuples({**ports, **hosts, "enumerate_ports": 0}) == ""
 
 
 def test_hosts_where_both_sides_have_as_many():
     two = {"min": 2, "max": 65534}
-    assert hosts_per_side({"left_hosts": two, "right_hosts": two}) == 65533
-    assert hosts_per_side({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None
-    assert hosts_per_side({"left_hosts": {"policy": "fixed"}}) is None
+    assert count_hosts({"left_hosts": two, "right_hosts": two}) == 65533
+    assert count_hosts({"left_hosts": two, "right_hosts": {"min": 0, "max": 9}}) is None
+    assert count_hosts({"left_hosts": {"policy": "fixed"}}) is None
 
 
 @pytest.mark.parametrize(
@@ -65,4 +70,4 @@ def test_hosts_where_both_sides_have_as_many():
     ],
 )
 def test_every_port_is_pseudorandom_or_it_is_not(given, random):
-    assert random_ports(given) is random
+    assert has_random_ports(given) is random

@@ -3,12 +3,8 @@
 A fault changes methods: a function of the device, of the correct method and of its arguments.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from scapy.layers.inet import TCP
 from v6t.audit.ip_packet import (
@@ -17,102 +13,76 @@ from v6t.audit.ip_packet import (
     TCP6,
     UDP17,
     Drop,
-    Endpoint,
     IcmpError,
     IPPacket,
     replace_endpoint,
 )
-from v6t.audit.packet_device.nat import (
-    RESET_S,
-    NatDevice,
-    NatMapping,
-    SessionKey,
-    Translated,
-    endpoint,
-    transport_of,
-)
+from v6t.audit.packet_device.nat import RESET_S, endpoint, transport_of
 
-Change = Callable[..., Any]
-FAULTS: dict[str, tuple[str, dict[str, Change]]] = {}
+FAULTS = {}
 PREFIXES = {UDP17: "", TCP6: "tcp ", ICMP4: "query "}
 
 
-def plant(name: str, clause: str, only: int | None = None, **changes: Change) -> None:
+def plant(name, clause, only=None, **changes):
     """Add a fault; `only` is the protocol of the packets, sessions and mappings with it."""
-    FAULTS[name] = (
-        clause,
-        {method: partial(override, change, only) for method, change in changes.items()},
-    )
+    overrides = {method: partial(override, change, only) for method, change in changes.items()}
+    FAULTS[name] = clause, overrides
 
 
-def override(
-    change: Change, only: int | None, device: NatDevice, correct: Change, *args: Any, **kwargs: Any
-) -> Any:
+def override(change, only, device, correct, *args, **kwargs):
     if only is not None and protocol_of(args[0]) != only:
         return correct(*args, **kwargs)
     return change(device, correct, *args, **kwargs)
 
 
-def with_fault(device: NatDevice, changes: dict[str, Change]) -> NatDevice:
+def with_fault(device, changes):
     for method, change in changes.items():
         setattr(device, method, partial(change, device, getattr(device, method)))
     return device
 
 
-def plant_flows(name: str, *clauses: str, **changes: Change) -> None:
+def plant_flows(name, *clauses, **changes):
     """Add a fault of UDP, TCP and ICMP queries for each clause that is given."""
     for only, clause in zip(PREFIXES, clauses, strict=False):
         plant(PREFIXES[only] + name, clause, only, **changes)
 
 
-def protocol_of(argument: Any) -> int:
+def protocol_of(argument):
     if isinstance(argument, IPPacket):
         return transport_of(argument.quoted_packet() if argument.is_error else argument)
     return argument if isinstance(argument, int) else argument.protocol
 
 
-def drop(*_: Any, **__: Any) -> Any:
-    raise Drop
+def drop(*_, error=None, **__):
+    raise Drop(error)
 
 
 # mappings
 
 
 # fmt: off
-def find_by_destination(device: NatDevice, _: Change, session: SessionKey) -> NatMapping | None:
+def find_by_destination(device, _, session):
     return next((m for m in device.mappings if (m.protocol, m.host, m.inside) == session[:3]
                  and has_server(m, session.server)), None)
 
 
-def find_contended(device: NatDevice, correct: Change, session: SessionKey) -> NatMapping | None:
+def find_contended(device, correct, session):
     ports = [m.inside.port for m in device.mappings if m.protocol == session.protocol]
     is_contended = len(ports) > len(set(ports))
     return find_by_destination(device, correct, session) if is_contended else correct(session)
 
 
-def has_server(mapping: NatMapping, server: Endpoint) -> bool:
+def has_server(mapping, server):
     return server.address in {s.address for s in mapping.servers}
 
 
-def ports_of_host(device: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in device.mappings if m.host == session.host}
-
-
-def ports_with_server(device: NatDevice, _: Change, session: SessionKey, __: Any) -> set[int]:
-    return {m.public.port for m in device.mappings if m.host == session.host or has_server(m, session.server)}
-
-
-def find_newest(device: NatDevice, correct: Change, proto: int, public: Endpoint) -> NatMapping:
-    return [correct(proto, public), *(m for m in device.mappings if (m.protocol, m.public) == (proto, public))][-1]
-
-
-def choose_for_port(step: int) -> Change:
+def choose_for_port(step):
     """Choose as if the inside port were another one."""
     return lambda _, correct, session, address: correct(session._replace(
         inside=session.inside._replace(port=session.inside.port + step)), address)
 
 
-def break_checksum(_: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+def break_checksum(_, correct, packet, host = None):
     [(side, translated, to)] = correct(packet, host)
     octets = bytearray(translated.octets)
     octets[CHECKSUM_OFFSET[packet.proto]] ^= 1
@@ -123,9 +93,13 @@ plant_flows("by destination", "-REQ-1-endpoint-independent", "tcp-endpoint-indep
             find_inside=find_by_destination)
 plant_flows("contended by destination", "-REQ-1-endpoint-independent-contended",
             "tcp-endpoint-independent-contended", find_inside=find_contended)
-plant_flows("overloads", "-REQ-3-overloading", "tcp-overloading", "query-overloading", used_ports=ports_of_host)
+plant_flows("overloads", "-REQ-3-overloading", "tcp-overloading", "query-overloading",
+            used_ports=lambda d, _, session, __: {m.public.port for m in d.mappings if m.host == session.host})
 plant_flows("overloads by server", "rfc7857-3-overloading-by-server", "tcp-overloading-by-server",
-            used_ports=ports_with_server, find_public=find_newest)
+            used_ports=lambda d, _, session, __: {
+                m.public.port for m in d.mappings if m.host == session.host or has_server(m, session.server)},
+            find_public=lambda d, correct, proto, public: [
+                correct(proto, public), *(m for m in d.mappings if (m.protocol, m.public) == (proto, public))][-1])
 plant("parity lost", "parity", choose_port=choose_for_port(1))
 plant("port not preserved", "port-preserved", choose_port=choose_for_port(2))
 plant("out of range", "port-range", port_range=lambda *_: (512, 1023))
@@ -136,10 +110,10 @@ plant_flows("wrong checksum", "REQ-1-mapped", "tcp-exchange", send_out=break_che
 # filtering and hairpinning
 
 
-def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: Change = drop) -> Change:
+def filter_servers(accepts, otherwise = drop):
     """Return a `send_in` for which a condition decides who reaches a mapping from outside."""
 
-    def send_in(device: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
+    def send_in(device, correct, packet):
         if packet.is_error or packet.src in device.pool:
             return correct(packet)
         mapping = device.find_public(transport_of(packet), endpoint(packet, is_source=False))
@@ -148,11 +122,11 @@ def filter_servers(accepts: Callable[[NatMapping, IPPacket], bool], otherwise: C
     return send_in
 
 
-def knows_server(mapping: NatMapping, packet: IPPacket) -> bool:
+def knows_server(mapping, packet):
     return has_server(mapping, endpoint(packet, is_source=True))
 
 
-def keep_source(_: NatDevice, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
+def keep_source(_, correct, packet, host = None):
     """Translate hairpinned packets, but not their sources."""
     source = endpoint(packet, is_source=True)
     return [(side, replace_endpoint(p, source, is_source=True) if side == "left" else p, to)
@@ -172,27 +146,27 @@ plant("hairpinned errors dropped", "hairpinned-error",
 # ICMP errors, fragments and protocols
 
 
-def end_mappings(device: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
+def end_mappings(device, correct, packet):
     sent, device.mappings = correct(packet), []
     return sent
 
 
-def keep_quoted(_: NatDevice, correct: Change, packet: IPPacket, *host: Any) -> list[Translated]:
+def keep_quoted(_, correct, packet, *host):
     [(side, translated, to)] = correct(packet, *host)
     return [(side, translated.with_message(packet.octets), to)]
 
 
-def refuse(condition: Callable[[NatDevice, IPPacket], bool], link: str = "") -> Change:
+def refuse(condition, link = ""):
     """Return a `forward` that drops packets of a link for which a condition holds."""
     return lambda d, correct, side, packet: [] if link in side and condition(d, packet) else correct(side, packet)
 
 
-def is_late(device: NatDevice, packet: IPPacket) -> bool:
+def is_late(device, packet):
     """Return whether the last fragment arrives first."""
     return bool(packet.offset) and all(packet.id not in key for key in device.reassembly.fragments)
 
 
-def forward_to_first(device: NatDevice, correct: Change, packet: IPPacket) -> list[Translated]:
+def forward_to_first(device, correct, packet):
     try:
         return correct(packet)
     except Drop:
@@ -223,19 +197,19 @@ plant("no queries", "REQ-1-query", forward=refuse(lambda _, packet: packet.proto
 # TCP
 
 
-def flags_of(packet: IPPacket) -> str:
+def flags_of(packet):
     return str(TCP(packet.octets[:20]).flags)
 
 
-def drop_resets(side: str) -> Change:
+def drop_resets(side):
     return lambda _, correct, mapping, packet, at: (
         drop() if "R" in flags_of(packet) and at == side else correct(mapping, packet, at))
 
 
-def use_then(action: Callable[[NatDevice, NatMapping], Any], flag: str = "", only: str = "") -> Change:
+def use_then(action, flag = "", only = ""):
     """Return a `use` that does something after segments with a flag, or after packets of one side only."""
 
-    def use(device: NatDevice, correct: Change, mapping: NatMapping, packet: IPPacket, side: str) -> None:
+    def use(device, correct, mapping, packet, side):
         correct(mapping, packet, side)
         if (not flag or flag in flags_of(packet)) and only in side:
             action(device, mapping)
@@ -243,27 +217,22 @@ def use_then(action: Callable[[NatDevice, NatMapping], Any], flag: str = "", onl
     return use
 
 
-def forget(device: NatDevice, mapping: NatMapping) -> None:
+def forget(device, mapping):
     device.mappings.remove(mapping)
 
 
-def forget_reset(*, accepted: bool) -> Callable[[NatDevice, NatMapping], Any]:
+def forget_reset(*, accepted):
     """Forget connections after segments RST that their hosts accept, or after others."""
     return lambda d, m: forget(d, m) if (m.lifetime_s == RESET_S) == accepted else None
 
 
-def shorten(seconds: float) -> Callable[[NatDevice, NatMapping], None]:
+def shorten(seconds):
     return lambda _, m: setattr(m, "lifetime_s", min(m.lifetime_s, seconds))
 
 
-def remember(device: Any, packet: IPPacket) -> None:
+def remember(device, packet):
     device.stranger = endpoint(packet, is_source=True)
     raise Drop
-
-
-def refuse_stranger(device: Any, correct: Change, packet: IPPacket, host: Any = None) -> list[Translated]:
-    is_known = endpoint(packet, is_source=False) == getattr(device, "stranger", None)
-    return drop() if is_known else correct(packet, host)
 
 
 plant("tcp RST in dropped", "tcp-reset-in", TCP6, use=drop_resets("right"))
@@ -276,22 +245,19 @@ plant("tcp stray RST forgets", "tcp-stray-reset", TCP6, use=use_then(forget_rese
 plant("tcp answers strangers", "tcp-unsolicited-silent", TCP6, send_in=filter_servers(
     knows_server, lambda _, packet: [("right", replace(packet, src=packet.dst, dst=packet.src), None)]))
 plant("tcp remembers strangers", "tcp-unsolicited-then-asked", TCP6,
-      send_in=filter_servers(knows_server, remember), send_out=refuse_stranger)
+      send_in=filter_servers(knows_server, remember), send_out=lambda d, correct, packet, host=None: (
+          drop() if endpoint(packet, is_source=False) == getattr(d, "stranger", None) else correct(packet, host)))
 
 
 # limits, flush, reset and timers
 
 
-def drop_with_port_unreachable(*_: Any) -> NatMapping:
-    raise Drop(IcmpError(3, 3))
-
-
-def replace_oldest(device: NatDevice, _: Change, session: SessionKey) -> NatMapping:
+def replace_oldest(device, _, session):
     device.mappings.pop(0)
     return device.create(session)
 
 
-def grow(device: NatDevice, correct: Change, session: SessionKey) -> NatMapping:
+def grow(device, correct, session):
     before, device.mappings = device.mappings, []
     mapping = correct(session)
     device.mappings = [*before, mapping]
@@ -300,7 +266,7 @@ def grow(device: NatDevice, correct: Change, session: SessionKey) -> NatMapping:
 
 plant("no limit", "block-limit", port_range=lambda device, *_: device.view.public)
 plant("not told", "block-told", handle_exhaustion=drop)
-plant("told wrongly", "full-told", handle_exhaustion=drop_with_port_unreachable)
+plant("told wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)
 plant("table grows", "table-limit", create=grow)
 plant("table not told", "table-told", handle_exhaustion=drop)
@@ -309,7 +275,7 @@ plant("scattered", "block-contiguous", choose_port=lambda device, *_: 1024 + 64 
 plant("one block", "block-others", host_number=lambda *_: 0)
 
 
-def die_of_unknown_reply(device: Any, correct: Change, packet: IPPacket) -> list[Translated]:
+def die_of_unknown_reply(device, correct, packet):
     try:
         return correct(packet)
     except Drop:
@@ -317,21 +283,18 @@ def die_of_unknown_reply(device: Any, correct: Change, packet: IPPacket) -> list
         raise
 
 
-def keep_mappings(device: NatDevice, _: Change) -> None:
+def keep_mappings(device, _):
     """Keep the mappings, and forget which ports they have."""
-    device.used_ports = lambda *_: set()  # type: ignore[method-assign]
+    device.used_ports = lambda *_: set()
 
 
-def keep_protocol(proto: int) -> Change:
-    return lambda device, _: setattr(device, "mappings", [m for m in device.mappings if m.protocol == proto])
-
-
-def refresh_except(side: str) -> Change:
+def refresh_except(side):
     return lambda _, correct, mapping, packet, at: None if at == side else correct(mapping, packet, at)
 
 
 for proto, word in ((UDP17, "udp"), (TCP6, "tcp"), (ICMP4, "icmp")):
-    plant(f"flush keeps {word}", f"flush-{word}", flush=keep_protocol(proto))
+    plant(f"flush keeps {word}", f"flush-{word}", flush=lambda d, _, proto=proto: setattr(
+        d, "mappings", [m for m in d.mappings if m.protocol == proto]))
 plant("ends by an unknown reply", "flush-icmp", send_in=die_of_unknown_reply,
       create=lambda t, correct, session: drop() if getattr(t, "is_dead", False) else correct(session))
 plant("given away by restart", "configured-again", reset=keep_mappings)

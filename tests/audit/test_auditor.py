@@ -1,8 +1,4 @@
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from v6t.audit import auditor
@@ -17,7 +13,7 @@ from v6t.audit.auditor import (
     find_uncovered_rfcs,
     run_audit,
 )
-from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send, Steps, Verdict
+from v6t.audit.clause import Clause, Frame, Judgement, ProbeUnable, Send
 from v6t.audit.packet_device.build import build_device
 from v6t.audit.self_check import DeviceProbe, InProcessDevice
 from v6t.base.errors import DutError, UsageError
@@ -32,24 +28,24 @@ from v6t.tests.audit.in_process import with_params
 class Silent:
     """A device that drops everything."""
 
-    def receive(self, *frame: Any) -> list[Any]:
+    def receive(self, *frame):
         return []
 
 
 class Probe(DeviceProbe):
     """A probe that raises an error in its n-th exchange or check."""
 
-    def __init__(self, device: Any, error: BaseException | None, exchanges: int) -> None:
+    def __init__(self, device, error, exchanges):
         super().__init__(device)
         self.error, self.exchanges = error, exchanges
 
-    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+    def exchange(self, frames, wait_s, quiet_s):
         self.exchanges -= 1
         if self.exchanges < 0 and isinstance(self.error, KeyboardInterrupt):
             raise self.error
         return super().exchange(frames, wait_s, quiet_s)
 
-    def check(self) -> None:
+    def check(self):
         if self.exchanges < 0 and isinstance(self.error, DutError):
             raise self.error
 
@@ -57,18 +53,18 @@ class Probe(DeviceProbe):
 class Device(InProcessDevice):
     """A device for audits; errors come from its n-th exchange on."""
 
-    def __init__(self, technology, device=None, error=None, exchanges=10**9, refused=()) -> None:
+    def __init__(self, technology, device=None, error=None, exchanges=10**9, refused=()):
         super().__init__(technology)
         self.rest = device, error, exchanges, refused
         self.opened: list[Technology] = []
 
     @contextmanager
-    def open(self) -> Iterator[Probe]:
+    def open(self):
         device, error, exchanges, _ = self.rest
         self.opened.append(self.technology)
         yield Probe(device or build_device(self.technology), error, exchanges)
 
-    def with_params(self, params: Mapping[str, Any]) -> Device:
+    def with_params(self, params):
         if set(params) & set(self.rest[3]):
             raise UsageError("no such setting", code="setting-untellable")
         changed = Device(super().with_params(params).technology, *self.rest)
@@ -76,13 +72,13 @@ class Device(InProcessDevice):
         return changed
 
 
-def audit(device: Device, **request: Any) -> tuple[AuditProgress, Any]:
+def audit(device, **request):
     chosen, selection = choose_clauses(device, (), ())
     progress = request.pop("progress", AuditProgress())
     return progress, run_audit(chosen, selection, AuditRequest(**request), progress)
 
 
-def test_correct_device_conforms_in_every_configuration() -> None:
+def test_correct_device_conforms_in_every_configuration():
     progress, error = audit(Device(MapEBorderRelay()))
     assert error is None
     assert {f.verdict for f in progress.findings} == {"conforms"}
@@ -90,52 +86,44 @@ def test_correct_device_conforms_in_every_configuration() -> None:
     assert len({(f.clause, f.variant) for f in progress.findings}) == progress.planned
 
 
-def test_device_that_passes_nothing_stops_the_audit_after_the_plain_packets() -> None:
-    progress, error = audit(Device(Siit(), Silent()))
-    assert error is None
-    assert [f.clause for f in progress.findings] == ["rfc7915-5.1-udp", "rfc7915-4.1-udp"]
-    assert "2001:2::2 > 2001:2:0:1000::2, UDP, 66 octets" in progress.stopped
-    assert progress.planned > 150
-
-
-def test_interrupted_audit_keeps_what_was_tested() -> None:
+def test_interrupted_audit_keeps_what_was_tested():
     progress, error = audit(Device(Siit(), error=KeyboardInterrupt(), exchanges=5))
     assert isinstance(error, KeyboardInterrupt)
     assert progress.stopped == "interrupted"
     assert 1 <= len(progress.findings) <= 5
 
 
-def test_interruption_before_the_first_finding_is_raised() -> None:
+def test_interruption_before_the_first_finding_is_raised():
     with pytest.raises(KeyboardInterrupt):
         audit(Device(Siit(), error=KeyboardInterrupt(), exchanges=0))
 
 
-def test_device_that_lost_its_configuration_ends_the_audit() -> None:
+def test_device_that_lost_its_configuration_ends_the_audit():
     lost = DutError("it was started anew", code="command-failed")
     progress, error = audit(Device(Siit(), error=lost, exchanges=20))
     assert error is lost
     assert {f.verdict for f in progress.findings} == {"conforms"}
 
 
-def test_interrupted_device_that_is_not_restored_starts_no_variant() -> None:
+def test_interrupted_device_that_is_not_restored_starts_no_variant():
     device = Device(Siit(), error=KeyboardInterrupt(), exchanges=5)
     original = device.open
 
     @contextmanager
-    def unrestored() -> Iterator[Probe]:
+    def unrestored():
         try:
             with original() as probe:
                 yield probe
         except KeyboardInterrupt as exc:
             raise DutError("not restored", code="command-failed") from exc
 
-    device.open = unrestored  # type: ignore[method-assign]
+    device.open = unrestored
     _, error = audit(device)
     assert isinstance(error, DutError)
     assert len(device.opened) == 1
 
 
-def test_unsupported_variant_is_not_testable() -> None:
+def test_unsupported_variant_is_not_testable():
     device = Device(Siit(), refused=["lowest_ipv6_mtu"])
     progress, _ = audit(device, clauses=["no-df"])
     verdicts = {f.clause: f.verdict for f in progress.findings}
@@ -143,35 +131,27 @@ def test_unsupported_variant_is_not_testable() -> None:
     assert verdicts["rfc7915-4-no-df-fits-1400"] == "not testable"
 
 
-def test_request_without_variants_opens_the_device_once() -> None:
+def test_request_without_variants_opens_the_device_once():
     device = Device(Siit())
     progress, _ = audit(device, variants=False, clauses=["5.1-"])
     assert len(device.opened) == 1
     assert all("-5.1-" in f.clause for f in progress.findings)
 
 
-def test_unknown_clause_is_rejected() -> None:
-    with pytest.raises(UsageError) as raised:
-        audit(Device(Siit()), clauses=["no-such"])
-    assert raised.value.code == "unknown-name"
-
-
-def test_findings_are_saved_while_the_audit_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_saved_and_counted_while_the_audit_runs(monkeypatch):
     monkeypatch.setattr(auditor, "SAVE_INTERVAL_S", 0.0)
     saved: list[int] = []
-    progress = AuditProgress(save=lambda progress: saved.append(len(progress.findings)))
+    seen: list[tuple[int, int]] = []
+    progress = AuditProgress(
+        save=lambda progress: saved.append(len(progress.findings)),
+        tested=lambda number, planned, name: seen.append((number, planned)),
+    )
     audit(Device(Siit()), clauses=["5.1-df"], variants=False, progress=progress)
     assert saved == [1, 2, 3, 4]
-
-
-def test_progress_counts_clauses() -> None:
-    seen: list[tuple[int, int]] = []
-    progress = AuditProgress(tested=lambda number, planned, name: seen.append((number, planned)))
-    audit(Device(Siit()), clauses=["5.1-df"], variants=False, progress=progress)
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-def test_preferred_params_give_way_to_the_users() -> None:
+def test_preferred_params_give_way_to_the_users():
     chosen, _ = choose_clauses(Device(Nat44()), (), ())
     assert chosen.technology.params.initiator_count == 2
     with pytest.raises(UsageError) as raised:
@@ -179,27 +159,24 @@ def test_preferred_params_give_way_to_the_users() -> None:
     assert "initiator_count" in (raised.value.hint or "")
 
 
-def test_clat_has_a_prefix_for_benchmark_addresses() -> None:
+def test_clat_has_a_prefix_for_benchmark_addresses():
     device = Device(with_params(Clat(), plat_prefix="64:ff9b::/96"))
     _, selection = choose_clauses(device, (), ())
     assert len(selection.clauses) > 140
 
 
-def test_core_of_correct_device_has_no_deviation() -> None:
+def test_core_of_silent_device_alone_deviates():
     assert check_core(Device(Siit()), core_clauses(Siit())) == []
-
-
-def test_core_of_silent_device_deviates() -> None:
     found = check_core(Device(Siit(), Silent()), core_clauses(Siit()))
     assert {f.clause for f in found} == {"rfc7915-5.1-udp", "rfc7915-4.1-udp"}
 
 
-def test_rfcs_without_clauses_are_listed() -> None:
+def test_rfcs_without_clauses_are_listed():
     _, selection = choose_clauses(Device(Nat44()), (), ())
     assert find_uncovered_rfcs(Nat44(), selection) == ["RFC 3022"]
 
 
-def test_nat_with_session_limit_is_emptied_before_each_clause() -> None:
+def test_nat_with_session_limit_is_emptied_before_each_clause():
     device = Device(with_params(Nat64(), session_limit=2))
     progress, _ = audit(device, variants=False, clauses=["rfc7915-4."])
     assert len(progress.findings) > 10
@@ -209,26 +186,26 @@ def test_nat_with_session_limit_is_emptied_before_each_clause() -> None:
 class Recorder(DeviceProbe):
     """A device that answers its third exchange only, and cannot be flushed."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__(None)
         self.quiet: list[float] = []
 
-    def exchange(self, frames: Sequence[Frame], wait_s: float, quiet_s: float) -> list[Frame]:
+    def exchange(self, frames, wait_s, quiet_s):
         self.quiet.append(quiet_s)
         return [Frame("left", b"")] if len(self.quiet) == TRIES else []
 
-    def flush(self) -> None:
+    def flush(self):
         raise ProbeUnable("no way")
 
 
-def clause_with(verdicts: Iterable[Verdict], level: str = "MUST", lasts_s: float = 0.0) -> Clause:
+def clause_with(verdicts, level="MUST", lasts_s=0.0):
     answers = iter(verdicts)
 
-    def steps() -> Steps:
+    def steps():
         yield Send(())
         return Judgement(next(answers), "", "")
 
-    return Clause("RFC 1", "1", "c", level, "it does", steps, lasts_s=lasts_s)  # type: ignore[arg-type]
+    return Clause("RFC 1", "1", "c", level, "it does", steps, lasts_s=lasts_s)
 
 
 @pytest.mark.parametrize(
@@ -242,25 +219,23 @@ def clause_with(verdicts: Iterable[Verdict], level: str = "MUST", lasts_s: float
         (["deviates", "not testable", "conforms"], 3, "conforms"),
     ],
 )
-def test_clause_that_does_not_conform_is_repeated(
-    verdicts: list[Verdict], tries: int, verdict: str
-) -> None:
+def test_clause_that_does_not_conform_is_repeated(verdicts, tries, verdict):
     outcome = carry_out(clause_with(verdicts), Recorder(), AuditRequest())
     assert (outcome.tries, outcome.judgement.verdict) == (tries, verdict)
 
 
-def test_clause_that_lasts_long_is_tried_once() -> None:
+def test_clause_that_lasts_long_is_tried_once():
     outcome = carry_out(clause_with(["deviates"], lasts_s=60), Recorder(), AuditRequest())
     assert outcome.tries == 1
 
 
-def test_may_that_is_not_followed_is_information() -> None:
+def test_may_that_is_not_followed_is_information():
     outcome = carry_out(clause_with(["deviates"] * 3, "MAY"), Recorder(), AuditRequest())
     assert outcome.judgement.verdict == "information"
 
 
-def test_each_try_listens_longer_after_a_frame() -> None:
-    def steps() -> Steps:
+def test_each_try_listens_longer_after_a_frame():
+    def steps():
         heard = yield Send(())
         return Judgement("conforms" if heard else "deviates", "a frame", "nothing")
 
@@ -269,8 +244,8 @@ def test_each_try_listens_longer_after_a_frame() -> None:
     assert (outcome.judgement.verdict, probe.quiet) == ("conforms", [1, 3, 9])
 
 
-def test_probe_that_cannot_flush_makes_clause_untestable() -> None:
-    def steps() -> Steps:
+def test_probe_that_cannot_flush_makes_clause_untestable():
+    def steps():
         yield Send((), before="flush")
         return Judgement("conforms", "", "")
 

@@ -3,8 +3,6 @@
 ``V6T_AUDIT_EXAMPLES=1000`` draws more parameters of each technology than the few of ``make test``.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Mapping
@@ -13,25 +11,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from v6t.audit.self_check import find_accusations
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
+from v6t.tests.plugins.drawn_rules import ce_settings, rule_settings, rules
 
 pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("V6T_AUDIT_EXAMPLES", "2"))
 POOLS = ("192.0.2.0", "198.51.100.0", "10.64.0.0", "198.18.0.0", "100.64.0.0", "8.8.4.0")
-SIXES = ("2001:db8:ce00::", "2001:db8:de00::", "2001:db8:b400::", "2a00:1450::")
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
+SETTINGS = settings(
+    max_examples=EXAMPLES, derandomize=True, database=None, deadline=None,
+    phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck),
+)  # fmt: skip
 Params = Mapping[str, Any]
 
 
 one_of, integers, composite = st.sampled_from, st.integers, st.composite
 
 
-def fixed(**strategies: Any) -> st.SearchStrategy[dict[str, Any]]:
+def fixed(**strategies):
     """Return a strategy of parameters; what is no strategy is a value."""
     values = {
         n: s if isinstance(s, st.SearchStrategy) else st.just(s) for n, s in strategies.items()
@@ -39,62 +42,50 @@ def fixed(**strategies: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(values)
 
 
-def network4(draw: st.DrawFn, length: int) -> IPv4Network:
+def network4(draw, length):
     """Draw a prefix around one of the usual pools, at its begin or within it."""
     base = int(IPv4Address(draw(one_of(POOLS)))) + draw(one_of((0, 77, 255)))
     return IPv4Network((base, length), strict=False)
 
 
-def network6(base: int | str, length: int) -> str:
+def network6(base, length):
     return str(IPv6Network((int(IPv6Address(base)), length), strict=False))
 
 
 @composite
-def port_sets(draw: st.DrawFn) -> tuple[int, int]:
+def port_sets(draw):
     """PSID offset and length, unshared addresses and ranges of one port included."""
     length = draw(one_of((0, 1, 3, 6, 8, 12, 15, 16)))
     return draw(integers(0, 16 - length)), length
 
 
 @composite
-def rules(draw: st.DrawFn) -> dict[str, Any]:
-    """A mapping rule: shared addresses, whole ones, prefixes of CEs, no EA bits."""
-    offset, psid_len = draw(port_sets())
-    suffix = draw(one_of((0, 1, 2, 5, 8, 16)))
-    ea_len = suffix + psid_len
-    if not psid_len and suffix:
-        ea_len -= draw(integers(0, suffix))
-    rule: dict[str, Any] = {"psid_offset": offset, "ces": 1}
-    rule["iid_format"] = draw(one_of(("rfc7597", "draft")))
-    if not suffix and psid_len and draw(st.booleans()):
-        ea_len = 0
-        rule |= {"psid_len": psid_len, "psid": draw(integers(0, (1 << psid_len) - 1))}
-    longest = 64 - ea_len
-    ipv6 = network6(draw(one_of(SIXES)), draw(integers(min(44, longest), longest)))
-    ipv4 = str(network4(draw, 32 - suffix))
-    return {**rule, "rule_ipv4": ipv4, "rule_ipv6": ipv6, "ea_len": ea_len}
+def relays(draw):
+    """One mapping rule or two: shared addresses, whole ones, prefixes of CEs, no EA bits."""
+    first, *others = (
+        {**rule_settings(rule), "ces": 1}
+        for rule in draw(st.lists(rules(sendable=True), min_size=1, max_size=2))
+    )
+    return first | {"domains": [{n: r[n] for n in r if n != "server_ipv4"} for r in others]}
 
 
-def with_domains(rule: dict[str, Any], second: dict[str, Any] | None) -> Params:
-    return {**rule, "domains": [second]} if second else rule
+@composite
+def customer_edges(draw):
+    rule = draw(rules(sendable=True))
+    return ce_settings(rule, draw(integers(0, rule.ce_count - 1)))
 
 
-RELAYS = st.builds(with_domains, rules(), st.none() | st.none() | rules())
 PREFIXES = one_of((*(network6("2001:dba:64ff:ab00::", n) for n in PREFIX_LENGTHS), "64:ff9b::/96"))
 
 
 @composite
-def lwaftrs(draw: st.DrawFn) -> Params:
+def lwaftrs(draw):
     """A generated table, or a file with several rows of addresses and of lwB4s."""
     offset, psid_len = draw(port_sets())
     if draw(st.booleans()):
         pool, softwires = str(network4(draw, 20)), draw(one_of((1, 2, 3, 5, 64, 300)))
-        return {
-            "psid_offset": offset,
-            "psid_len": psid_len,
-            "softwires": softwires,
-            "ipv4_pool": pool,
-        }
+        sizes = {"psid_offset": offset, "psid_len": psid_len}
+        return {**sizes, "softwires": softwires, "ipv4_pool": pool}
     base, rows = int(IPv4Address(draw(one_of(POOLS)))), []
     for number in range(draw(integers(1, 3))):
         offset, length = draw(port_sets())
@@ -107,7 +98,7 @@ def lwaftrs(draw: st.DrawFn) -> Params:
 
 
 @composite
-def siits(draw: st.DrawFn) -> Params:
+def siits(draw):
     """A prefix, explicit mappings of several lengths, or both; hosts within them."""
     params: dict[str, Any] = {"orientation": draw(one_of(("nat64", "nat46")))}
     hosts = [IPv4Address("198.18.0.2"), IPv4Address("198.19.0.2")]
@@ -117,7 +108,7 @@ def siits(draw: st.DrawFn) -> Params:
         params["prefix"] = draw(PREFIXES)
     params["eam"] = table = []
 
-    def add(host: IPv4Address, length: int, six: int, free: int) -> None:
+    def add(host, length, six, free):
         ipv4 = str(IPv4Network((int(host), length), strict=False))
         table.append({"ipv4": ipv4, "ipv6": network6(six, 128 - max(free, 32 - length))})
 
@@ -136,7 +127,7 @@ def siits(draw: st.DrawFn) -> Params:
 
 
 @composite
-def clats(draw: st.DrawFn) -> Params:
+def clats(draw):
     suffix = draw(integers(1, 12))
     customer = network4(draw, 32 - suffix)
     first = draw(integers(0, customer.num_addresses - 1))
@@ -151,26 +142,14 @@ def clats(draw: st.DrawFn) -> Params:
 
 
 @composite
-def customer_edges(draw: st.DrawFn) -> dict[str, Any]:
-    rule = draw(rules())
-    psid, net = rule.pop("psid", None), IPv4Network(rule["rule_ipv4"])
-    psid_len = rule.get("psid_len", max(0, rule["ea_len"] - (32 - net.prefixlen)))
-    rule["ce_psid"] = draw(integers(0, (1 << psid_len) - 1)) if psid is None else psid
-    free = max(0, 32 - net.prefixlen - rule["ea_len"])
-    number = draw(integers(0, net.num_addresses - 1)) >> free << free
-    rule["ce_ipv4"] = str(net[number])
-    return {name: value for name, value in rule.items() if name != "ces"}
-
-
-@composite
-def lwb4s(draw: st.DrawFn) -> Params:
+def lwb4s(draw):
     offset, length = draw(port_sets())
     psid = draw(integers(0, (1 << length) - 1))
     return {"psid_offset": offset, "psid_len": length, "psid": psid}
 
 
 @composite
-def nats(draw: st.DrawFn, **own: Any) -> dict[str, Any]:
+def nats(draw, **own):
     """Pools, ports and numbers of hosts, and a NAT's own parameters."""
     hosts, ports = draw(one_of(((2, 4000), (3, 9000), (16, 64))))
     low, first = draw(one_of((1024, 1025, 20000))), draw(one_of((1024, 20000)))
@@ -193,15 +172,15 @@ def nats(draw: st.DrawFn, **own: Any) -> dict[str, Any]:
     return {**params, **draw(fixed(**own))}
 
 
-def for_nat66(params: dict[str, Any]) -> Params:
+def for_nat66(params):
     dropped = ("port_block", "session_limit", "responder_ipv4")
     return {name: value for name, value in params.items() if name not in dropped}
 
 
 ROUTERS = fixed(left_networks=integers(1, 5), right_networks=integers(1, 5))
 STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
-    "mape-br": RELAYS,
-    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, RELAYS, PREFIXES),
+    "mape-br": relays(),
+    "mapt-br": st.builds(lambda params, dmr: {**params, "dmr": dmr}, relays(), PREFIXES),
     "lwaftr": lwaftrs(),
     "siit": siits(),
     "clat": clats(),
@@ -232,7 +211,7 @@ STRATEGIES: Mapping[str, st.SearchStrategy[Params]] = {
 }
 
 
-def accusations(plugin: str, params: Params, folder: Path) -> list[str]:
+def accusations(plugin, params, folder):
     """Audit a correct device and describe each deviation."""
     values = dict(params)
     if "binding_table" in values:
@@ -244,17 +223,10 @@ def accusations(plugin: str, params: Params, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("plugin", STRATEGIES)
-def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Path) -> None:
-    @settings(
-        max_examples=EXAMPLES,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+def test_audit_of_correct_device_reports_no_deviation(plugin, tmp_path):
+    @SETTINGS
     @given(STRATEGIES[plugin])
-    def check(params: Params) -> None:
+    def check(params):
         try:
             found = accusations(plugin, params, tmp_path)
         except UsageError:
@@ -264,54 +236,10 @@ def test_audit_of_correct_device_reports_no_deviation(plugin: str, tmp_path: Pat
     check()
 
 
-# fmt: off
-MAP_WITHOUT_PSIDS = {"rule_ipv4": "10.64.0.0/30", "rule_ipv6": "2001:db8:ce00::/43", "ces": 1}
-KNOWN: Mapping[str, tuple[str, Params]] = {
-    "PSIDs that are no multiples of 4": ("lwaftr", {"binding_table":
-        "198.18.0.0 1 6 6 2001:db8:b400:1::1\n198.18.0.0 2 6 6 2001:db8:b400:2::1"}),
-    "two rows of one lwB4": ("lwaftr", {"binding_table":
-        "198.18.0.7 3 3 0 2001:db8:b400:1::1\n198.18.0.7 5 3 0 2001:db8:b400:1::1"}),
-    "two addresses of one lwB4": ("lwaftr", {"binding_table":
-        "198.18.0.0 0 0 0 2001:db8:b400:1::1\n198.18.0.7 0 6 0 2001:db8:b400:1::1"}),
-    "two lwB4s of one /64": ("lwaftr", {"binding_table":
-        "198.18.0.0 0 6 6 2001:db8:b400:1::1\n198.18.0.1 0 6 6 2001:db8:b400:1::2\n"
-        "198.18.0.1 1 6 6 2001:db8:b400:1::1"}),
-    "two addresses of the lwAFTR": ("lwaftr", {"binding_table":
-        "198.18.0.0 1 6 6 2001:db8:b400:1::1\n198.18.0.0 2 6 6 2001:db8:b400:2::1 2001:db8:6::7\n"
-        "198.18.0.1 2 6 6 2001:db8:b400:3::1 2001:db8:6::7"}),
-    "addresses not shared": ("mape-br", {**MAP_WITHOUT_PSIDS, "ea_len": 2}),
-    "prefixes of CEs": ("mape-br", {**MAP_WITHOUT_PSIDS, "ea_len": 1}),
-    "a CE's address in another rule": ("mape-br", {
-        "rule_ipv4": "198.18.0.0/16", "rule_ipv6": "2001:db8:b000::/37", "ea_len": 24,
-        "psid_offset": 4, "ces": 1, "domains": [{
-            "rule_ipv4": "198.18.0.0/24", "rule_ipv6": "2001:db8:c000::/35", "ea_len": 20,
-            "psid_offset": 0, "ces": 1}]}),
-    "a rule without EA bits": ("mape-br", {
-        "rule_ipv4": "192.0.2.18/32", "rule_ipv6": "2001:db8:ce00::/48", "ea_len": 0, "psid_len": 8,
-        "psid": 52, "ces": 1}),
-    "ranges of one port": ("mapt-br", {
-        "rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/40", "ea_len": 10,
-        "psid_offset": 8, "ces": 1}),
-    "fragments that may be reassembled": ("mapt-br", {
-        "rule_ipv4": "192.0.2.0/30", "rule_ipv6": "2001:db8:ce00::/44", "ea_len": 2, "ces": 1}),
-    "atomic fragments that may be reassembled": ("nat64", {}),
-    "no mappings of the user's": ("siit", {"eam": [], "prefix": "2001:dba::/32"}),
-    "hosts of further configurations": ("siit", {
-        "eam": [], "prefix": "2001:dba::/32", "orientation": "nat46",
-        "ipv6_hosts": {"first": "198.19.0.2", "last": "198.19.0.3"},
-        "ipv4_hosts": {"first": "198.18.0.2", "last": "198.18.0.5"}}),
-    "a private server beside the well-known prefix": ("siit", {"prefix": "64:ff9b::/96"}),
-    "a private pool behind the well-known prefix": (
-        "nat64", {"prefix": "64:ff9b::/96", "responder_ipv4": "8.8.4.4"}),
-    "blocks of few ports": (
-        "nat44", {"port_block": 16, "initiator_ports": {"min": 1024, "max": 1039}}),
-    "room for few sessions": ("nat44", {"session_limit": 20}),
-    "a shared address": ("mapt-ce", {"ea_len": 13}),
-}
-# fmt: on
+KNOWN = yaml.safe_load((Path(__file__).parent / "vectors" / "configurations.yaml").read_text())
 
 
 @pytest.mark.parametrize("case", KNOWN)
-def test_audit_of_known_parameters_reports_no_deviation(case: str, tmp_path: Path) -> None:
+def test_audit_of_known_parameters_reports_no_deviation(case, tmp_path):
     plugin, params = KNOWN[case]
     assert accusations(plugin, params, tmp_path) == []

@@ -1,23 +1,13 @@
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ElementTree
-from typing import Any
 
 import pytest
 from v6t.analysis.report.render import to_html
-from v6t.audit.record import (
-    AuditComparison,
-    AuditRecord,
-    audit_document,
-    audit_from,
-    summary_sentence,
-    to_junit,
-)
+from v6t.audit.record import AuditComparison, audit_document, audit_from, summary_sentence, to_junit
 from v6t.base.errors import UsageError
 
 
-def finding(name: str, level: str, verdict: str, **more: Any) -> dict[str, Any]:
+def finding(name, level, verdict, **more):
     return {
         **{"clause": name, "rfc": "RFC 7915", "section": "5.1", "level": level, "title": "it does"},
         **{"variant": "", "verdict": verdict, "sent": "left: a packet", "expected": "TTL 60"},
@@ -27,7 +17,7 @@ def finding(name: str, level: str, verdict: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def audit(*findings: dict[str, Any], **more: Any) -> AuditRecord:
+def audit(*findings, **more):
     values = {
         **{"schema": "v6t-audit/2", "version": "1", "source_commit": None, "made": "2026-01-01"},
         **{"plugin": "siit", "params": {}, "driver": "tayga", "device": "tayga 1"},
@@ -37,17 +27,11 @@ def audit(*findings: dict[str, Any], **more: Any) -> AuditRecord:
     return audit_from(values, "here")
 
 
-@pytest.mark.parametrize(
-    ("level", "verdict", "fails"),
-    [
-        ("MUST", "deviates", True),
-        ("SHOULD", "deviates", True),
-        ("MAY", "information", False),
-        ("MUST", "not testable", False),
-        ("MUST", "conforms", False),
-    ],
-)
-def test_deviation_fails_the_audit(level: str, verdict: str, fails: bool) -> None:
+@pytest.mark.parametrize(("level", "verdict", "fails"), [
+    ("MUST", "deviates", True), ("SHOULD", "deviates", True), ("MAY", "information", False),
+    ("MUST", "not testable", False), ("MUST", "conforms", False),
+])  # fmt: skip
+def test_deviation_fails_the_audit(level, verdict, fails):
     record = audit(finding("a", level, verdict))
     assert record.fails is fails
     suite = ElementTree.fromstring(to_junit(record))  # noqa: S314
@@ -56,14 +40,14 @@ def test_deviation_fails_the_audit(level: str, verdict: str, fails: bool) -> Non
     assert len(suite.findall(".//testcase")) == 1
 
 
-def test_summary_counts_tested_clauses() -> None:
+def test_summary_counts_tested_clauses():
     record = audit(finding("a", "MUST", "not testable"), stopped="interrupted")
     assert "1 of 5 clauses tested, 1 not testable" in summary_sentence(record)
     assert summary_sentence(record).startswith("Stopped: ")
     assert "interrupted" in summary_sentence(record)
 
 
-def test_report_escapes_what_the_device_sent_and_shows_frames() -> None:
+def test_report_escapes_what_the_device_sent_and_shows_frames():
     record = audit(finding("a", "MUST", "deviates"), finding("b", "MUST", "conforms"))
     page = to_html(audit_document(record))
     assert "00 ff 41" in page
@@ -71,19 +55,19 @@ def test_report_escapes_what_the_device_sent_and_shows_frames() -> None:
     assert "frames 1 to 1 of frames.pcap" in page
 
 
-def test_stored_record_is_read_again() -> None:
+def test_stored_record_is_read_again():
     record = audit(finding("a", "MUST", "deviates"))
     assert audit_from(json.loads(json.dumps(record.to_json())), "there") == record
 
 
 @pytest.mark.parametrize("values", [{"schema": "other"}, {"schema": "v6t-audit/2", "made": []}, 1])
-def test_invalid_record_is_rejected(values: Any) -> None:
+def test_invalid_record_is_rejected(values):
     with pytest.raises(UsageError) as raised:
         audit_from(values, "there")
     assert raised.value.code == "invalid-audit"
 
 
-def test_comparison_finds_different_verdicts() -> None:
+def test_comparison_finds_different_verdicts():
     shared = finding("b", "MAY", "conforms")
     one = audit(finding("a", "MUST", "conforms"), shared, finding("c", "MUST", "deviates"))
     two = audit(finding("a", "MUST", "deviates"), shared, params={"prefix": "64:ff9b::/96"})

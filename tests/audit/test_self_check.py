@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import sys
 
@@ -15,31 +13,31 @@ from v6t.tests.needs import sample
 SHIPPED = [name for name in names() if load_plugin(name).__module__.startswith("v6t.")]
 
 
-def test_absent_hypothesis_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_absent_hypothesis_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(EnvironmentLacking) as raised:
         check_audit(load_plugin("siit"))
     assert raised.value.code == "missing-package"
 
 
-def test_technology_without_view_is_noted() -> None:
+def test_technology_without_view_is_noted():
     findings, note = check_audit(load_plugin("dns64"))
     assert (findings, note != "") == ([], True)
 
 
-def test_note_counts_audited_sets_of_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_note_counts_audited_sets_of_parameters(monkeypatch):
     monkeypatch.setattr(self_check, "find_accusations", lambda technology: [])
     findings, note = check_audit(load_plugin("siit"))
     assert findings == []
     assert 1 < int(re.search(r"with (\d+) sets", note)[1]) <= 1 + self_check.EXAMPLES
 
 
-def test_drawn_parameters_differ_from_defaults() -> None:
+def test_drawn_parameters_differ_from_defaults():
     strategy = draw_params(load_plugin("siit"))
     assert find(strategy, lambda params: params.get("lowest_ipv6_mtu", 1280) > 1280)
 
 
-def test_accused_device_is_not_conformant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accused_device_is_not_conformant(monkeypatch):
     monkeypatch.setattr(
         self_check, "find_accusations", lambda technology: ["rfc1-1-wrong: it fails"]
     )
@@ -48,8 +46,8 @@ def test_accused_device_is_not_conformant(monkeypatch: pytest.MonkeyPatch) -> No
     assert "rfc1-1-wrong" in done.out
 
 
-def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def accuse(technology) -> list[str]:
+def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch):
+    def accuse(technology):
         return [] if technology.params == type(technology.params)() else ["rfc1-1-wrong: it fails"]
 
     monkeypatch.setattr(self_check, "find_accusations", accuse)
@@ -60,5 +58,5 @@ def test_suite_that_accuses_drawn_parameters_only_is_found(monkeypatch: pytest.M
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plugin", sample(["mape-ce", "siit"], SHIPPED))
-def test_suites_accuse_no_technology_for_drawn_parameters(plugin: str) -> None:
+def test_suites_accuse_no_technology_for_drawn_parameters(plugin):
     assert check_audit(load_plugin(plugin))[0] == []

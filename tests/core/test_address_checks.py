@@ -45,7 +45,9 @@ def test_impossible_address_is_refused(command, words):
         "tester: '2001:2:0:b000::2%eth0'",
         "device: '2001:2:0:b000::1%eth0/64'",
         "tester: '2001:2:0:b009::2'",
+        "device: '2001:db8:a::1/64', tester: '2001:db8:a::1'",
         "device: '2001:2:0:f000::9/64', tester: '2001:2:0:f000::8'",
+        "device: '2001:2:0:f001::9/64', tester: '2001:2:0:f001::8'",
     ],
 )
 def test_background_vlan_of_the_testbed_file_is_checked(tmp_path, background):

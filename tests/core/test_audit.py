@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,8 @@ from v6t.core.audit_output import CAPTURE, FILES
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.rundir import CONFIG
+from v6t.plugins.base import Technology
+from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.siit import Siit
 from v6t.tests.audit.test_auditor import Silent
 from v6t.tests.audit.test_record import audit, finding
@@ -48,6 +51,8 @@ from v6t.audit.packet_device.build import build_device
 from v6t.core.cli import main
 from v6t.drivers.lab.packet_model import PacketModelDut
 from v6t.drivers.lab.setup import frame_octets
+from v6t.plugins.base import Technology
+from v6t.plugins.mape_br import MapEBorderRelay
 from v6t.plugins.siit import Siit
 
 dut = PacketModelDut("left", "right", frame_octets(Siit().links), build_device(Siit()))
@@ -345,7 +350,7 @@ def test_absent_interfaces_are_rejected(tmp_path: Path) -> None:
     assert done.code == "unknown-interface"
 
 
-def test_packet_model_is_picklable() -> None:
-    import pickle
-
-    assert pickle.loads(pickle.dumps(build_device(Siit()))).receive("left", b"", 0.0) == []  # noqa: S301
+@pytest.mark.parametrize("technology", [Siit(), MapEBorderRelay()], ids=lambda t: t.name)
+def test_packet_model_is_picklable(technology: Technology) -> None:
+    device = pickle.loads(pickle.dumps(build_device(technology)))  # noqa: S301
+    assert device.receive("left", b"", 0.0) == []

@@ -25,7 +25,7 @@ class Clashing(Throughput):
 
 
 def test_a_flag_stands_for_the_settings_of_what_is_measured():
-    assert registry.flags()["--rate"] == ["latency.rate_fps", "delay_variation.rate_fps"]
+    assert registry.list_flags()["--rate"] == ["latency.rate_fps", "delay_variation.rate_fps"]
     done = v6t(*SIM, "--measure", "pdv", "--rate", "2000", "--dry-run", "--json")
     assert done.status == 0, done.err
     refused = v6t(*SIM, "--rate", "2000", "--dry-run")
@@ -49,7 +49,7 @@ def test_two_benchmarks_with_settings_in_one_place(tmp_path, monkeypatch):
         assert "clashing" in said
         assert "latency" in said
         assert v6t_process(*SIM, "--measure", "latency", "--dry-run").status == 0
-        rows = {row.name: row for row in registry.listing()}
+        rows = {row.name: row for row in registry.list_benchmarks()}
         assert rows["latency"].kind is not None
         assert "odd-bench" in rows["clashing"].error
     finally:

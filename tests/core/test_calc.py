@@ -131,11 +131,13 @@ def rule(ipv6, ipv4, ea_len, offset):
 
 
 CE = ["map", *FIGURE_8]
+UNSHARED = ["--rule-ipv6", "2001:db8::/56", "--rule-ipv4", "192.0.2.18/32", "--ea-len", 0]
 EMBED = ["rfc6052", "--prefix"]
 LINE = ["rate", "--line-rate"]
 REFUSALS = [
     ("missing-setting", CE),
     ("missing-setting", [*CE, "--ipv4", "192.0.2.1"]),
+    ("missing-setting", [*CE, "--psid", 9]),
     ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", 32]),
     ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", -1]),
     ("not-an-address", [*CE, "--ipv4", "192.0.2", "--psid", 1]),
@@ -146,6 +148,7 @@ REFUSALS = [
     ("outside-port-set", [*CE, "--ipv4", "192.0.2.1", "--port", 1, "--psid", 9]),
     ("outside-port-set", ["map", *RULE, "--ipv4", "192.0.2.1", "--port", 1023]),
     ("missing-setting", [*CE, "--ipv4", "192.0.2.1", "--ipv6", "2001:db8:ce::1"]),
+    ("outside-prefix", ["map", *UNSHARED, "--ipv6", "2001:db8::1"]),
     ("unknown-name", [*CE, "--psid", 9, "--iid-format", "x"]),
     ("invalid-argument", [*CE, "--psid", "x"]),
     ("out-of-range", rule("2001::/16", "10.0.0.0/8", 49, 0)),

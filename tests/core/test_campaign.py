@@ -15,10 +15,10 @@ import jsonschema
 import pytest
 from v6t.analysis.record import FrameSizes
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.report.curves import curves
-from v6t.analysis.report.exports import schema
+from v6t.analysis.report.curves import draw_curves
+from v6t.analysis.report.exports import read_schema
 from v6t.base.errors import DutError, TranslationError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
 from v6t.core.campaigns import workers
@@ -97,7 +97,7 @@ def test_a_matrix_becomes_runs(small):
 
 
 def test_the_summary_follows_its_schema(small):
-    jsonschema.validate(summary_of(small), schema("campaign-1"))
+    jsonschema.validate(summary_of(small), read_schema("campaign-1"))
 
 
 def test_the_table_for_programs_has_a_line_per_figure(small):
@@ -171,7 +171,7 @@ def test_scale_up_over_cores_is_by_its_own_formula(tmp_path):
         )
         for cores, rate in (("1", 100.0), ("1-2", 190.0), ("1-3,5", 300.0))
     ]
-    (table,) = curves("cores", runs, runs, presentations(), figures=False)
+    (table,) = draw_curves("cores", runs, runs, load_presentations(), figures=False)
     assert "S_CPU(n) = P(n) / (n * P(1))" in table.title
     found = {row[1]: row[-2] for row in table.rows}
     assert found == {"1": "1.000", "2": "0.950", "4": "0.750"}
@@ -527,10 +527,10 @@ PAPERS = {
 
 
 def test_there_is_a_campaign_for_every_paper():
-    from v6t.analysis.published.library import sources
+    from v6t.analysis.published.library import list_sources
 
     assert sorted(list_packaged()) == sorted([*PAPERS, COMPLETE, ZOO])
-    assert sorted(paper for paper, _ in PAPERS.values()) == sorted(sources())
+    assert sorted(paper for paper, _ in PAPERS.values()) == sorted(list_sources())
     done = v6t("campaign", "--list")
     assert [line.split()[0] for line in done.out.splitlines()] == sorted(list_packaged())
 

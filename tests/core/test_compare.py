@@ -7,8 +7,8 @@ import re
 
 import jsonschema
 import pytest
-from v6t.analysis.published.library import facts_of
-from v6t.analysis.report.exports import schema
+from v6t.analysis.published.library import collect_facts
+from v6t.analysis.report.exports import read_schema
 from v6t.core.reporting import write
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.results import load_run
@@ -196,7 +196,7 @@ def test_several_runs_are_set_against_the_first(runs):
 def test_json_follows_its_schema(runs):
     done = v6t("compare", runs / "first", runs / "slow", "--json")
     content = json.loads(done.out)
-    jsonschema.validate(content, schema("comparison-1"))
+    jsonschema.validate(content, read_schema("comparison-1"))
     assert content["runs"] == ["first", "slow"]
 
 
@@ -343,4 +343,4 @@ def test_of_two_devices_the_cores_of_the_providers_edge_count(parts, cores):
         "dut": {"driver": "chain", "options": {"parts": options}},
     }
     config = json.loads(json.dumps(config, sort_keys=True))  # as a run's file has it
-    assert facts_of(config, {}, simulated=False)["cores"] == cores
+    assert collect_facts(config, {}, simulated=False)["cores"] == cores

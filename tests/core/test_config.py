@@ -18,7 +18,7 @@ from v6t.core.config.settings import (
     RunFile,
     TestbedFile,
     is_demonstration,
-    procedure_of,
+    make_preset,
 )
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
@@ -74,7 +74,7 @@ def test_preset_then_file_then_flags(tmp_path):
     run = resolved(tmp_path, text, procedure={"repetitions": 9, "loss_tolerance": None})
     assert run.procedure.repetitions == 9
     assert run.procedure.residual_wait_s == 3
-    assert run.procedure.trial_duration_s == procedure_of("quick")["trial_duration_s"]
+    assert run.procedure.trial_duration_s == make_preset("quick")["trial_duration_s"]
 
 
 def test_flags_win_over_every_setting_of_the_files(tmp_path):

@@ -69,10 +69,10 @@ def test_frames_of_no_benchmark_are_none_of_the_next():
     device, counts = Device(), DeviceCounts(())
     counts.begin(device)
     counts.end(device, WHERE)
-    counts.other_frames()
+    counts.discard_reading()
     device.read_s += 5  # it dropped 35 of them
     counts.begin(device)
-    counts.other_frames()  # a check in the middle of a benchmark does not make it begin anew
+    counts.discard_reading()  # a check in the middle of a benchmark does not make it begin anew
     counts.end(device, {**WHERE, "direction": "reverse"})
     assert [e["drops"]["link left rx.dropped"] for e in counts.entries] == [7.0, 7.0]
     assert counts.entries[1]["table"]["before"]["used"] == 80.0

@@ -13,7 +13,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.events import Listener
 from v6t.core.runs.rundir import make_run_file
 from v6t.core.runs.runner import execute, resume
@@ -90,8 +90,8 @@ def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
     """Of any stretch of frames every size has its share to within the number of classes."""
     bound = bind(resolve(flags=Flags(plugin, params=params, frame_sizes=("imix",))))
     sizes = bound.technology.sizes_of("imix")
-    alone = streams_of(bound, sizes.pairs[0][0])
-    for way, made in streams_of(bound, sizes).items():
+    alone = compile_streams(bound, sizes.pairs[0][0])
+    for way, made in compile_streams(bound, sizes).items():
         weights = [s.weight for s in made.streams]
         period = sum(weights)
         octets = [len(base64.b64decode(s.trex["packet"]["binary"])) + 4 for s in made.streams]
@@ -127,7 +127,7 @@ def test_the_order_is_spelled_out(mix, genome):
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
 def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
     bound = bind(resolve(flags=Flags(plugin, frame_sizes=("imix",))))
-    made = streams_of(bound, bound.technology.sizes_of("imix"))["forward"]
+    made = compile_streams(bound, bound.technology.sizes_of("imix"))["forward"]
     programs = [
         [i for i in s.trex["vm"]["instructions"] if i["type"] == "flow_var"] for s in made.streams
     ]
@@ -225,7 +225,7 @@ def test_the_embedded_tester_keeps_proportion_and_totals(plugin):
                   connections=connections, mix=sizes.mix)  # fmt: skip
     bench = Bench(bound)
     try:
-        bench.load(streams_of(bound, sizes))
+        bench.load(compile_streams(bound, sizes))
         result = bench.measure(trial)
     finally:
         bench.close()

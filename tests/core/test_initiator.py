@@ -9,7 +9,7 @@ from v6t.core.config.settings import Flags
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.rundir import restore
-from v6t.core.runs.tester_capacity import _make_key, capacity_spec
+from v6t.core.runs.tester_capacity import _make_key, make_capacity_spec
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.registry import make_driver
@@ -109,7 +109,7 @@ def test_a_capacity_is_of_one_way_round(run):
     for initiator in ("left", "right"):
         bound = bind(run.model_copy(update={"initiator": initiator, "links_left": run.links_right}))
         sizes = bound.technology.frame_pair(64)
-        keys.add(_make_key(bound, capacity_spec(bound.settings, sizes, "forward", 1e6), {}))
+        keys.add(_make_key(bound, make_capacity_spec(bound.settings, sizes, "forward", 1e6), {}))
     assert len(keys) == 2
 
 

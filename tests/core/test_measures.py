@@ -11,11 +11,11 @@ from functools import partial
 
 import pytest
 from pydantic import ValidationError
-from v6t.analysis.sheet import UNCOVERED, footnotes
+from v6t.analysis.sheet import UNCOVERED, explain_marks
 from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve
@@ -152,7 +152,7 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
         for record in records:
-            table = registry.load(record.benchmark).sheet([record])
+            table = registry.load(record.benchmark).make_sheet([record])
             cells = {
                 row[place]
                 for place, column in enumerate(table.columns)
@@ -423,7 +423,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
     execute(bind(run), tmp_path / "out", Listener())
     (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
-    results, searched = presentations().sheets([record])
+    results, searched = load_presentations().make_sheets([record])
     assert results.title == record.title
     (row,) = searched.rows
     shown = dict(zip([c.name.replace("\n", " ") for c in searched.columns], row, strict=True))
@@ -435,7 +435,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     assert (shown["loss tolerance"], shown["repetitions"]) == ("0", "2")
     assert shown["throughput fps"] == f"{record.throughput:,.0f}"
     earlier = record.model_copy(update={"algorithm": "", "verifications": None})
-    assert len(presentations().sheets([earlier])) == 1
+    assert len(load_presentations().make_sheets([earlier])) == 1
 
 
 def test_hooks_run_beside_the_trial(tmp_path):
@@ -504,8 +504,8 @@ def test_a_driven_device_has_hooks_that_reset_it_and_no_others():
 
 
 def said_of(values):
-    known = presentations()
-    return [str(w) for w in list_warnings([known.read(values)], known)]
+    known = load_presentations()
+    return [str(w) for w in list_warnings([known.read_record(values)], known)]
 
 
 def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
@@ -520,7 +520,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
         0,
         len(record.invalid_trials),
     )
-    (table,) = presentations().sheets([record])
+    (table,) = load_presentations().make_sheets([record])
     lost = [column.name for column in table.columns].index("lost")
     assert {row[lost] for row in table.rows} == {"undefined"}
 
@@ -541,10 +541,12 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
         marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
     assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
     shown = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
-    assert footnotes(shown) == [f"* {UNCOVERED}"]
+    assert explain_marks(shown) == [f"* {UNCOVERED}"]
     rates = {
         row[[column.name for column in table.columns].index("fps per\ndirection")]
-        for table in presentations().sheets([r for r in shown if r.benchmark == "frame-loss"])
+        for table in load_presentations().make_sheets(
+            [r for r in shown if r.benchmark == "frame-loss"]
+        )
         for row in table.rows
     }
     assert rates == {f"{r:,.0f}" + " *" * (r in loss["above_usable"]) for r in offered}

@@ -8,7 +8,7 @@ import pytest
 from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks.mlrsearch import MlrRecord
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings, list_setting_warnings
@@ -85,8 +85,8 @@ def test_an_irregular_result_is_marked_everywhere(run):
     assert len(most.irregular) == 2
     assert (most.median, most.upper_bounds.median) == (record.max_load, None)
     assert most.limited
-    known = presentations()
-    table = known.sheets([record])[0]
+    known = load_presentations()
+    table = known.make_sheets([record])[0]
     column = [c.name for c in table.columns].index("result")
     assert [row[column] for row in table.rows] == [*["regular"] * 3, "IRREGULAR 2/2"]
     said = [str(w) for w in list_warnings([record], known)]
@@ -227,7 +227,7 @@ def test_the_throughput_with_this_search_reports_its_goal(tmp_path):
     assert goal["conditional_throughput"]["values"] == found["rates"]
     assert goal["irregular"] == [""] * len(found["rates"])
     assert all(u > r for u, r in zip(goal["upper_bounds"]["values"], found["rates"], strict=True))
-    known = presentations()
+    known = load_presentations()
     said = [
         str(w) for w in list_warnings(read_records(tmp_path / "o", results(tmp_path / "o")), known)
     ]

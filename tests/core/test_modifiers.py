@@ -11,8 +11,8 @@ from time import sleep
 from types import SimpleNamespace
 
 import pytest
-from v6t.analysis.published.conditions import conditions
-from v6t.analysis.published.library import facts_of
+from v6t.analysis.published.conditions import compare_conditions
+from v6t.analysis.published.library import collect_facts
 from v6t.analysis.report import compliance
 from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
@@ -22,7 +22,7 @@ from v6t.core.modifiers.base import MODIFIERS, RepeatedAction
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
-from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.dut import format_plan, plan_without_device
 from v6t.core.runs.events import Listener
 from v6t.core.runs.results import read_records, read_results
@@ -63,7 +63,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     flags = Flags(plugin, tester="sim", modifier="broadcast", params=params)
     bound = bind(resolve(None, tmp_path / "bed.yaml", flags))
     (size,) = bound.settings.frame_sizes
-    for way, made in streams_of(bound, bound.technology.frame_pair(size)).items():
+    for way, made in compile_streams(bound, bound.technology.frame_pair(size)).items():
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)
@@ -97,10 +97,10 @@ def test_results_say_what_went_on(tmp_path):
     both = (tmp_path / "plain", tmp_path / "out")
     assert v6t("compare", *both).code == "not-comparable"
     assert "None and broadcast" in v6t("compare", "--anyway", *both).out
-    facts = facts_of(run.model_dump(mode="json"), {}, simulated=False)
+    facts = collect_facts(run.model_dump(mode="json"), {}, simulated=False)
     record = read_records(tmp_path / "out", results)[0]
     entry = {"dut": "Linux", "technology": "SIIT", "seed": "-", "conditions": {}}
-    (odd,) = [c for c in conditions(entry, record, facts) if c.name == "modifier"]
+    (odd,) = [c for c in compare_conditions(entry, record, facts) if c.name == "modifier"]
     assert odd.alike is False
 
 
@@ -375,7 +375,7 @@ def test_trials_without_it_are_counted(times, right, verdict, said):
         for t, r in zip(times, right, strict=True)
     ]
     data = SimpleNamespace(config={"modifier": "management"})
-    (clause,) = compliance._beside(data, trials)
+    (clause,) = compliance._check_modifier(data, trials)
     assert (clause.done, clause.verdict) == (
         f"management: {said}",
         "follows" if verdict else "deviates",
@@ -452,7 +452,7 @@ class Sending:
 
 def bench_of(monkeypatch, tester, **more):
     monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr(bench_module, "remote_session", lambda *_: None)
+    monkeypatch.setattr(bench_module, "make_remote_session", lambda *_: None)
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 

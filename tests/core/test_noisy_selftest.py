@@ -10,7 +10,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.events import Listener
 from v6t.core.runs.runner import execute, resume
 from v6t.core.runs.tester_capacity import measure_capacities
-from v6t.procedures.tester_rate import min_plausible_fps
+from v6t.procedures.tester_rate import find_plausible_rate
 
 TESTER_FPS, DEVICE_FPS = 2_000_000.0, 1_000_000.0
 
@@ -101,7 +101,7 @@ def test_the_command_notices_it_too(tmp_path):
     ],
 )
 def test_what_a_mode_shows_of_another(mode, others, least):
-    assert min_plausible_fps(mode, others) == least
+    assert find_plausible_rate(mode, others) == least
 
 
 def test_one_mode_alone_notices_it_when_the_device_carries_all_of_it(tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from v6t.analysis.scaling import core_count
+from v6t.analysis.scaling import count_cores
 from v6t.core.campaigns.campaign import Overrides, plan_campaign
 from v6t.core.campaigns.file import Experiment, read_campaign
 from v6t.core.campaigns.packaged import list_packaged
@@ -64,7 +64,7 @@ def compared(name: str, paper: Any, ours: Any) -> bool:
     if paper == NOT_SAID:
         return False
     if name.endswith("workers") and isinstance(paper, tuple):
-        assert core_count(ours) == paper[0], name
+        assert count_cores(ours) == paper[0], name
         return False
     if isinstance(paper, tuple):
         first, last = paper

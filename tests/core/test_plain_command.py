@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.config.plugins import load_plugin, technologies_for
+from v6t.core.config.plugins import list_technologies, load_plugin
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.drivers.duts.registry import names
 
-PAIRS = [(t, d) for d in names() for t in technologies_for(d)]
+PAIRS = [(t, d) for d in names() for t in list_technologies(d)]
 
 
 def plain(technology, driver, **more):

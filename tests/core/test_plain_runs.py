@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
-from v6t.core.config.plugins import technologies_for
+from v6t.core.config.plugins import list_technologies
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import read_journal
@@ -51,7 +51,7 @@ MODULES = {"jool": "jool", "nat46": "nat46", "ip6-tunnel": "ip6_tunnel"}
 PAIRS = [
     (technology, driver)
     for driver in names()
-    for technology in technologies_for(driver)
+    for technology in list_technologies(driver)
     if driver_type(driver).configures
 ]
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")

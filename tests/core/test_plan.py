@@ -10,10 +10,10 @@ import time
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.events import duration
+from v6t.core.runs.events import format_duration
 from v6t.core.runs.plan import plan
 from v6t.drivers.sim.tester import SimTester
-from v6t.procedures.search.binary import halvings
+from v6t.procedures.search.binary import count_halvings
 from v6t.tests.expect import expect_refusal
 
 from .support import SIM, tree, v6t
@@ -103,7 +103,7 @@ def test_trials_follow_from_search_repetitions_and_confirmations():
         procedure={"repetitions": 7, "resolution_fps": RESOLUTION_FPS, "confirmations": 2},
     )
     (point,) = found.points
-    steps = 1 + halvings(MEDIA_104_FPS / 2, RESOLUTION_FPS)
+    steps = 1 + count_halvings(MEDIA_104_FPS / 2, RESOLUTION_FPS)
     assert point.trials == 7 * (steps + 2)
     assert found.trials == point.trials
 
@@ -144,7 +144,8 @@ def test_a_rehearsal_needs_the_trials_that_were_planned(tmp_path):
     done = v6t(*SIM, *shape, "--json", "-o", tmp_path / "out")
     (record,) = json.loads(done.out)["results"]
     spared = 3 * (
-        halvings(MEDIA_104_FPS, RESOLUTION_FPS) - halvings(record["upper_bound"], RESOLUTION_FPS)
+        count_halvings(MEDIA_104_FPS, RESOLUTION_FPS)
+        - count_halvings(record["upper_bound"], RESOLUTION_FPS)
     )
     assert len(record["trials"]) == expected - spared
 
@@ -161,4 +162,4 @@ def test_a_rehearsal_needs_the_trials_that_were_planned(tmp_path):
     ],
 )
 def test_durations_in_words(seconds, text):
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text

@@ -17,10 +17,10 @@ import jsonschema
 import pytest
 from v6t.analysis.blocks import Items
 from v6t.analysis.figures import canvas, plots
-from v6t.analysis.report.compliance import clauses
-from v6t.analysis.report.exports import schema, to_json
-from v6t.analysis.report.trust import trust
-from v6t.benchmarks.registry import presentations, results_schema
+from v6t.analysis.report.compliance import list_clauses
+from v6t.analysis.report.exports import read_schema, to_json
+from v6t.analysis.report.trust import assess_validity
+from v6t.benchmarks.registry import load_presentations, make_results_schema
 from v6t.core.config import plugins
 from v6t.core.reporting import write
 from v6t.core.reporting import write as write_module
@@ -224,7 +224,9 @@ def test_a_run_by_the_book_follows_every_clause(tmp_path):
     }
     path = made(tmp_path / "run", procedure=procedure, frame_sizes=(104, 168))
     data = load_run(path)
-    deviating = [c.source for c in clauses(data, presentations()) if c.verdict != "follows"]
+    deviating = [
+        c.source for c in list_clauses(data, load_presentations()) if c.verdict != "follows"
+    ]
     # simulated, not all frame sizes, nothing learned before each trial
     sections = [source.split("section ")[1].split(" (")[0] for source in deviating]
     assert sections == ["4", "5.1.1", "23 a", "23 b"]
@@ -242,14 +244,14 @@ def test_clauses_are_computed_from_the_run(source, damage, run):
     """No clause is a constant: what the run did otherwise makes it deviate."""
 
     def verdict(data):
-        (found,) = [c for c in clauses(data, presentations()) if source in c.source]
+        (found,) = [c for c in list_clauses(data, load_presentations()) if source in c.source]
         return found.verdict
 
     data = load_run(run)
     (record,) = [r for r in data.records if r.benchmark == "throughput"][:1]
     sound = replace(data, records=[record])
     assert verdict(sound) == "follows"
-    head, *others = sound.of(record)
+    head, *others = sound.find_trials(record)
     said, result = record.to_json(), result_to_json(head.result)
     for way in result["directions"].values():
         damage(said, way)
@@ -279,12 +281,12 @@ def test_who_tells_the_device_of_the_hosts_is_read_from_the_run(run, answers_on,
     real = replace(
         data, manifest={**data.manifest, "tester": tester, "setup": setup}, config=config
     )
-    (found,) = [c for c in clauses(real, presentations()) if "GEN-27" in c.source]
+    (found,) = [c for c in list_clauses(real, load_presentations()) if "GEN-27" in c.source]
     assert found.verdict == verdict
     assert entries in found.done or answers_on is None
     for pause_s, early in ((2.0, True), (1.9, False)):
-        again = clauses(
-            replace(real, settings={**real.procedure, "pause_s": pause_s}), presentations()
+        again = list_clauses(
+            replace(real, settings={**real.procedure, "pause_s": pause_s}), load_presentations()
         )
         (found,) = [c for c in again if "section 23 b" in c.source]
         assert (found.verdict == "follows") is (early and bool(answers_on))
@@ -314,22 +316,25 @@ def test_what_the_device_was_seen_to_do_is_told(run):
     trials = [with_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
     shown = replace(data, trials=trials)
     assert shown.behaviour == {"reverse": {k: 2 * v for k, v in seen.items()}}
-    items = [b.items for b in trust(shown) if isinstance(b, Items)]
+    items = [b.items for b in assess_validity(shown) if isinstance(b, Items)]
     assert [re.findall(r"\d+", " ".join(texts)) for texts in items if "DSCP" in str(texts)] == [
         ["14", "63", "18"]
     ]
-    content = json.loads(to_json(shown, presentations()))
-    jsonschema.validate(content, schema("report-1"))
+    content = json.loads(to_json(shown, load_presentations()))
+    jsonschema.validate(content, read_schema("report-1"))
     assert content["validity"]["behaviour"] == shown.behaviour
-    assert json.loads(to_json(data, presentations()))["validity"]["behaviour"] == {}
+    assert json.loads(to_json(data, load_presentations()))["validity"]["behaviour"] == {}
 
 
 def test_json_follows_its_schema(run):
-    jsonschema.validate(json.loads((run / "results.json").read_text()), results_schema())
+    jsonschema.validate(json.loads((run / "results.json").read_text()), make_results_schema())
     content = json.loads((run / "report.json").read_text())
-    jsonschema.validate(content, schema("report-1"))
+    jsonschema.validate(content, read_schema("report-1"))
     assert content["results"] == read_results(run)
-    for known in (results_schema(), *map(schema, ("report-1", "comparison-1", "campaign-1"))):
+    for known in (
+        make_results_schema(),
+        *map(read_schema, ("report-1", "comparison-1", "campaign-1")),
+    ):
         jsonschema.Draft202012Validator.check_schema(known)
 
 
@@ -337,7 +342,7 @@ def test_the_schema_refuses_what_is_no_result(run):
     content = json.loads((run / "results.json").read_text())
     content["results"][0].pop("median")
     with pytest.raises(jsonschema.ValidationError, match="median"):
-        jsonschema.validate(content, results_schema())
+        jsonschema.validate(content, make_results_schema())
 
 
 def test_junit_has_a_case_per_point(run):
@@ -437,9 +442,9 @@ def test_a_library_that_cannot_draw_costs_figures_only(error, tmp_path, monkeypa
     def broken(*_, **__):
         raise error("cannot draw")
 
-    presentations()  # modules that draw are imported before what they draw with is broken
-    monkeypatch.setattr(canvas, "axes", broken)
-    monkeypatch.setattr(plots, "axes", broken)
+    load_presentations()  # modules that draw are imported before what they draw with is broken
+    monkeypatch.setattr(canvas, "make_axes", broken)
+    monkeypatch.setattr(plots, "make_axes", broken)
     out = tmp_path / "out"
     done = v6t(*SIM, "--reps", 1, "--mode", "forward", "--report", "-o", out)
     assert done.status == 0

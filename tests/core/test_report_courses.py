@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.blocks import Collapsible, Drawing, Figures, Items, Text
-from v6t.analysis.report.courses import ACROSS, LEFT, Panel, Row, course_figure, hiccups, over_time
+from v6t.analysis.report.courses import (
+    ACROSS,
+    LEFT,
+    Panel,
+    Row,
+    draw_courses,
+    draw_over_time,
+    find_hiccups,
+)
 from v6t.analysis.rundata import RunTrial
 from v6t.core.runs.results import load_run
 from v6t.trials.result import ClassCount, DirectionResult, TrialResult
@@ -30,7 +38,7 @@ def at(*slots, lost=50):
 
 
 def test_losses_all_at_once_are_a_hiccup():
-    (found,) = hiccups([trial(at(32, 33))])
+    (found,) = find_hiccups([trial(at(32, 33))])
     assert (found.way, found.at_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
     assert (found.lost, found.elsewhere) == (100, 0)
     assert re.findall(r"[\d.]+", str(found))[-3:] == ["100", "0.2", "3.2"]
@@ -46,13 +54,13 @@ def test_losses_all_at_once_are_a_hiccup():
     ],
 )
 def test_other_losses_are_none(lost):
-    assert hiccups([trial(lost)]) == []
+    assert find_hiccups([trial(lost)]) == []
 
 
 def test_the_rest_of_the_trial_is_counted_too():
     lost = at(10, lost=90)
     lost[50] = 3
-    (found,) = hiccups([trial(lost)])
+    (found,) = find_hiccups([trial(lost)])
     assert (found.lost, found.elsewhere) == (90, 3)
 
 
@@ -62,13 +70,13 @@ def test_the_rest_of_the_trial_is_counted_too():
 )
 def test_what_was_done_to_the_device_is_no_hiccup(more):
     one = trial(at(32, 33))
-    assert hiccups([RunTrial({**one.asked, **more}, one.result)]) == []
+    assert find_hiccups([RunTrial({**one.asked, **more}, one.result)]) == []
 
 
 def test_the_figure_has_a_bar_where_the_hiccup_was():
     lost = [0.0] * 32 + [1.0, 0.5] + [0.0] * 26
     panel = Panel("one", 0.1, 6.0, [1 - n for n in lost], lost, {"router": [(1.0, 50.0)]})
-    drawn = course_figure([panel], [])
+    drawn = draw_courses([panel], [])
     bars = re.search(r'<path d="([^"]*)" stroke="#D55E00"', drawn)[1]
     step = ACROSS / 60
     across = [float(x) for x in re.findall(r"M([\d.]+) ", bars)]
@@ -78,7 +86,7 @@ def test_the_figure_has_a_bar_where_the_hiccup_was():
 
 def test_the_map_has_a_line_for_each_trial_and_marks_the_invalid():
     rows = [Row([0.0] * 60, False), Row([0.0] * 30 + [0.2] * 30, False), Row([0.9] * 60, True)]
-    drawn = course_figure([], rows)
+    drawn = draw_courses([], rows)
     assert "all 3 trials" in drawn
     half = LEFT + ACROSS // 2
     assert re.search(rf'd="M{half} \d+h{ACROSS // 2}" stroke="#d55e00"', drawn)
@@ -91,19 +99,22 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     """Of a run's trials one is given a hiccup of a third of a second and a device that was watched."""
     data = load_run(made(tmp_path / "run", procedure={"repetitions": 2, "trial_duration_s": 6.0}))
     (record,) = data.records
-    assert [b for b in over_time(data, [record], Figures(None)) if isinstance(b, Items)] == []
+    assert [b for b in draw_over_time(data, [record], Figures(None)) if isinstance(b, Items)] == []
     key = record.decisive_trials[0]
     load_of_it = {"router": DeviceLoad((1.0, 2.0, 3.0), (40, 100, 40), (30, 60, 30))}
     planted = trial(at(40, 41, 42, lost=80), key, device_loads=load_of_it)
     broken = replace(data, trials=[planted if t.key == key else t for t in data.trials])
-    said, folded = over_time(broken, [record], Figures(None))
+    said, folded = draw_over_time(broken, [record], Figures(None))
     assert isinstance(said, Items) and isinstance(folded, Collapsible)
     assert said.items[0].startswith(f"hiccup in {key}, forward: 240 frames ")
     words, figure = folded.blocks
     assert (isinstance(words, Text) and "once a second" in words.text) or data.simulated
     assert isinstance(figure, Drawing)
     assert f"{key}, forward" in figure.svg and 'stroke-dasharray="4 3"' in figure.svg
-    assert not record.invalid_trials and f"all {len(list(data.of(record)))} trials" in figure.svg
+    assert (
+        not record.invalid_trials
+        and f"all {len(list(data.find_trials(record)))} trials" in figure.svg
+    )
 
 
 @pytest.mark.slow
@@ -119,4 +130,4 @@ def test_runs_without_readings_say_nothing_of_time(tmp_path):
         )
         for t in data.trials
     ]
-    assert list(over_time(replace(data, trials=bare), data.records, Figures(None))) == []
+    assert list(draw_over_time(replace(data, trials=bare), data.records, Figures(None))) == []

@@ -7,14 +7,14 @@ import re
 
 import pytest
 from v6t.analysis.blocks import Collapsible, Listing
-from v6t.analysis.report.setup import as_applied, command_lines
+from v6t.analysis.report.setup import fold_configuration, split_command
 from v6t.analysis.sheet import sheet
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
-from v6t.core.runs.manifest import setup
+from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.results import load_run
 
 from .reportruns import made
@@ -25,7 +25,7 @@ def without_ipv6():
     found = []
     for name in TECHNOLOGIES.names():
         technology = bind(resolve(flags=Flags(plugin=name, tester="sim"))).technology
-        told = setup(technology, [technology.default_frame_sizes[0]])
+        told = describe_setup(technology, [technology.default_frame_sizes[0]])
         links = {*told["ip_versions"]} | (
             {told["middle_version"]} if len(told["devices"]) > 1 else set()
         )
@@ -47,7 +47,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name
         page = (path / "report.html").read_text()
         assert "IPv6/IPv4" not in page, name
-        for table in presentations().sheets(load_run(path).records):
+        for table in load_presentations().make_sheets(load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 
@@ -62,10 +62,10 @@ def test_sizes_have_one_name_where_there_is_one_size():
 
 def test_commands_stand_a_line_each_with_what_they_were_fed():
     fed = "nft -f - <<< 'table ip v6t {\\n  chain post {\\n  }\\n}\\n'"
-    assert command_lines(fed) == ["nft -f - <<'END'", "table ip v6t {", "  chain post {", "  }", "}", "END"]  # fmt: skip
-    assert command_lines("ip link set dev left up") == ["ip link set dev left up"]
+    assert split_command(fed) == ["nft -f - <<'END'", "table ip v6t {", "  chain post {", "  }", "}", "END"]  # fmt: skip
+    assert split_command("ip link set dev left up") == ["ip link set dev left up"]
     for odd in ("cat <<< here", "cat <<< 12", "cat <<< 'half"):
-        assert command_lines(odd) == [odd]
+        assert split_command(odd) == [odd]
 
 
 def test_the_configuration_is_folded_and_readable():
@@ -73,7 +73,7 @@ def test_the_configuration_is_folded_and_readable():
         "commands": ["ip link set dev left up", "ip -batch - <<< 'route add a\\nroute add b\\n'"],
         "facts": {"links": json.dumps([{"ifname": "lo"}, {"ifname": "left"}]), "empty": " "},
     }
-    applied, said = as_applied(device, "Device under test")
+    applied, said = fold_configuration(device, "Device under test")
     assert isinstance(applied, Collapsible) and applied.brief
     assert "2 commands" in applied.summary
     (listing,) = applied.blocks
@@ -82,7 +82,7 @@ def test_the_configuration_is_folded_and_readable():
     (facts,) = said.blocks
     assert '  {"ifname": "lo"}\n  {"ifname": "left"}' in facts.text
     assert "empty" not in facts.text
-    assert list(as_applied({"kind": "reference"}, "x")) == []
+    assert list(fold_configuration({"kind": "reference"}, "x")) == []
 
 
 @pytest.mark.slow

@@ -8,8 +8,8 @@ import re
 import pytest
 from rich.console import Console
 from v6t.analysis.sheet import sheet, text_columns
-from v6t.analysis.terms import legend
-from v6t.benchmarks.registry import presentations
+from v6t.analysis.terms import find_terms
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit, print_table
 
 from .reportruns import made
@@ -84,7 +84,7 @@ def run(tmp_path_factory):
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
-    return presentations().sheets(_records(directory))
+    return load_presentations().make_sheets(_records(directory))
 
 
 def _records(directory):
@@ -112,7 +112,7 @@ def test_every_abbreviation_of_a_table_is_explained(run):
         short = {
             w for h in headings for w in h.split() if re.fullmatch(r"[A-Z]+\d*[a-z]*[\d.]*", w)
         }
-        explained = {term for term, _ in legend(headings)}
+        explained = {term for term, _ in find_terms(headings)}
         assert short - {"IPv6", "IPv4"} <= explained
 
 

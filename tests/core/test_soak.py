@@ -9,10 +9,10 @@ import math
 import jsonschema
 import numpy as np
 import pytest
-from v6t.analysis.posterior import Inference, log_erf, log_stretch
+from v6t.analysis.posterior import Inference, compute_log_erf, compute_log_stretch
 from v6t.base.errors import TesterError
-from v6t.benchmarks.registry import presentations, results_schema
-from v6t.benchmarks.soak import critical_load_rows, soak_record, soak_rows
+from v6t.benchmarks.registry import load_presentations, make_results_schema
+from v6t.benchmarks.soak import list_critical_load_rows, list_soak_rows, make_soak_record
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
@@ -39,13 +39,15 @@ def test_both_shapes_are_those_of_the_draft(b, m, a):
     bells = math.exp(-((b - m) ** 2) / a**2) - math.exp(-(m**2) / a**2)
     sums = a * bells / math.sqrt(math.pi) + m * math.erfc(m / a) + (b - m) * math.erfc((m - b) / a)
     at = [np.array([float(x)]) for x in (b, m, a)]
-    assert math.exp(log_stretch(*at)[0]) == pytest.approx(stretch, rel=1e-5)
-    assert math.exp(log_erf(*at)[0]) == pytest.approx(sums / (1 + math.erf(m / a)), rel=1e-5)
+    assert math.exp(compute_log_stretch(*at)[0]) == pytest.approx(stretch, rel=1e-5)
+    assert math.exp(compute_log_erf(*at)[0]) == pytest.approx(
+        sums / (1 + math.erf(m / a)), rel=1e-5
+    )
 
 
 def test_shapes_stay_finite_and_grow():
     loads = np.linspace(1.0, 1e7, 500)
-    for shape in (log_stretch, log_erf):
+    for shape in (compute_log_stretch, compute_log_erf):
         for m, a in ((1e6, 10.0), (1e6, 1e3), (1e6, 9e5), (5.0, 2.0)):
             rates = shape(loads, np.full(500, m), np.full(500, a))
             assert np.isfinite(rates[loads > m / 2]).all()
@@ -69,13 +71,17 @@ def searched(true_rate, target, seed, search_s=60.0):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "target", "truth"),
-    [(log_stretch, 1e-3, 527560), (log_erf, 1e-3, 567335), (log_erf, 1e-5, 533888)],
+    [
+        (compute_log_stretch, 1e-3, 527560),
+        (compute_log_erf, 1e-3, 567335),
+        (compute_log_erf, 1e-5, 533888),
+    ],
 )
 def test_the_interval_holds_the_truth(shape, target, truth):
     """In most short searches; by how much of them is in docs/method.md. Nowhere is it far off."""
 
     def lost(load):
-        m, a = 6e5, 2e4 if shape is log_stretch else 3e4
+        m, a = 6e5, 2e4 if shape is compute_log_stretch else 3e4
         return math.exp(shape(*(np.array([x]) for x in (load, m, a)))[0])
 
     assert lost(truth) == pytest.approx(target * truth, rel=0.01)
@@ -161,7 +167,7 @@ FIGURES = ("estimate", "deviation", "low", "high")
 def test_without_loss_there_is_no_critical_load(lossless):
     """The inference has a mean all the same, ten times what was offered: it stands nowhere."""
     (record,) = json.loads((lossless / "results.json").read_text())["results"]
-    jsonschema.validate(json.loads((lossless / "results.json").read_text()), results_schema())
+    jsonschema.validate(json.loads((lossless / "results.json").read_text()), make_results_schema())
     assert record["lossless"] == len(record["trials"]) > 3
     assert record["highest"] == record["upper_bound"] <= 40_000
     assert [record[key] for key in FIGURES] == [None] * 4
@@ -179,12 +185,12 @@ def test_figures_of_earlier_versions_that_nobody_measured_are_not_shown(lossless
     (values,) = json.loads((lossless / "results.json").read_text())["results"]
     earlier = {**values, "estimate": 406_818.0, "deviation": 9e5, "low": 43_222.0, "high": 2.9e6}
     del earlier["highest"]
-    known = presentations()
+    known = load_presentations()
     of = known.known["critical-load"]
     for lost, estimate, found in ((0, 4e5, None), (1, 4e5, None), (1, 3e4, 3e4)):
         lossless_trials = len(values["trials"]) - lost
-        record = known.read({**earlier, "lossless": lossless_trials, "estimate": estimate})
-        assert known.of(record) is of
+        record = known.read_record({**earlier, "lossless": lossless_trials, "estimate": estimate})
+        assert known.find(record) is of
         (result,) = of.results(record)
         assert (result.values, result.summary.median) == ([found], found)
         assert result.card.number == ("30,000 *" if found else "undefined *")
@@ -208,7 +214,13 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
     result = measure_critical_load(spec, measure, infer)
     assert [found and found.mean_fps for found in result.known] == [None, None, 900, None, 800]
-    assert [row["estimate"] for row in critical_load_rows(result)] == [None, None, 900, None, 800]
+    assert [row["estimate"] for row in list_critical_load_rows(result)] == [
+        None,
+        None,
+        900,
+        None,
+        800,
+    ]
     assert result.estimate == result.known[-1]
 
 
@@ -270,12 +282,12 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
         (2, 1000, 30),
         (9, 1000, 5),
     ]
-    record = soak_record(result, conditions={})
+    record = make_soak_record(result, conditions={})
     assert (record.faltered, record.measured_s) == (1, 9.0)
     way = record.directions["forward"]
     assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
     assert way.worst_percent == pytest.approx(3.0)
-    assert [row["lost"] for row in soak_rows(result)] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
+    assert [row["lost"] for row in list_soak_rows(result)] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
 
 
 def test_an_interrupted_soak_keeps_every_stretch(tmp_path):

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 from v6t.base.errors import DutError
-from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import make_results_schema
 from v6t.core.cli.results_view import print_results
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
@@ -70,7 +70,7 @@ def test_everything_is_measured_and_reported(tmp_path, plugin):
     assert conditions["setup" if "setup" in conditions else "combinations"]
     assert found["throughput"]["loss"] == {"forward": 0.0, "reverse": 0.0}
     content = json.loads((tmp_path / "run" / "results.json").read_text())
-    jsonschema.Draft202012Validator(results_schema()).validate(content)
+    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
     for name in ("connection-rate", "teardown", "capacity"):
         assert (tmp_path / "run" / f"{name}.csv").read_text().count("\n") > 1
 

@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from v6t.base.errors import EnvironmentLacking
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.registry import results_schema
-from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, media_cps, syn_sizes
+from v6t.benchmarks.registry import make_results_schema
+from v6t.benchmarks.tcp import TcpCapacity, TcpCapacityRecord, find_media_cps, find_syn_sizes
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.plan import plan
@@ -46,7 +46,7 @@ def run(out, *more, plugin="nat44", device=(), settings=()):
     done = v6t("run", "--plugin", plugin, "--tester", "sim", *BOTH, *words, *more, "-o", out)
     assert done.status == 0, done.err
     content = json.loads((out / "results.json").read_text())
-    jsonschema.Draft202012Validator(results_schema()).validate(content)
+    jsonschema.Draft202012Validator(make_results_schema()).validate(content)
     return {r["benchmark"]: r for r in content["results"]}, done
 
 
@@ -167,11 +167,11 @@ def test_an_interrupted_run_is_continued_to_the_same_numbers(tmp_path, found):
 )
 def test_the_size_of_a_point_is_that_of_a_syn(plugin, octets):
     bound = resolve_and_bind(flags=Flags(plugin=plugin, tester="sim", benchmarks=("tcp-rate",)))
-    sizes = syn_sizes(bound.technology)
+    sizes = find_syn_sizes(bound.technology)
     assert (sizes.ipv6, sizes.ipv4) == octets
-    assert media_cps(1e9, sizes, 1) == max_frame_rate_fps(1e9, octets[0]) // 2
+    assert find_media_cps(1e9, sizes, 1) == max_frame_rate_fps(1e9, octets[0]) // 2
     # an object of three segments has their headers three times
-    large = 1e9 / media_cps(1e9, sizes, 3000) / 8
+    large = 1e9 / find_media_cps(1e9, sizes, 3000) / 8
     assert 3000 + 3 * octets[0] < large < 3200 + 3 * (octets[0] + 20)
     (point,) = plan(bound).points
     assert (point.frame_sizes["ipv6"], point.mode) == (octets[0], "connections")

@@ -10,7 +10,13 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import tester_capacity
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.rundir import RunDir
-from v6t.core.runs.tester_capacity import THIS_RUN, UNKNOWN, capacity_spec, find_capacity, remember
+from v6t.core.runs.tester_capacity import (
+    THIS_RUN,
+    UNKNOWN,
+    find_capacity,
+    make_capacity_spec,
+    remember,
+)
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.tests.procedures.support import limited
 
@@ -43,7 +49,7 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
 def look(run, directory, limit_fps=1e6, size=104, **changes):
     plugin = bind(run).technology
     sizes = plugin.frame_pair(size)
-    spec = replace(capacity_spec(run, sizes, "forward", MEDIA), **changes)
+    spec = replace(make_capacity_spec(run, sizes, "forward", MEDIA), **changes)
     door = Counting(limit_fps)
     found, source = find_capacity(
         bind(run), compile_point(plugin, sizes, run.seed), spec, door, directory
@@ -81,7 +87,7 @@ def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
     run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
     plugin = bind(run).technology
     sizes = plugin.frame_pair(104)
-    spec, door = capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
+    spec, door = make_capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
     streams = compile_point(plugin, sizes, run.seed)
     found, source = find_capacity(bind(run), streams, spec, door, directory)
     assert source == THIS_RUN
@@ -99,7 +105,7 @@ def test_sending_late_is_judged_as_in_the_benchmark(directory):
     """1 % longer than asked passes while looking, but no trial of the rfc preset."""
     run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
     sizes = bind(run).technology.frame_pair(104)
-    spec = capacity_spec(run, sizes, "forward", MEDIA)
+    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
 
     def slow(trial):
         made = limited(1e9)(trial)
@@ -107,18 +113,20 @@ def test_sending_late_is_judged_as_in_the_benchmark(directory):
         ways = {w: replace(d, sending_time_s=late) for w, d in made.directions.items()}
         return replace(made, directions=ways)
 
-    found = tester_capacity.tester_capacity(spec, slow)
+    found = tester_capacity.measure_tester_capacity(spec, slow)
     assert 3.5e6 < found.rate_fps <= 4e6
-    assert tester_capacity.tester_capacity(replace(spec, rules=None), slow).rate_fps == MEDIA
+    assert (
+        tester_capacity.measure_tester_capacity(replace(spec, rules=None), slow).rate_fps == MEDIA
+    )
 
 
 def test_the_plan_has_the_time_of_one_trial_under_the_rules():
     for preset, takes in (("rfc", 62.0), ("quick", 0.85)):
         run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset=preset))
         sizes = bind(run).technology.frame_pair(104)
-        spec = capacity_spec(run, sizes, "forward", MEDIA)
+        spec = make_capacity_spec(run, sizes, "forward", MEDIA)
         assert spec.confirmation_s == pytest.approx(takes)
-        assert replace(spec, rules=spec.looking).confirmation_s == 0.0
+        assert replace(spec, rules=spec.probe_rules).confirmation_s == 0.0
 
 
 def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
@@ -130,7 +138,7 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     rfc = rfc.model_copy(update={"tester": trex})
     sizes = bind(quick).technology.frame_pair(104)
     streams = compile_point(bind(quick).technology, sizes, 1)
-    spec = capacity_spec(quick, sizes, "forward", MEDIA)
+    spec = make_capacity_spec(quick, sizes, "forward", MEDIA)
     remember(bind(quick), spec, streams, TesterCapacity("forward", 123.0, (), ()))
     rate, source, trials = look(rfc, directory)
     assert (rate, trials) == (MEDIA, 0)
@@ -167,8 +175,8 @@ def test_any_change_is_a_new_self_test(directory, changed):
 
 def test_another_machine_is_a_new_self_test(directory, monkeypatch):
     look(a_run(), directory)
-    machine = {**tester_capacity.machine(), "processor": "another"}
-    monkeypatch.setattr(tester_capacity, "machine", lambda: machine)
+    machine = {**tester_capacity.describe_machine(), "processor": "another"}
+    monkeypatch.setattr(tester_capacity, "describe_machine", lambda: machine)
     assert look(a_run(), directory)[1] == THIS_RUN
 
 
@@ -195,7 +203,7 @@ def test_phase_one_has_a_capacity_of_its_own(directory):
     run = a_run()
     sizes = bind(run).technology.frame_pair(104)
     streams = compile_point(bind(run).technology, sizes, 1)
-    spec = capacity_spec(run, sizes, "forward", MEDIA)
+    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
         door = Counting(1e6)
         _, source = find_capacity(bind(run), streams, spec, door, directory, of_phase_one=True)
@@ -210,7 +218,7 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     rate, source, trials = look(run, directory)
     assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
     sizes = bind(run).technology.frame_pair(104)
-    spec = capacity_spec(run, sizes, "forward", MEDIA)
+    spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
     remember(bind(run), spec, streams, TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so

@@ -7,7 +7,7 @@ import shutil
 
 import jsonschema
 import pytest
-from v6t.analysis.report.exports import schema
+from v6t.analysis.report.exports import read_schema
 from v6t.core.cli.trend_command import WORSE
 from v6t.tests.expect import expect_refusal
 
@@ -71,7 +71,7 @@ def test_a_series_is_of_one_device(runs, tmp_path):
 
 def test_json_has_the_values_in_order(runs):
     told = json.loads(v6t("trend", "--json", *own(runs)[::-1]).out)
-    jsonschema.validate(told, schema("trend-1"))
+    jsonschema.validate(told, read_schema("trend-1"))
     assert told["runs"] == [p.name for p in own(runs)]
     (series,) = told["series"]
     assert [v["run"] for v in series["values"]] == told["runs"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import can_be, load_plugin
+from v6t.core.config.plugins import can_configure, load_plugin
 from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.duts.registry import driver_type
@@ -46,7 +46,7 @@ def pairs():
             technology = load_plugin(plugin)
             if technology.stateful or technology.exchange != "frames":
                 continue
-            if kind.configures and can_be(driver, plugin):
+            if kind.configures and can_configure(driver, plugin):
                 yield plugin, driver
 
 

@@ -171,7 +171,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert {k.split("/")[0] for k in keys} >= {
         "flows1-latency", "flows64-latency", "flows64-pdv", "successive64-pdv"
     }  # fmt: skip
-    tables = [t.title for t in registry.presentations().sheets([record])]
+    tables = [t.title for t in registry.load_presentations().make_sheets([record])]
     assert len(tables) == 1 + len(also)
     assert tables[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
     write.write(tmp_path / "out", formats=["html"])
@@ -185,7 +185,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert told == [f.degradation_percent for f in (*record.points, *record.figures)]
     assert {r["interval_s"] for r in rows if r["start"] == "successive"} == {"0.01"}
     other = record.model_copy(update={"frame_sizes": FrameSizes(ipv6=1500, ipv4=1500)})
-    by_size = {t.title: t for t in registry.presentations().sheets([record, other])}
+    by_size = {t.title: t for t in registry.load_presentations().make_sheets([record, other])}
     table = by_size["ipdv by network flows, Xpd % at the applied fps per direction, by frame size"]
     assert [c.name for c in table.columns][-2:] == [record.sizes, other.sizes]
     worst = next(f for f in record.figures if f.benchmark == "ipdv" and f.start == "successive")
@@ -197,15 +197,19 @@ def test_what_is_measured_beside_flows_is_refused_where_it_cannot_be():
         bind_checked("teardown")
     with expect_error("unknown-name", mentions="flows"):
         bind_checked("flows")
-    needs = registry.load("flows").needs(bind(wanted("flows", flows={"also": ["ipdv"]})))
+    needs = registry.load("flows").list_capabilities(
+        bind(wanted("flows", flows={"also": ["ipdv"]}))
+    )
     assert {"ipdv", "every-frame", "flow-starts", "timed-flow-starts"} <= needs
     for of in ({"starts": ["together"]}, {"also_starts": ["together"]}):
         flows = {"also": ["ipdv"], **of}
-        assert "timed-flow-starts" not in registry.load("flows").needs(
+        assert "timed-flow-starts" not in registry.load("flows").list_capabilities(
             bind(wanted("flows", flows=flows))
         )
     only_bursts = {"also": ["back-to-back"]}
-    assert registry.load("flows").needs(bind(wanted("flows", flows=only_bursts))) == {"flow-starts"}
+    assert registry.load("flows").list_capabilities(bind(wanted("flows", flows=only_bursts))) == {
+        "flow-starts"
+    }
 
 
 @pytest.mark.parametrize(
@@ -296,11 +300,11 @@ def test_flows_that_cannot_be(tmp_path, arguments, says):
 
 
 def test_variants_are_compared_one_by_one(tmp_path):
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
 
     def quantities(values):
-        record = presentations().read(values)
-        return presentations().of(record).results(record)
+        record = load_presentations().read_record(values)
+        return load_presentations().find(record).results(record)
 
     execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Listener())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from v6t.analysis.blocks import Text
-from v6t.analysis.report.verdict import title_of, verdict
+from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.core.runs.results import load_run
 
 from .reportruns import made
@@ -16,7 +16,7 @@ def told(tmp_path, **rest):
     data = load_run(
         made(tmp_path / "run", procedure={"repetitions": 2, "resolution_fps": 100.0}, **rest)
     )
-    blocks = list(verdict(data))
+    blocks = list(summarize_throughput(data))
     assert isinstance(blocks[0], Text)
     return data, blocks[0].text, blocks[1]
 
@@ -24,7 +24,7 @@ def told(tmp_path, **rest):
 def test_rates_in_the_units_of_links(tmp_path):
     device = {"capacity_fps": RATE, "capacity_noise": 0.0}
     data, text, table = told(tmp_path, device=device, modes=("forward", "bidirectional"))
-    assert title_of(data).startswith("MAP-E border relay")
+    assert make_title(data).startswith("MAP-E border relay")
     rows = {row[1]: row for row in table.rows}
     assert set(rows) == {"forward", "bidirectional"}
     found = next(r for r in data.records if r.direction == "forward").median
@@ -57,7 +57,7 @@ def test_smallest_and_largest_frames_are_told(tmp_path):
 
 def test_nothing_is_said_without_a_throughput(tmp_path):
     data = load_run(made(tmp_path / "run", "frame-loss", procedure={"repetitions": 1}))
-    assert list(verdict(data)) == []
+    assert list(summarize_throughput(data)) == []
 
 
 def test_both_ends_are_of_one_direction(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from v6t.core.config.explain import settings_of
+from v6t.core.config.explain import list_settings
 from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.tests.bench import bench_search
@@ -59,7 +59,7 @@ def parameter_table(name: str) -> Iterator[str]:
     """Yield the rows of a technology's parameters; what is within one is its default."""
     yield "| parameter | default | what it is |"
     yield "|---|---|---|"
-    rows = settings_of(load_plugin(name).params_model)
+    rows = list_settings(load_plugin(name).params_model)
     for row in rows:
         if "." not in row.name:
             parts = [r for r in rows if r.name.startswith(f"{row.name}.") and r.default]

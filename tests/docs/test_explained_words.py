@@ -7,7 +7,7 @@ import re
 import pytest
 from v6t.analysis.compare.comparison import comparison_sheets, make_brief_sheets
 from v6t.base.errors import UsageError
-from v6t.benchmarks.registry import presentations
+from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.explain import look_up
 from v6t.core.reporting.compare import compare_runs
 from v6t.core.runs.results import load_run
@@ -45,10 +45,10 @@ def unexplained(words):
 
 
 def test_every_column_of_results_is_explained(runs):
-    known, words = presentations(), set()
+    known, words = load_presentations(), set()
     for run in runs:
-        for presentation, records in known.measured(run.records):
-            tables = [*presentation.tables(records), *presentation.brief_tables(records)]
+        for presentation, records in known.group_measured(run.records):
+            tables = [*presentation.make_tables(records), *presentation.make_brief_tables(records)]
             words |= headings(tables) | {re.split(r"[(,]", t.title)[0].strip() for t in tables}
     assert len(words) > 60
     assert unexplained(words) == set()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from v6t.core.cli.main import COMMANDS
-from v6t.core.config.explain import every_setting
+from v6t.core.config.explain import list_all_settings
 from v6t.tools import reference_pages
 
 from . import clauses
@@ -32,12 +33,12 @@ def test_reference_has_every_command():
 def test_reference_has_every_setting():
     text = "".join(REFERENCE[f"{name}-file.md"] for name in ("run", "testbed", "campaign"))
     shown = set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
-    names = {row.name.removeprefix("procedure.") for row in every_setting()}
+    names = {row.name.removeprefix("procedure.") for row in list_all_settings()}
     assert names - shown == set()
 
 
 def test_every_setting_has_a_description():
-    assert [row.name for row in every_setting() if not row.text.strip()] == []
+    assert [row.name for row in list_all_settings() if not row.text.strip()] == []
 
 
 def test_every_key_of_the_results_has_a_description():
@@ -100,3 +101,17 @@ def test_every_page_is_in_the_navigation(site):
         assert f'href="{link}"' in front or page.name == "index.md", (
             f"{page} is not in the navigation"
         )
+
+
+@pytest.mark.slow
+def test_search_works_in_a_browser_that_reads_the_site_from_disk(site, tmp_path):
+    browser = shutil.which("chromium")
+    if not browser:
+        pytest.skip("needs chromium: apt-get install chromium")
+    done = subprocess.run(
+        [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000",
+         f"--user-data-dir={tmp_path}", "--dump-dom", f"file://{site}/search.html?q=rollback"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    found = re.findall(r'<article><h3><a href="([^"]+)"', done.stdout)
+    assert "./duts/index.html#how-v6t-restores-the-device" in found

@@ -32,14 +32,16 @@ def list_pages() -> Iterator[Path]:
 
 
 def split_paragraphs(text: str) -> Iterator[str]:
-    """Yield paragraphs and list items, each as one line."""
+    """Yield paragraphs, list items and cells of tables, each as one line."""
     lines: list[str] = []
     for line in [*_NOT_TEXT.sub("\n\n", text).splitlines(), ""]:
         item, is_break = _ITEM.match(line), _BREAK.match(line)
         if item or is_break:
             yield " ".join(lines)
             lines = []
-        if not is_break:
+        if line.lstrip().startswith("|"):
+            yield from line.split("|")
+        elif not is_break:
             lines.append(line[item.end() if item else 0 :].strip())
 
 

@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.plugins import part_families, technologies_for
+from v6t.core.config.plugins import list_part_families, list_technologies
 from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.keeping import kept, kept_anew
@@ -272,7 +272,7 @@ def _drivers() -> Iterator[str]:
     for name in names():
         kind = driver_type(name)
         if kind.configures:
-            can = ", ".join((*technologies_for(name), *part_families(name))) or "any"
+            can = ", ".join((*list_technologies(name), *list_part_families(name))) or "any"
             yield f"| {name} | {can} | {kind.executed} |"
 
 

@@ -29,7 +29,7 @@ from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
 from v6t.core.runs.bench import Bench, compile_point
 from v6t.core.runs.device import lab_device
-from v6t.core.runs.manifest import machine
+from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search
 from v6t.procedures.throughput import ThroughputSpec, measure_throughput
@@ -245,7 +245,7 @@ def recorded():
 def note(name, found):
     """Keep a round, where this is asked for."""
     with kept_anew(RECORD) as all_found:
-        here = machine()
+        here = describe_machine()
         all_found["machine"] = {k: here[k] for k in ("processor", "cores", "kernel")}
         of = all_found.setdefault(name, {})
         of["date"] = date.today().isoformat()

@@ -8,7 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from v6t.core.runs.bench import compile_point
+from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
+from v6t.drivers.duts.plan import Step, has_words
 from v6t.drivers.duts.standing.device import LabDut
+from v6t.drivers.duts.steps import write_config_file
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
 from v6t.drivers.embedded.tester import EmbeddedTester
 from v6t.drivers.lab.privilege import available
@@ -18,7 +21,7 @@ from v6t.drivers.oracle.state_table import ROW, MemoryFile, StateTable, count_in
 from v6t.packets import trailer
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander
-from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, QueryNftables, TcpNat
+from v6t.tests.plugins.foreign_stateful import ALL, QueryNat, TcpNat
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
@@ -29,6 +32,30 @@ PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice
 """Source and destination in a frame of the plugin."""
 
 
+class QueryNftables(Nftables):
+    name = "nftables-queries"
+
+    def rules(self, pools, port):
+        rules = [
+            f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.target}'
+            for pool in pools
+            for net in pool.inside
+        ]
+        lines = ["table ip v6t {", "chain post { type nat hook postrouting priority srcnat;"]
+        text = "\n".join([*lines, *rules, "}", "}\n"])
+        file = f"{self.options.state_dir}/v6t.nft"
+        return [
+            write_config_file(file, text, "the rules"),
+            Step(
+                f"nft -f {file}",
+                "translate the clients' queries",
+                undo="nft delete table ip v6t",
+                read="nft list table ip v6t 2>/dev/null || true",
+                want=has_words("icmp"),
+            ),
+        ]
+
+
 @pytest.fixture
 def table():
     held = MemoryFile(COUNT * ROW[4])
@@ -36,7 +63,7 @@ def table():
     held.close()
 
 
-def streams_of(plugin):
+def compile_streams(plugin):
     return compile_point(plugin, plugin.frame_pair(SIZE), 1)
 
 
@@ -53,7 +80,7 @@ def translated(kind, opening):
 @pytest.mark.parametrize("kind", ALL)
 def test_what_a_device_made_of_connections_is_learned_and_replayed(kind, table):
     plugin = kind()
-    streams = streams_of(plugin)
+    streams = compile_streams(plugin)
     first = foreground(streams["forward"])
     opening = Expander(first).frames(0, COUNT)
     out, numbers = translated(kind, opening)
@@ -100,7 +127,7 @@ def test_icmp_queries_through_the_kernels_nat():
     )
     tester.open()
     try:
-        tester.load(streams_of(plugin), plugin)
+        tester.load(compile_streams(plugin), plugin)
         for _ in range(4):  # a busy machine may spoil one
             tester.device_state().flush()
             phase = tester.establish(trial, asked)

@@ -9,7 +9,7 @@ import pytest
 from v6t.base.errors import TesterError, UsageError
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.runs.bench import streams_of
+from v6t.core.runs.bench import compile_streams
 from v6t.drivers.several.division import (
     divide_connections,
     divide_enumeration,
@@ -34,9 +34,9 @@ TRIAL = Trial("throughput", "t", 104, 64, "bidirectional", 10_001.0, 1.0, 0.0, 0
 CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
 
 
-def compile_streams(plugin, **params):
+def compile_plugin(plugin, **params):
     bound = resolve_and_bind(None, None, Flags(plugin=plugin, params=params))
-    return bound, streams_of(bound, bound.technology.sizes_of(512))
+    return bound, compile_streams(bound, bound.technology.sizes_of(512))
 
 
 def list_flows(stream, count):
@@ -49,7 +49,7 @@ def list_flows(stream, count):
 @pytest.mark.parametrize("parts", [2, 3, 8])
 @pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv6-router", "nptv6", "lwb4"])
 def test_random_flows_of_servers_are_disjoint(plugin, parts):
-    _, streams = compile_streams(plugin, n="10", m="9")
+    _, streams = compile_plugin(plugin, n="10", m="9")
     for stream_set in streams.values():
         shares = [divide_streams(stream_set, part, parts) for part in range(parts)]
         for number in range(len(stream_set.streams)):
@@ -58,7 +58,7 @@ def test_random_flows_of_servers_are_disjoint(plugin, parts):
 
 
 def test_random_shares_together_use_the_whole_range():
-    _, streams = compile_streams("ipv4-router")
+    _, streams = compile_plugin("ipv4-router")
     (whole,) = streams["forward"].streams
     parts = [divide_streams(streams["forward"], part, 3).streams[0] for part in range(3)]
     ranges = [(v["min_value"], v["max_value"]) for p in parts for v in p.program[:1]]
@@ -71,7 +71,7 @@ def test_random_shares_together_use_the_whole_range():
 def test_few_flows_are_divided_exactly(flows, parts):
     bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
     sizes = bound.technology.sizes_of(512)
-    whole = streams_of(bound, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
+    whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
     shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
     found = [list_flows(share, compute_period(share)) for share in shares]
     assert sum(map(len, found)) == flows
@@ -81,13 +81,13 @@ def test_few_flows_are_divided_exactly(flows, parts):
 def test_one_flow_cannot_be_divided():
     bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
     sizes = bound.technology.sizes_of(512)
-    whole = streams_of(bound, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
+    whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
     with expect_error("flows-not-divisible", kind=UsageError):
         divide_streams(whole, 0, 2)
 
 
 def test_large_enumeration_is_interleaved():
-    _, streams = compile_streams("nat44")
+    _, streams = compile_plugin("nat44")
     whole = Expander(streams["forward"].streams[0]).frames(0, 4000)
     for part in range(4):
         share = divide_streams(streams["forward"], part, 4).streams[0]
@@ -95,7 +95,7 @@ def test_large_enumeration_is_interleaved():
 
 
 def test_connections_of_servers_together_are_those_of_one():
-    _, streams = compile_streams("nat44")
+    _, streams = compile_plugin("nat44")
     whole = Expander(streams["forward"].streams[0]).frames(0, 1001)
     found = [
         Expander(divide_enumeration(streams["forward"], 1001, part, 3).streams[0]).frames(
@@ -136,14 +136,14 @@ def simulate(parts=2, **options):
     }
     tester = SeveralTesters("sim", members)
     tester.open()
-    _, streams = compile_streams("nat44")
+    _, streams = compile_plugin("nat44")
     tester.load(streams, object())
     return tester
 
 
 def simulate_frames(parts=2, **options):
     tester = simulate(parts, **options)
-    bound, streams = compile_streams("mape-br", n="10", m="9")
+    bound, streams = compile_plugin("mape-br", n="10", m="9")
     tester.load(streams, bound.technology)
     return tester
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_client import TcpClient
@@ -41,7 +41,9 @@ class Opened:
         )
         bound.tester.prepare()
         self.bench = Bench(bound, loopback=loopback)
-        self.bench.load(streams_of(bound, bound.technology.sizes_of(bound.settings.frame_sizes[0])))
+        self.bench.load(
+            compile_streams(bound, bound.technology.sizes_of(bound.settings.frame_sizes[0]))
+        )
 
     def trial(self, tcp: Tcp, count: int = COUNT, rate_cps: float = 1000.0):
         """What became of so many connections."""

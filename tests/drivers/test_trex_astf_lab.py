@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from v6t.core.config.resolve import Flags, resolve_and_bind
-from v6t.core.runs.bench import Bench, streams_of
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.trex.astf import RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.phases import PhaseOneSettings
@@ -35,7 +35,7 @@ class Opened:
         bound.tester.prepare()
         self.sizes = bound.technology.sizes_of(bound.settings.frame_sizes[0])
         self.bench = Bench(bound, loopback=loopback)
-        self.bench.load(streams_of(bound, self.sizes))
+        self.bench.load(compile_streams(bound, self.sizes))
 
     def __enter__(self):
         return self

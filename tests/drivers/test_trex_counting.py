@@ -16,7 +16,7 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, timing
-from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts
+from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
 from v6t.drivers.trex.capture import CaptureReader, StampColumns, compare_frames, make_batches
 from v6t.drivers.trex.capture_filters import neighbors_filter, stamp_sample_filter
 from v6t.drivers.trex.histogram import Histogram, decode_histogram
@@ -385,6 +385,14 @@ def test_pairs_of_ports_stamp_their_share_of_those_that_are_compared():
     for part in range(2):
         found = make_bursts(STREAMS["forward"], asked, stamp=True, part=part, parts=2, samples=200)
         assert [(b.frames, b.pg_id) for b in found if b.pg_id is not None] == [(100, 0), (100, 1)]
+
+
+def test_enumeration_goes_on_at_the_next_pair_of_ports():
+    technology = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
+    streams = compile_point(technology, technology.frame_pair(84), 1)["forward"]
+    second = take_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
+    frames = second.streams[0].source().frames(0, 500)
+    assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()
 
 
 def test_port_counters_and_delays_of_tagged_frames(raw):

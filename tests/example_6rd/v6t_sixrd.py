@@ -14,7 +14,14 @@ from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.map_rules import select_within
-from v6t.plugins.params import LinkParams, address, describe_link, device, negative_share, tester
+from v6t.plugins.params import (
+    LinkParams,
+    address,
+    describe_link,
+    device,
+    negative_share,
+    tester,
+)
 from v6t.plugins.reference_device import DROP_ALL, Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
 from v6t.plugins.tunnels import (

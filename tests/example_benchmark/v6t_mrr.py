@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import Curve, errorbar_plot, summary_curve
+from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import Clause, Result, clause
 from v6t.analysis.record import FPS, Figure, Number, Record
 from v6t.analysis.rundata import RunData
@@ -46,7 +46,7 @@ class MrrRecord(Record):
     """what arrived in each direction [frames per second]"""
 
     @property
-    def offered(self) -> Sequence[float]:
+    def offered_rates(self) -> Sequence[float]:
         return [self.rate]
 
 
@@ -62,7 +62,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
     )
 
     def run(self, point: Point) -> Measured:
-        own = self.own(point.bound)
+        own = self.get_settings(point.bound)
         spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
         times, watch = point.repeat(own.trials), point.watch
@@ -72,9 +72,9 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             way: [d[way].count_frames("received") / spec.duration_s for d in valid]
             for way in list_directions(point.mode)
         }
-        record = MrrRecord.of(
+        record = MrrRecord.from_result(
             done,
-            point.said,
+            point.run_conditions,
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
@@ -85,21 +85,21 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             for way, rates in received.items() for n, rate in enumerate(rates, 1)
         ])  # fmt: skip
 
-    def figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
+    def draw_figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
         places = {place: f"{r.sizes}\n{r.direction}" for place, r in enumerate(records)}
         curves = [
-            summary_curve(0, "received", [(n, f) for n, r in enumerate(records)
-                                          for f in r.directions.values()]),
+            make_summary_curve(0, "received", [(n, f) for n, r in enumerate(records)
+                                               for f in r.directions.values()]),
             Curve("offered", list(places), [r.rate for r in records], style={"color": "black"}),
         ]  # fmt: skip
         what = "Maximum receive rate by frame size and mode, with the rate that was offered."
         ylabel = "frames per second, per direction"
-        yield Drawing(errorbar_plot(self.name, curves, "point", ylabel, ticks=places), what, what)
+        yield Drawing(draw_errorbars(self.name, curves, "point", ylabel, ticks=places), what, what)
 
     def results(self, record: MrrRecord) -> Iterator[Result]:
         for way, found in record.directions.items():
             yield Result(f"MRR {way}", "fps", found.values, headline=f"MRR {way}", summary=found)
 
-    def clauses(self, data: RunData) -> Iterator[Clause]:
-        fewest = min((r.repetitions for r in self.measured(data)), default=0)
+    def check_clauses(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Clause]:
+        fewest = min((r.repetitions for r in records), default=0)
         yield clause("CSIT, MRR", "10 trials of 1 s", f"{fewest} trials", fewest >= 10)

@@ -40,7 +40,7 @@ ASSIGNED = st.one_of(
 )
 FLAGS = (
     _flag("--plugin", st.one_of(st.sampled_from(names()), TEXTS)),
-    _flag("--measure", st.one_of(st.sampled_from(registry.names()), TEXTS)),
+    _flag("--measure", st.one_of(st.sampled_from(registry.list_names()), TEXTS)),
     _flag("--frame-size", st.sampled_from(NUMBERS)),
     _flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
     _flag("--duration", VALUES),

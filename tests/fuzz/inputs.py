@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.config.explain import every_setting
+from v6t.core.config.explain import list_all_settings
 from v6t.core.config.plugins import load_plugin, names
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
@@ -150,7 +150,7 @@ def campaigns() -> tuple[dict[str, Any], ...]:
 @cache
 def settings() -> tuple[str, ...]:
     """Names of settings."""
-    return tuple(sorted({row.name for row in every_setting()}))
+    return tuple(sorted({row.name for row in list_all_settings()}))
 
 
 def paths(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,29 @@ def test_the_tutorials_plugin_judges_real_frames(v6t):
     assert "received" in said
 
 
+@lab
+@pytest.mark.lab
+def test_sixrd_is_measured_in_three_modes_with_negative_traffic(v6t):
+    negative = ("--set", "negative_percent=5", "--reps", "1", "--duration", "0.3")
+    v6t("run", "--plugin", "sixrd-br", *negative, *SLOWLY, "--testbed", "bed.yaml", "-o", "out")
+    results = json.loads(Path("out/results.json").read_text())
+    assert results["status"] == "complete"
+    assert {r["direction"] for r in results["results"]} == {"bidirectional", "forward", "reverse"}
+    for record in results["results"]:
+        assert record["frame_sizes"] == {"ipv6": 84, "ipv4": 104}
+        assert record["matched"] == 1.0
+        assert record["checked"] > 0
+    rows = csv.DictReader(Path("out/trials.csv").read_text().splitlines())
+    spoofed = [r for r in rows if r["class"] == "spoof" and not r["key"].startswith("selftest")]
+    assert sum(int(row["sent"]) for row in spoofed) > 0
+    assert sum(int(row["received"]) for row in spoofed) == 0
+    v6t("report", "out")
+    page = Path("out/report.html").read_text()
+    picture = re.search(r'aria-label="Test setup[^"]*"', page)[0]
+    assert re.findall(r"IPv[46], \d+", picture) == ["IPv4, 104", "IPv6, 84"]
+    assert "UDP over IPv6 over IPv4" in page
+
+
 def test_tutorial_drivers_plan_and_refuse(v6t):
     plan = v6t("dut", "plan", "--driver", "my-tayga", "--plugin", "siit")
     assert "map 198.18.0.0/24 2001:2::/120" in plan
@@ -136,7 +160,7 @@ def test_the_tutorials_benchmark_is_a_working_benchmark(v6t, extended):
         assert record["rate"] > capacity_fps
         assert all(f["values"] == [capacity_fps] * 4 for f in record["directions"].values())
         assert record["above_usable"] == [record["rate"]]
-    jsonschema.validate(content, results_schema(extended, "mrr"))
+    jsonschema.validate(content, make_results_schema(extended, "mrr"))
     rows = list(csv.DictReader(Path("out/mrr.csv").read_text().splitlines()))
     assert len(rows) == 4 * (2 + 1 + 1)
     v6t("report", "out")
@@ -178,11 +202,11 @@ def test_a_run_is_read_after_its_benchmark_is_gone(v6t, measured):
     assert "[unknown-name]" in wrong
 
 
-def results_schema(bin_: Path, name: str) -> object:
+def make_results_schema(bin_: Path, name: str) -> object:
     """The JSON schema as that environment's command line sees it."""
     code = (
-        "import json; from v6t.benchmarks.registry import results_schema; "
-        "print(json.dumps(results_schema()))"
+        "import json; from v6t.benchmarks.registry import make_results_schema; "
+        "print(json.dumps(make_results_schema()))"
     )
     shown = run(bin_ / "python", "-c", code, **elsewhere(Path.cwd()))
     assert name in shown

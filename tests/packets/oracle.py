@@ -4,12 +4,12 @@ import numpy as np
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
-from scapy.packet import NoPayload, Packet
+from scapy.packet import NoPayload
 
 LENGTHS = {Ether: 14, Dot1Q: 4, Dot1AD: 4, IPv6: 40, UDP: 8}
 
 
-def offsets(frame: bytes) -> dict[type[Packet], int]:
+def offsets(frame):
     """Where the innermost header of each kind begins."""
     found, at, layer = {}, 0, Ether(frame)
     while type(layer) in {*LENGTHS, IP} and not isinstance(layer, NoPayload):
@@ -19,7 +19,7 @@ def offsets(frame: bytes) -> dict[type[Packet], int]:
     return found
 
 
-def remainder(*parts: np.ndarray) -> np.ndarray:
+def remainder(*parts):
     """Sum of 16-bit words modulo 0xFFFF; 0 where a checksum among them is right."""
     total = 0
     for part in parts:
@@ -28,7 +28,7 @@ def remainder(*parts: np.ndarray) -> np.ndarray:
     return total % 0xFFFF
 
 
-def verify(frames: np.ndarray) -> np.ndarray:
+def verify(frames):
     """Rows with a valid checksum in the IPv4 header next to UDP, and a valid one in UDP."""
     none = np.zeros(len(frames), dtype=bool)
     found = offsets(frames[0].tobytes()) if len(frames) else {}

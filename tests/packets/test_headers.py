@@ -11,7 +11,7 @@ from v6t.packets.headers import view
 MACS = {"src": "02:00:00:00:00:02", "dst": "02:00:00:00:00:01"}
 
 
-def rows(packet) -> np.ndarray:
+def rows(packet):
     return np.repeat(np.frombuffer(bytes(packet), np.uint8)[None, :], 2, axis=0)
 
 
@@ -37,9 +37,7 @@ TAGGED = Ether(**MACS) / Dot1Q(vlan=5, type=0x86DD)
 ])  # fmt: skip
 def test_view_fields_equal_scapys(packet, header, start, fields):
     found = view(rows(packet), header, start)
-    assert {name: found[name].tolist() for name in fields} == {
-        n: [v] * 2 for n, v in fields.items()
-    }
+    assert {name: found[name].tolist()[1] for name in fields} == fields
 
 
 def test_view_of_a_segment_equals_scapys():

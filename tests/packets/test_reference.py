@@ -37,6 +37,5 @@ def test_drop_reasons_are_numbered_and_described_after_the_common_ones():
 
 def test_translate_frames_of_several_lengths_keeps_their_order():
     frames = [b"\1\2\3", b"\0\1\2", b"\4\5", b"\6\7\x08"]
-    assert translate_frames(Reversing(), "forward", frames) == [
-        b"\3\2\1", None, b"\5\4", b"\x08\7\6"
-    ]  # fmt: skip
+    translated = translate_frames(Reversing(), "forward", frames)
+    assert translated == [b"\3\2\1", None, b"\5\4", b"\x08\7\6"]

@@ -55,7 +55,7 @@ TRANSPORTS = [name for name, (_, names) in STACKS.items() if "GRE" not in names.
 UDP_STACKS = ("udp", "udp6", "4in6", "options4")
 
 
-def array(*packets) -> np.ndarray:
+def array(*packets):
     return np.array([np.frombuffer(bytes(packet), np.uint8) for packet in packets])
 
 
@@ -116,10 +116,7 @@ def test_find_problems_padding_and_missing_udp_checksum_of_ipv4_are_allowed():
     (ETHER / FOUR / TCP(), [(4, 14)]),
     (ETHER / Dot1Q(vlan=5) / SIX / FOUR / PORTS, [(6, 18), (4, 58)]),
     (ETHER / SIX / IPv6ExtHdrFragment() / PORTS, [(6, 14)]),
-    (
-        ETHER / IP(src="192.0.2.1", dst="192.0.2.2", frag=10, proto=17) / Raw(bytes(20)),
-        [(4, 14)],
-    ),
+    (ETHER / IP(src="192.0.2.1", dst="192.0.2.2", frag=10, proto=17) / Raw(bytes(20)), [(4, 14)]),
     (Ether(src=ETHER.src, dst=ETHER.dst, type=0x86DD) / Raw(bytes(39)), []),
     (Ether(src=ETHER.src, dst=ETHER.dst, type=0x8100) / Raw(b"\0"), []),
 ], ids=["tcp", "vlan 4in6", "ipv6 fragment", "ipv4 fragment", "cut", "cut tag"])  # fmt: skip

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from v6t.plugins.map_rules import MapRule
 
 
-def masked(value: int, length: int, width: int) -> int:
+def masked(value, length, width):
     return value >> width - length << width - length
 
 
 @st.composite
-def rules(draw, *, shared: bool = False, sendable: bool = False) -> MapRule:
+def rules(draw, *, shared=False, sendable=False):
     """Draw any legal rule: all a, PSID lengths, EA lengths and prefix lengths.
 
     Args:
@@ -46,7 +46,7 @@ def ces(draw):
     return rule, ea, psid
 
 
-def rule_settings(rule: MapRule) -> dict[str, object]:
+def rule_settings(rule):
     """Return the parameters of a rule."""
     return {
         "rule_ipv6": str(rule.ipv6_prefix),
@@ -57,3 +57,11 @@ def rule_settings(rule: MapRule) -> dict[str, object]:
         "iid_format": rule.iid_format,
         "server_ipv4": "203.0.113.56",
     }
+
+
+def ce_settings(rule, ea):
+    """Return the parameters of a rule's CE number ``ea``."""
+    ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
+    if rule.psid_len == 16 and not psid:
+        psid = 1
+    return {**rule_settings(rule), "ce_ipv4": str(ipv4), "ce_psid": psid}

@@ -14,12 +14,8 @@ IPV4 = ("198.51.100.1", "203.0.113.1")
 IPV6 = ("2001:db8:1::1", "2001:db8:2::1")
 
 
-class CarriedParams(LinkParams):
-    """Nothing of its own."""
-
-
 class Carried(StatelessTechnology):
-    params_model = CarriedParams
+    params_model = LinkParams
     rfcs = ("RFC 1812",)
     overhead = 0
     rfc_frame_sizes = (128, 512, 1518)

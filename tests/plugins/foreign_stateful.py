@@ -1,9 +1,6 @@
 """Connections that are not UDP: each plugin says what differs from NAT44, and nothing else does."""
 
 from pydantic import Field
-from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
-from v6t.drivers.duts.plan import Step, has_words
-from v6t.drivers.duts.steps import write_config_file
 from v6t.plugins import four_tuples
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.ports import Ports
@@ -35,7 +32,7 @@ class QueryParams(Nat44Params):
     )
     responder_ports: Ports = Field(NoPorts(min=0, max=0), description="queries have no such port")
 
-    def port_fields(self):
+    def list_port_fields(self):
         """One field, which both ends share."""
         own = self.initiator_ports
         return [four_tuples.TupleField("identifiers", "ICMP.id", 15, own.min, own.count)]
@@ -52,30 +49,6 @@ class QueryNat(Nat44):
 
     def server_transport(self):
         return Layer("ICMP", {"type": 0, "id": self.params.public_pool.ports.min, "seq": 1})
-
-
-class QueryNftables(Nftables):
-    name = "nftables-queries"
-
-    def rules(self, pools, port):
-        rules = [
-            f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.target}'
-            for pool in pools
-            for net in pool.inside
-        ]
-        lines = ["table ip v6t {", "chain post { type nat hook postrouting priority srcnat;"]
-        text = "\n".join([*lines, *rules, "}", "}\n"])
-        file = f"{self.options.state_dir}/v6t.nft"
-        return [
-            write_config_file(file, text, "the rules"),
-            Step(
-                f"nft -f {file}",
-                "translate the clients' queries",
-                undo="nft delete table ip v6t",
-                read="nft list table ip v6t 2>/dev/null || true",
-                want=has_words("icmp"),
-            ),
-        ]
 
 
 ALL = (TcpNat, QueryNat)

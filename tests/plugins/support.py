@@ -5,24 +5,19 @@ from functools import cache
 from importlib.metadata import entry_points
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
 from v6t.audit.packet_device.build import build_device
-from v6t.audit.packet_device.device import PacketDevice
 from v6t.audit.packet_device.translator import TranslatingDevice
 from v6t.core.config.bound import make_technology
 from v6t.core.config.plugins import load_plugin
 from v6t.packets.checksum import write_ipv4_checksum
-from v6t.packets.direction import Direction
-from v6t.packets.reference import Expected
 from v6t.packets.walker import locate_headers
-from v6t.plugins.base import Link, Links, Technology
+from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
-from v6t.profiles.streams import Stream
 
 FIGURE_8 = {
     "rule_ipv6": "2001:db8:ce::/51",
@@ -36,7 +31,7 @@ BUILT_IN = tuple(
 )
 STATELESS = (
     "clat", "ipv4-router", "ipv6-router", "lwaftr", "lwb4",
-    "mape-br", "mape-ce", "mapt-br", "mapt-ce", "siit",
+    "mape-br", "mape-ce", "mapt-br", "mapt-ce", "siit"
 )  # fmt: skip
 """Stateless technologies whose traffic has background; NPTv6 has IPv6 on both sides."""
 VARIANTS = tuple({"variant": v} for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t"))
@@ -59,58 +54,46 @@ class MapeDrop(IntEnum):
     UNMARKABLE = 11
 
 
-def make(name: str, links: Links | None = None, /, **params: Any) -> Any:
+def make(name, links=None, /, **params):
     """Make a technology with these parameters."""
     kind = load_plugin(name)
     return kind(kind.params_model.model_validate(params), links)
 
 
-def make_checked(name: str, given: dict[str, Any]) -> Technology:
+def make_checked(name, given):
     """Make a technology as a run does: its addresses are checked, too."""
     kind = load_plugin(name)
     return make_technology(kind, kind.params_model.model_validate(given), Links())
 
 
-def load_vectors(name: str) -> Any:
+def load_vectors(name):
     """Read a table of this folder."""
     return yaml.safe_load((Path(__file__).parent / "vectors" / f"{name}.yaml").read_text())
 
 
-def relay(links: Links | None = None, **params: Any) -> Any:
+def relay(links=None, **params):
     """Make a MAP-E border relay."""
     return make("mape-br", links, **params)
 
 
-def compiled(
-    plugin: Technology, direction: Direction, size: int | None = None, seed: int = 1
-) -> tuple[Stream, ...]:
+def compiled(plugin, direction, size=None, seed=1):
     """Compile the streams of one direction, by default of the usual frame size."""
     sizes = plugin.frame_pair(size or plugin.default_frame_sizes[0])
     return compile_traffic(plugin.traffic(direction, sizes, seed)).streams
 
 
-def stream_frames(
-    plugin: Technology,
-    direction: Direction,
-    count: int,
-    *,
-    size: int | None = None,
-    seed: int = 1,
-    first: int = 0,
-) -> dict[str, np.ndarray]:
+def stream_frames(plugin, direction, count, *, size=None, seed=1, first=0):
     """Return ``count`` frames of every class by its name."""
     streams = compiled(plugin, direction, size, seed)
     return {s.name: Expander(s).frames(first, count) for s in streams}
 
 
-def first_frames(
-    plugin: Technology, direction: Direction, count: int, size: int | None = None
-) -> np.ndarray:
+def first_frames(plugin, direction, count, size=None):
     """Return the first frames of the first class."""
     return Expander(compiled(plugin, direction, size)[0]).frames(0, count)
 
 
-def addresses(frames: np.ndarray, first: int, octets: int) -> set[str]:
+def addresses(frames, first, octets):
     """Return the distinct addresses that begin at an offset, as text."""
     kind = IPv4Address if octets == 4 else IPv6Address
     return {
@@ -118,7 +101,7 @@ def addresses(frames: np.ndarray, first: int, octets: int) -> set[str]:
     }
 
 
-def number(frames: np.ndarray, at: int, octets: int) -> np.ndarray:
+def number(frames, at, octets):
     """Read big-endian numbers ``(n,)`` uint64 of up to 8 octets at an offset."""
     total = np.zeros(len(frames), dtype=np.uint64)
     for column in range(at, at + octets):
@@ -126,13 +109,13 @@ def number(frames: np.ndarray, at: int, octets: int) -> np.ndarray:
     return total
 
 
-def ports(frames: np.ndarray, direction: Direction, *, native: bool = False) -> tuple[Any, Any]:
+def ports(frames, direction, *, native=False):
     """Return UDP source and destination ports of untagged frames of a tunnel's relay."""
     at = 14 + (40 if native or direction == "forward" else 0) + (0 if native else 20)
     return number(frames, at, 2).astype(int), number(frames, at + 2, 2).astype(int)
 
 
-def deviation(observed: np.ndarray) -> float:
+def deviation(observed):
     """Return chi-square of equally likely cells, in standard deviations from its mean."""
     expected = observed.sum() / len(observed)
     chi2 = float(((observed - expected) ** 2 / expected).sum())
@@ -140,7 +123,7 @@ def deviation(observed: np.ndarray) -> float:
     return (chi2 - freedom) / (2 * freedom) ** 0.5
 
 
-def packet_device(technology: Technology) -> PacketDevice:
+def packet_device(technology):
     """Make the packet-level device; the reference translation accepts private servers, too."""
     device = build_device(technology)
     if isinstance(device, TranslatingDevice):
@@ -148,19 +131,19 @@ def packet_device(technology: Technology) -> PacketDevice:
     return device
 
 
-def forwarded_frame(device: PacketDevice, direction: Direction, frame: bytes) -> bytes:
+def forwarded_frame(device, direction, frame):
     """Return the frame that a packet-level device sends on the other link, or nothing."""
     side, out = ("left", "right") if direction == "forward" else ("right", "left")
     sent = [octets for at, octets in device.receive(side, frame) if at == out]
     return sent[0] if sent else b""
 
 
-def forwarded_frames(device: PacketDevice, direction: Direction, frames: np.ndarray) -> list[bytes]:
+def forwarded_frames(device, direction, frames):
     """Return what a packet-level device makes of each frame."""
     return [forwarded_frame(device, direction, frame.tobytes()) for frame in frames]
 
 
-def emitted(answer: Expected) -> list[bytes]:
+def emitted(answer):
     """Return the octets of each frame that leaves the reference device."""
     rows = zip(answer.frames, answer.length, strict=True)
     return [frame[:length].tobytes() for frame, length in rows]
@@ -169,7 +152,7 @@ def emitted(answer: Expected) -> list[bytes]:
 CONNECTIONS = 48
 
 
-def establish(plugin, device, size: int = 108) -> tuple[np.ndarray, list[bytes], np.ndarray]:
+def establish(plugin, device, size=108):
     """Return the first frames of connections, what leaves the device, and the Responder's table."""
     frames = first_frames(plugin, "forward", CONNECTIONS, size)
     out = forwarded_frames(device, "forward", frames)
@@ -178,7 +161,7 @@ def establish(plugin, device, size: int = 108) -> tuple[np.ndarray, list[bytes],
     return frames, out, np.array([list(o[row]) for o in out], dtype=np.uint8)
 
 
-def responses(plugin, learned: np.ndarray, size: int = 108) -> np.ndarray:
+def responses(plugin, learned, size=108):
     """Return the Responder's frames in the connections that it learned."""
     streams = compiled(plugin, "reverse", size)
     (template,) = [s for s in streams if s.role is Role.FOREGROUND]

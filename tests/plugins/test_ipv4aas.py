@@ -1,15 +1,13 @@
 """IPv4 as a service and DS-Lite: two devices in one setup, and what their parts receive."""
 
-from ipaddress import IPv4Address, IPv6Address
-from itertools import pairwise
+from ipaddress import IPv4Address
 
 import numpy as np
 import pytest
-from v6t.audit.packet_device.nat import AftrDevice, NatDevice
+from v6t.audit.packet_device.nat import NatDevice
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.embedded.connections import count_inside_endpoints
-from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.plugins.audit_views import Nat
 from v6t.plugins.ipv4aas import MAX_PORT_SHARE, Ipv4aasParams
 from v6t.tests.expect import expect_error
@@ -127,23 +125,6 @@ def test_frame_size_is_that_of_the_middle_link(variant):
     assert max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_intent_contains_both_devices_and_the_stateful_one(variant):
-    plugin, _ = make_dual(variant)
-    parts = plugin.dut_intent().parts
-    wanted = "PE" if variant in ("464xlat", "ds-lite") else "CE"
-    assert [part.device for part in parts if part.stateful] == [wanted]
-    stateful = {role.name: role.stateful for role in plugin.roles}
-    assert stateful == {"CE": wanted == "CE", "PE": wanted == "PE"}
-    assert [part.device for part in parts] == sorted(part.device for part in parts)
-    links = [part.intent.links for part in parts]
-    for near, far in pairwise(links):
-        assert near.right.tester_mac == far.left.dut_mac
-        assert near.right.dut_mac == far.left.tester_mac
-    assert links[0].left.dut_mac == plugin.links.left.dut_mac
-    assert links[-1].right.dut_mac == plugin.links.right.dut_mac
-
-
 def test_map_t_ce_of_the_paper_has_its_ports():
     napt, ce, _ = make_dual("map-t")[0].parts
     assert napt.intent.configuration.pool4 == (IPv4Address("192.0.2.35"),)
@@ -177,24 +158,6 @@ def test_equal_inner_tuples_of_two_softwires_are_two_connections():
     assert len(np.unique(inner, axis=0)) == 24
     assert len(np.unique(np.concatenate([frames[:, 22:38], inner], axis=1), axis=0)) == 48
     assert len(np.unique(learned, axis=0)) == 48
-
-
-def test_aftr_that_ignores_the_softwire_repeats_public_endpoints():
-    class BlindAftr(AftrDevice):
-        def send_out(self, packet, host=None):
-            return super().send_out(packet, IPv6Address("2001:db8:b4::"))
-
-    plugin, _ = make_aftr(**TWO_SOFTWIRES)
-    (view,) = [v for v in plugin.audit_views() if isinstance(v, Nat)]
-    device = BlindAftr(plugin.dut_intent(), view)
-    _, _, learned = establish(plugin, device)
-    memory = MemoryFile(learned.size)
-    try:
-        table = StateTable(memory.path, CONNECTIONS)
-        table.learn(np.arange(CONNECTIONS), learned)
-        assert table.count_repeated()[0] == CONNECTIONS // 2
-    finally:
-        memory.close()
 
 
 def test_endpoints_of_dslite_are_softwires_and_ports():

@@ -12,7 +12,7 @@ from v6t.packets.address_layouts import GeneratedSoftwires
 from v6t.packets.reference import NOT_FORWARDED
 from v6t.plugins.lwaftr import LwAftrDrop, generate_table, read_table
 from v6t.plugins.ports import PortSet
-from v6t.plugins.prefixes import network4, network6
+from v6t.plugins.prefixes import read_network4, read_network6
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Role
 from v6t.tests.expect import expect_error
@@ -113,19 +113,19 @@ def test_million_softwires_come_once_each():
 
 
 def test_generated_table_is_the_documented_one():
-    pool, prefix = network4("198.18.0.0/15", ""), network6("2001:db8:b400::/40", "")
+    pool, prefix = read_network4("198.18.0.0/15", ""), read_network6("2001:db8:b400::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
     rows = map(table.softwire, range(len(table)))
     shown = [(str(row.ipv4), row.psid, str(row.b4), str(row.aftr)) for row in rows]
     assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 16), st.data())
 def test_port_has_at_most_one_softwire(length, data):
     offset = data.draw(st.integers(0, 16 - length if length else 16))
     count = min(1 << length, 64) * 3
-    pool, prefix = network4("10.0.0.0/16", ""), network6("2001:db8::/40", "")
+    pool, prefix = read_network4("10.0.0.0/16", ""), read_network6("2001:db8::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, length, 8), count, offset, BR)
     ports = np.arange(65536, dtype=np.uint64)
     address = table.ipv4[0]

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from v6t.tests.expect import expect_error
 from v6t.tests.profiles.vm import ones_sum
 
 from .support import (
-    FIGURE_8,
     MAC,
     TAGGED,
     MapeDrop,
@@ -167,15 +165,6 @@ def test_packet_longer_than_the_tunnel_carries_is_dropped(mtu, reason):
     assert compare(plugin, "reverse", frame) == {reason: 1}
 
 
-@pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_background_loses_one_hop(direction):
-    plugin, frame = first_frame(direction=direction, kind="bg")
-    frames = np.repeat(frame, 5, axis=0)
-    frames[:, 21] = (64, 255, 2, 1, 0)
-    assert compare(plugin, direction, frames) == {MapeDrop.FORWARDED: 3, MapeDrop.TTL: 2}
-    assert plugin.expect(direction, frames).frames[:3, 21].tolist() == [63, 254, 1]
-
-
 def test_mixed_batch_is_judged_frame_by_frame():
     plugin = make_relay("domains, nested")
     frames = np.concatenate(list(stream_frames(plugin, "forward", 40).values()))
@@ -183,9 +172,6 @@ def test_mixed_batch_is_judged_frame_by_frame():
     mixed[::7, 66] ^= 255  # inner source address, or payload of the background
     assert compare(plugin, "forward", mixed)[MapeDrop.FORWARDED] > 100
     assert set(plugin.expect("forward", mixed).length.tolist()) == {0, 60, 100}
-
-
-SECOND = {"rule_ipv6": "2001:db8:100::/40", "rule_ipv4": "198.18.0.0/16", "ea_len": 20}
 
 
 def test_ports_of_rfc_4814_are_the_defaults():
@@ -212,19 +198,6 @@ def test_address_parameter_is_in_the_frames(given, kind, direction, at):
     assert addresses(frames, at, 16 if ":" in address else 4) == {address}
 
 
-@pytest.mark.parametrize("kind", ["fg", "bg"])
-def test_macs_and_tags_are_those_of_the_links(kind):
-    left = Link("02:aa:00:00:00:01", "02:aa:00:00:00:02", vlan=7)
-    right = Link("02:bb:00:00:00:01", "02:bb:00:00:00:02")
-    plugin = relay(Links(left, right), n=2, m=1)
-    forward = stream_frames(plugin, "forward", 1, size=108)[kind][0]
-    assert forward[:16].tobytes() == bytes.fromhex("02aa00000002 02aa00000001 8100 0007")
-    reverse = stream_frames(plugin, "reverse", 1, size=108)[kind][0]
-    assert reverse[:12].tobytes() == bytes.fromhex("02bb00000002 02bb00000001")
-    # tags come on top: background is the same IPv6 packet both ways
-    assert kind == "fg" or (len(forward), len(reverse)) == (14 + 4 + 86, 14 + 86)
-
-
 LEFT_TAGGED = Links(left=Link(MAC[0], MAC[1], vlan=1))
 
 
@@ -237,20 +210,3 @@ LEFT_TAGGED = Links(left=Link(MAC[0], MAC[1], vlan=1))
 def test_frame_pair_outside_the_limits_is_refused(links, size, code, limit):
     with expect_error(code, mentions=limit):
         relay(links).frame_pair(size)
-
-
-def test_intent_contains_rules_routes_and_neighbors():
-    plugin = relay(**FIGURE_8, domains=[SECOND])
-    intent = plugin.dut_intent()
-    assert intent.technology == "mape-br"
-    configuration = intent.configuration.to_json()
-    assert [tuple(rule.values()) for rule in configuration["rules"]] == [
-        ("2001:db8:ce::/51", "192.0.2.0/24", 13, 0, 5, "rfc7597"),
-        ("2001:db8:100::/40", "198.18.0.0/16", 20, 6, 4, "rfc7597"),
-    ]
-    assert configuration["br_address"] == "2001:db8:6::1"
-    tester = IPv6Address("2001:db8:6::2")
-    routes = {str(net): address for net, address in intent.left.routes.items()}
-    assert routes == {"2001:db8:ce::/51": tester, "2001:db8:100::/40": tester}
-    assert intent.left.neighbors == {tester: plugin.links.left.tester_mac}
-    assert set(map(str, intent.right.neighbors)) == {"203.0.113.56", "2001:db8:7::2"}

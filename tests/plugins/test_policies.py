@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin, names
+from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
 from v6t.plugins.ports import Policy, PortRange
 from v6t.profiles.expand import Expander
@@ -17,20 +18,6 @@ from .support import compiled, make, number
 
 COUNT = 100
 POLICIES = get_args(Policy)
-PLACES = {
-    "fw_sport": [("forward", "sport")],
-    "fw_dport": [("forward", "dport")],
-    "rv_sport": [("reverse", "sport")],
-    "rv_dport": [("reverse", "dport")],
-    "bg_sport": [("forward", "sport"), ("reverse", "sport")],
-    "bg_dport": [("forward", "dport"), ("reverse", "dport")],
-    "hosts": [("forward", "src"), ("reverse", "dst")],
-    "left_hosts": [("forward", "src"), ("reverse", "dst")],
-    "right_hosts": [("forward", "dst"), ("reverse", "src")],
-    "ipv6_hosts": [("forward", "src"), ("reverse", "dst")],
-    "ipv4_hosts": [("forward", "dst"), ("reverse", "src")],
-}
-"""Where the frames of a direction show a parameter."""
 ENOUGH = {"hosts": {}, "left_hosts": {}, "right_hosts": {}} | {
     "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.201"},
     "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.201"},
@@ -42,6 +29,15 @@ ONE_CUSTOMER = {"mape-br": {"ces": 1}, "mapt-br": {"ces": 1}, "lwaftr": {"softwi
 WITHOUT_BACKGROUND = ("dslite-aftr", "ipv4aas", "nat46", "nat66")
 """Technologies that refuse background traffic, whatever its ports."""
 FIXED_HOSTS = {"nptv6": {"hosts": {"policy": "fixed"}}}
+
+
+def list_places(field):
+    """Return the directions and fields whose frames show a parameter."""
+    prefix, _, end = field.partition("_")
+    if end in ("sport", "dport"):
+        return [(d, end) for d in {"fw": ["forward"], "rv": ["reverse"]}.get(prefix, DIRECTIONS)]
+    ends = ("dst", "src") if field in ("right_hosts", "ipv4_hosts") else ("src", "dst")
+    return list(zip(DIRECTIONS, ends, strict=True))
 
 
 def has_policy(annotation):
@@ -111,7 +107,7 @@ def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field
         return
     role = "bg" if field.startswith("bg_") else "fg"
     seen = 0
-    for direction, place in PLACES[field]:
+    for direction, place in list_places(field):
         if plugin.stateful and direction == "reverse":
             continue  # the Responder answers what it has received
         for stream in compiled(plugin, direction, plugin.rfc_frame_sizes[1]):
@@ -127,17 +123,11 @@ def test_policy_of_a_parameter_orders_the_values_in_the_frames(technology, field
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policy_of_hosts_in_several_mappings_orders_the_addresses(policy):
-    plugin = make(
-        "siit",
-        eam=[
-            {"ipv4": "198.18.0.0/26", "ipv6": "2001:2::/122"},
-            {"ipv4": "198.18.0.64/26", "ipv6": "2001:2::40/122"},
-            {"ipv4": "198.18.0.128/25", "ipv6": "2001:2::80/121"},
-            {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
-        ],
-        ipv6_hosts={"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy},
-    )
-    for direction, place in PLACES["ipv6_hosts"]:
+    eam = ("198.18.0.0/26 = 2001:2::/122", "198.18.0.64/26 = 2001:2::40/122",
+           "198.18.0.128/25 = 2001:2::80/121", "198.19.0.0/24 = 2001:2:0:1000::/120")  # fmt: skip
+    hosts = {"first": "198.18.0.2", "last": "198.18.0.201", "policy": policy}
+    plugin = make("siit", eam=eam, ipv6_hosts=hosts)
+    for direction, place in list_places("ipv6_hosts"):
         (stream,) = compiled(plugin, direction)
         assert_order(values_of(stream, place), policy)
 

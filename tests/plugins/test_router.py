@@ -1,14 +1,17 @@
-"""The baselines: networks and hosts of GEN-09 and GEN-11, ports of GEN-10."""
+"""Routers and NPTv6: networks and hosts of GEN-09 and GEN-11, ports of GEN-10, the example of RFC 6296."""
 
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 
 import numpy as np
 import pytest
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
 from v6t.intent.device import LinkIntent
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins.router import RouterDrop
 
-from .support import addresses, first_frames, make, number
+from .support import MAC, addresses, first_frames, make, number
 
 
 @pytest.mark.parametrize(("name", "direction", "at", "pattern"), [
@@ -55,13 +58,8 @@ def test_hexadecimal_limits_and_counters():
 
 def test_fixed_ports_are_rfc_2544s():
     fixed = {"policy": "fixed"}
-    given = {
-        "fw_sport": fixed,
-        "fw_dport": fixed,
-        "rv_sport": fixed,
-        "rv_dport": {**fixed, "min": 9},
-    }
-    plugin = make("ipv4-router", **given)
+    port_9 = {"policy": "fixed", "min": 9}
+    plugin = make("ipv4-router", fw_sport=fixed, fw_dport=fixed, rv_sport=fixed, rv_dport=port_9)
     frames = first_frames(plugin, "forward", 3)
     assert set(number(frames, 34, 4).tolist()) == {0xC020_0007}
     assert len({row.tobytes() for row in frames}) == 1
@@ -74,3 +72,25 @@ def test_frame_without_a_route_is_dropped():
     frames[0, 31] ^= 1
     write_ipv4_checksum(frames, 14)
     assert plugin.expect("forward", frames).reason.tolist() == [RouterDrop.NO_ROUTE, 0]
+
+
+@pytest.mark.parametrize(("inside", "outside"), [
+    # RFC 6296, section 3.6
+    ("fd01:203:405:1::1234", "2001:db8:1:d550::1234"),
+    # one's complement: the sum passes 0xFFFF once, and 0xFFFF itself is written as 0
+    ("fd01:203:405:3000::1", "2001:db8:1:550::1"),
+    ("fd01:203:405:2ab0::1", "2001:db8:1:0::1"),
+])  # fmt: skip
+def test_external_address_keeps_the_checksum(inside, outside):
+    plugin = make("nptv6", internal="fd01:203:405::/48", external="2001:db8:1::/48")
+    assert plugin.find_external(IPv6Address(inside)) == IPv6Address(outside)
+
+
+def test_packet_of_another_prefix_is_routed_unchanged_or_dropped():
+    header = Ether(src=MAC[0], dst=MAC[1]) / IPv6(src="2001:2::7", dst="2001:2:0:8000::2")
+    octets = np.frombuffer(bytes(header / UDP(sport=1, dport=2) / bytes(10)), np.uint8)
+    frames = np.repeat(octets[None], 2, axis=0)
+    frames[1, 14 + 24 + 7] ^= 1  # another destination
+    answer = make("nptv6").expect("forward", frames)
+    assert addresses(answer.frames[:1], 22, 16) == {"2001:2::7"}
+    assert (answer.length > 0).tolist() == [True, False]

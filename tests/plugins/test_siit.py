@@ -4,7 +4,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
@@ -30,7 +30,7 @@ from v6t.tests.packets.oracle import verify
 
 from .support import addresses, first_frames, make
 
-FAST = settings(max_examples=80, deadline=None)
+FAST = settings(max_examples=80)
 IPV4 = st.integers(0, 2**32 - 1).map(IPv4Address)
 IPV6 = st.integers(0, 2**128 - 1).map(IPv6Address)
 
@@ -57,52 +57,18 @@ def eams(draw):
 
 
 @FAST
-@given(prefixes6052(), st.lists(IPV4, min_size=1, max_size=20))
-def test_rfc6052_address_translated_back_is_the_same(prefix, addresses):
-    array = Rfc6052Array(prefix)
-    ipv6, ok = array.to_ipv6(octets(addresses))
-    assert ok.all()
-    assert ipv6.tobytes() == b"".join(translation.embed(prefix, a).packed for a in addresses)
-    assert (
-        ipv6.tobytes()
-        == octets([TableMap(AddressTable(prefix=prefix)).to_ipv6(a) for a in addresses]).tobytes()
-    )
-    back, ok = array.to_ipv4(ipv6)
-    assert ok.all()
-    assert back.tobytes() == octets(addresses).tobytes()
-    noisy = ipv6.copy()
-    if prefix.prefixlen < 96:
-        noisy[:, 15] ^= 0x5A
-    assert array.to_ipv4(noisy)[0].tobytes() == back.tobytes()
-
-
-@FAST
-@given(eams(), st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=20))
-def test_eam_address_translated_back_is_the_same(eam, numbers):
-    base, mask = int(eam.ipv4.network_address), int(eam.ipv4.hostmask)
-    addresses = [IPv4Address(base | n & mask) for n in numbers]
-    ipv6 = [eam.to_ipv6(a) for a in addresses]
-    assert all(a in eam.ipv6 for a in ipv6)
-    assert [eam.to_ipv4(a) for a in ipv6] == addresses
-    array = MappingsArray(Mappings((eam,)))
-    six, ok = array.to_ipv6(octets(addresses))
-    assert ok.all()
-    assert six.tobytes() == octets(ipv6).tobytes()
-    four, ok = array.to_ipv4(six)
-    assert ok.all()
-    assert four.tobytes() == octets(addresses).tobytes()
-
-
-@FAST
-@given(st.lists(eams(), min_size=1, max_size=12), st.none() | prefixes6052(), st.data())
+@given(st.lists(eams(), max_size=12), st.none() | prefixes6052(), st.data())
 def test_table_uses_the_longest_prefix(entries, prefix, data):
+    assume(entries or prefix)
     entries = list({e.ipv4: e for e in {e.ipv6: e for e in entries}.values()}.values())
     table = Mappings(tuple(entries), prefix and Rfc6052(prefix))
     by_hand = TableMap(AddressTable(tuple((e.ipv4, e.ipv6) for e in entries), prefix))
-    near4 = [e.ipv4.network_address for e in entries]
-    near6 = [e.ipv6.network_address for e in entries]
+    near4 = [IPv4Address(0), *(e.ipv4[n] for e in entries for n in (0, -1))]
+    near6 = [IPv6Address(0), *(e.ipv6[n] for e in entries for n in (0, -1))]
     four = data.draw(st.lists(IPV4 | st.sampled_from(near4), min_size=1, max_size=9))
     six = data.draw(st.lists(IPV6 | st.sampled_from(near6), min_size=1, max_size=9))
+    mapped = [address for address in map(by_hand.to_ipv6, four) if address]
+    six += [*mapped, *(IPv6Address(int(address) ^ 0x5A) for address in mapped)]
     array = MappingsArray(table)
     for name, chosen in (("to_ipv6", four), ("to_ipv4", six)):
         out, ok = getattr(array, name)(octets(chosen))
@@ -289,9 +255,8 @@ TABLE = [["0.0.0.0/0", "2001:db8:ff00::/40"], ["198.51.100.64/32", "2001:db8::ab
     ((TABLE[1:],), {"ipv4": "192.0.2.1"}, ("192.0.2.1", None, None)),
 ])  # fmt: skip
 def test_calculation_of_an_eam_shows_the_mapping(arguments, which, answer):
-    assert (
-        tuple(calc_eam(*arguments, **which)[key] for key in ("ipv4", "ipv6", "mapping")) == answer
-    )
+    found = calc_eam(*arguments, **which)
+    assert (found["ipv4"], found["ipv6"], found["mapping"]) == answer
 
 
 @pytest.mark.parametrize("which", [{}, {"ipv4": "192.0.2.1", "ipv6": "::1"}])

@@ -1,6 +1,6 @@
 """Technologies with connections against packet-level devices that choose their own public ports."""
 
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Network
 from types import SimpleNamespace
 
 import numpy as np
@@ -147,31 +147,6 @@ def test_listed_size_leaves_at_the_size_of_the_other_side(case):
         (out,) = forwarded_frames(device, "forward", frames)
         assert (frames.shape[1] + 4, len(out) + 4) == sizes
         assert pair.ipv6 - pair.ipv4 == plugin.overhead
-
-
-@pytest.mark.parametrize(("name", "inside", "first"), [
-    ("nat44", "inside4", None),
-    ("nat64", "inside6", None),
-    ("nat66", "inside6", None),
-    ("nat46", "inside6", IPv6Address("2001:db8:46::c612:2")),
-])  # fmt: skip
-def test_intent_contains_clients_pool_and_hosts(name, inside, first):
-    plugin, _ = make_both(f"{name} hosts")
-    p, intent = plugin.params, plugin.dut_intent()
-    configuration = intent.configuration
-    if name == "nat46":
-        siit, nat = plugin.parts
-        ((four, six),) = siit.intent.configuration.eam
-        assert (str(four), str(six)) == ("198.19.3.192/30", "2001:2:0:1::5:40/126")
-        configuration = nat.intent.configuration
-    pool = configuration.pool4 if plugin.ip_versions[1] == 4 else configuration.pool6
-    assert pool == tuple(p.pool_first + k for k in range(p.pool_count))
-    assert configuration.ports == (1024, 65535)
-    responders = {p.responder + k for k in range(p.responder_count)}
-    assert {a for net in intent.right.routes for a in net} == responders
-    first, networks = first or p.initiator, getattr(configuration, inside)
-    assert all(any(first + k in net for net in networks) for k in range(p.initiator_count))
-    assert name != "nat64" or configuration.clients == 64
 
 
 @pytest.mark.parametrize("name", ["wkp", "well-known", str(WELL_KNOWN)])

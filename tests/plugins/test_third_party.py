@@ -1,4 +1,4 @@
-"""A plugin from outside, and a broken one: found by their entry points, nothing else changed."""
+"""Plugins from outside the tree, the tutorial's and 6rd's: checked, measured and audited. ``tests/packaging`` has pip install them."""
 
 import ast
 import json
@@ -6,58 +6,52 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
 from v6t.audit.auditor import load_suites, select_clauses
+from v6t.audit.clause import subject_of
 from v6t.audit.packet_device.build import build_device
+from v6t.audit.packet_device.relays import SixInFourDevice
 from v6t.core.config import plugins
 from v6t.plugins.conformance import assert_conforms
 from v6t.tests.audit.in_process import outcomes
 from v6t.tests.core.support import v6t
 from v6t.tests.packaging.support import lay_out
 
-from .support import BUILT_IN
-
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("site")]
+from .support import MAC, emitted
 
 TESTS = Path(__file__).parents[1]
-NAMES = ("plugin", "broken")
+BR, SERVER = "192.88.99.129", "2001:2:0:f001::9"
+# RFC 5969 section 4: 2001:db8::/32 and 10.0.0.0/8 make 10.1.2.3 the owner of 2001:db8:102:300::/56
+CE, HOST = "10.1.2.3", "2001:db8:102:300::1"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def site(tmp_path_factory):
-    """Put both into a directory of packages; pip itself installs one in ``tests/packaging``."""
     place = tmp_path_factory.mktemp("site")
-    for name in NAMES:
+    for name in ("plugin", "6rd"):
         lay_out(TESTS / f"example_{name}", place)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place))
-        yield
-    for module in ("v6t_nptv6", "v6t_broken"):
+        yield place
+    for module in ("v6t_nptv6", "v6t_sixrd", "v6t_sixrd_audit"):
         sys.modules.pop(module, None)
 
 
-def test_installed_and_broken_plugins_are_listed():
-    rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert rows["my-nptv6"]["title"].startswith("NPTv6")
-    assert rows["my-nptv6"]["distribution"] == "v6t-nptv6"
-    assert "RuntimeError" in rows["broken"]["error"]
-    assert all(rows[name]["error"] == "" for name in BUILT_IN)
-    listed = v6t("plugins")
-    assert listed.status == 0
-    assert "BROKEN: " in listed.out
-    shown = v6t("plugins", "my-nptv6").out
-    assert "internal = fd01:203:405::/48" in shown
-    assert "RFC 6296" in shown
+@pytest.fixture
+def sixrd():
+    return plugins.load_plugin("sixrd-br")()
 
 
-def test_broken_plugin_is_refused(tmp_path):
-    done = v6t("run", "--plugin", "broken", "--tester", "sim", "-o", tmp_path / "out")
-    assert done.status == 2
-    assert done.code == "extension-broken"
-    assert "Traceback" not in done.err
+def clauses_of(technology):
+    return list(select_clauses(load_suites(()), technology).clauses)
 
 
-def test_installed_plugin_is_measured_and_reported(tmp_path):
+def test_tutorial_plugin_is_measured_and_reported(tmp_path):
     out = tmp_path / "out"
     done = v6t("run", "--plugin", "my-nptv6", "--tester", "sim", "--reps", "1", "-o", out)
     assert done.status == 0, done.err
@@ -65,20 +59,15 @@ def test_installed_plugin_is_measured_and_reported(tmp_path):
     assert results["status"] == "complete"
     assert {r["frame_sizes"]["ipv6"] for r in results["results"]} == {84}
     assert v6t("report", out).status == 0
-    page = (out / "report.html").read_text()
-    (says,) = re.findall(r'aria-label="(Test setup[^"]*)"', page)
-    assert re.findall(r"IPv[46], \d+", says) == ["IPv6, 84"] * 2
-    begin = page.index("<svg", page.index('aria-label="Test setup'))
-    picture = page[begin : page.index("</svg>", begin)]
-    assert re.findall(r">(IPv[46])<", picture) == ["IPv6", "IPv6"]
-    assert "IPv4" not in says + picture
+    (label,) = re.findall(r'aria-label="(Test setup[^"]*)"', (out / "report.html").read_text())
+    assert re.findall(r"IPv[46], \d+", label) == ["IPv6, 84"] * 2
+    assert "IPv4" not in label
 
 
 def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains():
     text = (TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8")
     assert sum(bool(line.strip()) for line in text.splitlines()) <= 100
-    module = ast.parse((TESTS / "example_plugin" / "v6t_nptv6.py").read_text(encoding="utf-8"))
-    imports = (n for n in ast.walk(module) if isinstance(n, ast.ImportFrom))
+    imports = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom))
     names = {alias.name for n in imports if n.module.startswith("v6t") for alias in n.names}
     page = (TESTS.parent / "docs" / "tutorials" / "plugin.md").read_text(encoding="utf-8")
     prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
@@ -86,9 +75,62 @@ def test_tutorial_plugin_is_short_and_imports_names_that_the_tutorial_explains()
     assert names <= words
 
 
-def test_tutorial_plugin_conforms_and_is_audited_by_the_clauses_of_its_view():
-    assert_conforms(plugins.load_plugin("my-nptv6"))
-    nptv6 = plugins.load_plugin("my-nptv6")()
-    found = outcomes(build_device(nptv6), select_clauses(load_suites(()), nptv6).clauses)
-    assert {o.clause.rfc for o in found} >= {"RFC 6296"}
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rfcs"), [
+    ("my-nptv6", {"RFC 6296"}), ("sixrd-br", {"RFC 4213", "RFC 5969", "RFC 6040"}),
+])  # fmt: skip
+def test_plugin_conforms_and_is_audited_by_the_clauses_of_its_view(name, rfcs):
+    assert_conforms(plugins.load_plugin(name))
+    technology = plugins.load_plugin(name)()
+    found = outcomes(build_device(technology), clauses_of(technology))
+    assert {o.clause.rfc for o in found} >= rfcs
     assert {o.judgement.verdict for o in found} == {"conforms"}
+    assert len(subject_of(technology).views) == 1
+
+
+def outside(src, dst, hlim=64):
+    return IPv6(src=src, dst=dst, hlim=hlim, tc=8) / UDP(sport=5, dport=6) / Raw(bytes(30))
+
+
+def tunnelled(ce, inner, **more):
+    return IP(src=ce, dst=BR, ttl=9, tos=8, id=3, **more) / inner
+
+
+def expect(plugin, direction, packet):
+    src, dst = MAC[:2] if direction == "forward" else MAC[2:]
+    frame = np.frombuffer(bytes(Ether(src=src, dst=dst) / packet), np.uint8)
+    return plugin.expect(direction, frame[None].copy())
+
+
+def test_packets_leave_6rd_as_rfc_5969_requires(sixrd):
+    inside = Ether(src=MAC[3], dst=MAC[2]) / outside(HOST, SERVER, hlim=63)
+    sent = tunnelled(CE, outside(HOST, SERVER))
+    assert emitted(expect(sixrd, "forward", sent)) == [bytes(inside)]
+    outer = IP(src=BR, dst=CE, tos=8, id=0, ttl=64) / outside(SERVER, HOST, hlim=63)
+    wanted = bytes(Ether(src=MAC[1], dst=MAC[0]) / outer)
+    assert emitted(expect(sixrd, "reverse", outside(SERVER, HOST))) == [wanted]
+
+
+@pytest.mark.parametrize(("packet", "why"), [
+    (tunnelled("10.1.2.4", outside(HOST, SERVER)), "not of the CE"),
+    (tunnelled(CE, outside("2001:db9:102:300::1", SERVER)), "not of the CE"),
+    (tunnelled(CE, outside(HOST, SERVER), frag=3), "no packet that this device forwards"),
+    (tunnelled(CE, outside(HOST, SERVER), proto=4), "no packet that this device forwards"),
+    (tunnelled(CE, outside(HOST, SERVER, hlim=1)), "TTL or hop limit"),
+    (IP(src=CE, dst="192.88.99.130") / outside(HOST, SERVER), "no packet that this device"),
+])  # fmt: skip
+def test_packet_that_is_no_customers_is_dropped_by_6rd(sixrd, packet, why):
+    answer = expect(sixrd, "forward", packet)
+    assert answer.length.tolist() == [0]
+    assert why in sixrd.drops.describe(answer.reason[0])
+
+
+@pytest.mark.parametrize(("method", "wrong", "clauses"), [
+    ("check_source", lambda self, outer, inner: None, {"outer-source", "inner-source"}),
+    ("endpoint", lambda self, inner: self.view.remote, {"embedded"}),
+    ("decrement", lambda self, packet: packet, {"outer-ttl", "encapsulated"}),
+])  # fmt: skip
+def test_planted_fault_of_6rd_relay_is_found(sixrd, method, wrong, clauses, monkeypatch):
+    monkeypatch.setattr(SixInFourDevice, method, wrong)
+    found = outcomes(build_device(sixrd), clauses_of(sixrd))
+    assert clauses <= {o.clause.label for o in found if o.judgement.verdict == "deviates"}

@@ -29,13 +29,9 @@ def at(mode="forward", **changes):
 def searching(conditions=None, **changes):
     """Specify a throughput point on a medium of 10 Mfps."""
     given = {
-        "upper_bound_fps": 10_000_000.0,
-        "upper_bound_reason": "media",
-        "resolution_fps": 1000.0,
-        "duration_s": 60.0,
-        "repetitions": 1,
-        **changes,
-    }
+        "upper_bound_fps": 10_000_000.0, "upper_bound_reason": "media", "resolution_fps": 1000.0,
+        "duration_s": 60.0, "repetitions": 1, **changes,
+    }  # fmt: skip
     return ThroughputSpec(conditions=conditions or at(), **given)
 
 
@@ -53,13 +49,12 @@ def by_rule(received):
     """Make a tester: ``received(direction, trial)`` frames of the required come back."""
 
     def measure(trial):
-        ways = {
-            way: DirectionResult(
-                {"fg": count(trial.frames, received(way, trial))}, trial.total_duration_s
-            )
+        classes = {
+            way: {"fg": count(trial.frames, received(way, trial))}
             for way in list_directions(trial.mode)
         }
-        return TrialResult(ways)
+        seconds = trial.total_duration_s
+        return TrialResult({way: DirectionResult(c, seconds) for way, c in classes.items()})
 
     return measure
 

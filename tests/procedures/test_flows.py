@@ -1,8 +1,8 @@
 """Flows of RFC 8219, section 10 (SC-04), and the probe of what a device's hash uses."""
 
 import pytest
-from v6t.procedures.flows import FlowPoint, flow_points, flow_spec
-from v6t.procedures.rss_probe import CASES, advise
+from v6t.procedures.flows import FlowPoint, list_flow_points, specify_flow_search
+from v6t.procedures.rss_probe import CASES, recommend
 from v6t.procedures.throughput import measure_throughput
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, limited, searching, sim
 from v6t.trials.codec import trial_to_json
@@ -10,7 +10,7 @@ from v6t.trials.trial import FlowStarts, Trial
 
 
 def test_one_flow_is_the_base_of_all():
-    points = list(flow_points((100, 10, 10), ("together", "successive")))
+    points = list(list_flow_points((100, 10, 10), ("together", "successive")))
     successive = [FlowPoint(n, "successive") for n in (10, 100)]
     assert points == [*(FlowPoint(n, "together") for n in (1, 10, 100)), *successive]
     assert len({p.variant for p in points}) == 5
@@ -23,7 +23,8 @@ def trials_of(spec):
 
 
 def test_trials_last_until_all_flows_have_run_in_full():
-    trials = trials_of(flow_spec(searching(duration_s=60.0), FlowPoint(11, "successive"), 2.0))
+    search = searching(duration_s=60.0)
+    trials = trials_of(specify_flow_search(search, FlowPoint(11, "successive"), 2.0))
     assert {t.duration_s for t in trials} == {80.0}
     assert {t.flow_starts for t in trials} == {FlowStarts(11, 2.0)}
     assert all(t.required_capabilities == {"flow-starts"} for t in trials)
@@ -31,7 +32,7 @@ def test_trials_last_until_all_flows_have_run_in_full():
 
 
 def test_flows_that_begin_together_need_nothing_of_a_tester():
-    trials = trials_of(flow_spec(searching(), FlowPoint(11, "together"), 2.0))
+    trials = trials_of(specify_flow_search(searching(), FlowPoint(11, "together"), 2.0))
     assert all(t.required_capabilities == set() for t in trials)
     assert "starts" not in trial_to_json(trials[0])
 
@@ -68,10 +69,10 @@ def test_every_class_has_its_flows():
 ])  # fmt: skip
 def test_rss_probe_recommends_addresses_only_where_ports_do_not_help(rates, use):
     by_case = dict(zip(("fixed", "ports", "addresses", "both"), rates, strict=True))
-    advice = advise(by_case)
+    advice = recommend(by_case)
     assert advice.use == use
     assert set(advice.rates_fps) == set(CASES)
 
 
 def test_rss_probe_of_one_core_mentions_it():
-    assert "one core" in advise(dict.fromkeys(CASES, 1e6)).why
+    assert "one core" in recommend(dict.fromkeys(CASES, 1e6)).why

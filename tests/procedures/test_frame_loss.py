@@ -1,7 +1,7 @@
 """Frame loss rate: A12, A13, deadlines (FLR-06), adaptive repetition (TP-09)."""
 
 import pytest
-from v6t.benchmarks.frame_loss import FrameLoss, frame_loss_record, frame_loss_rows
+from v6t.benchmarks.frame_loss import FrameLoss, list_loss_rows, make_loss_record
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.tests.procedures.support import Recorded, at, count, limited, one_way, sim
@@ -11,18 +11,15 @@ ONE_RATE = {"rates_fps": (1000.0,)}
 
 
 def point(mode="forward", **changes):
-    given = {
-        "maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1,
-        **changes,
-    }  # fmt: skip
-    return FrameLossSpec(given.pop("conditions", at(mode)), **given)
+    given = {"maximum_fps": 1000.0, "maximum_reason": "media", "duration_s": 60.0, "repetitions": 1}
+    return FrameLossSpec(changes.pop("conditions", at(mode)), **{**given, **changes})
 
 
 def measure(spec, tester, media_fps=1000.0):
     """Return the result of a point, its record as JSON, and the offered rates."""
     recorded = Recorded(getattr(tester, "measure", tester))
     result = measure_frame_loss(spec, recorded)
-    record = frame_loss_record(result, media_fps=media_fps, conditions={})
+    record = make_loss_record(result, media_fps=media_fps, conditions={})
     return result, record, [t.rate_fps for t in recorded.trials]
 
 
@@ -83,7 +80,7 @@ def test_overload_is_divided_between_foreground_and_background(foreground, backg
     lost = {role: summary.median for role, summary in row.by_role.items()}
     assert lost == pytest.approx({"foreground": foreground / 10, "background": background / 10})
     assert row.fairness == (None if fairness is None else pytest.approx(fairness))
-    whole, by_class = FrameLoss().tables([record])
+    whole, by_class = FrameLoss().make_tables([record])
     assert whole.title != by_class.title
     assert fairness is None or by_class.rows[0][-1] == f"{fairness:.4f}"
 
@@ -91,7 +88,7 @@ def test_overload_is_divided_between_foreground_and_background(foreground, backg
 def test_one_kind_of_frames_is_not_divided():
     _, record, _ = measure(point(**ONE_RATE), sim(capacity_fps=500.0))
     assert (record.rates[0].by_role, record.rates[0].fairness) == ({}, None)
-    assert len(list(FrameLoss().tables([record]))) == 1
+    assert len(list(FrameLoss().make_tables([record]))) == 1
 
 
 def test_more_received_than_sent_is_an_error():
@@ -100,7 +97,7 @@ def test_more_received_than_sent_is_an_error():
     first = record.to_json()["rates"][0]
     assert first["loss_percent"]["forward"]["median"] is None
     assert first["errors"]
-    assert {row["loss_percent"] for row in frame_loss_rows(result)} == {""}
+    assert {row["loss_percent"] for row in list_loss_rows(result)} == {""}
 
 
 def test_rate_that_the_tester_cannot_send_is_invalid():
@@ -110,17 +107,6 @@ def test_rate_that_the_tester_cannot_send_is_invalid():
     entry = record.to_json()
     assert entry["rates"][0]["loss_percent"]["forward"]["median"] is None
     assert len(entry["invalid_trials"]) == 3 * len(high)
-
-
-def test_the_simulated_devices_loss_is_found():
-    spec = point("bidirectional", maximum_fps=1_000_000.0, repetitions=3)
-    entry = measure(spec, sim(capacity_fps=400_000.0))[1].to_json()
-    for row in entry["rates"]:
-        truth = max(0.0, 100 * (1 - 400_000.0 / row["rate"]))
-        for loss in row["loss_percent"].values():
-            assert loss["median"] == pytest.approx(truth, abs=1e-4)
-    # a stable device forwards as much under overload as at its limit (FLR-05)
-    assert entry["rates"][0]["forwarded"]["median"] == pytest.approx(800_000, rel=1e-4)
 
 
 @pytest.mark.parametrize(("timeout_s", "loss"), [(None, 0.0), (0.1, 0.0), (0.01, 10.0)])
@@ -147,9 +133,8 @@ def test_adaptive_repetition_stops_when_the_medians_are_known(mode, adaptive, de
     spec = point(mode, maximum_fps=1e6, adaptive=adaptive)
     result, record, _ = measure(spec, sim(**device))
     assert fewest <= max(o.repetition for o in result.offered) <= most
-    assert ("n=6" in record.to_json()["title"]) is (
-        adaptive.fewest == record.to_json()["repetitions"]
-    )
+    entry = record.to_json()
+    assert ("n=6" in entry["title"]) is (adaptive.fewest == entry["repetitions"])
 
 
 def test_adaptive_repetition_where_little_passes_goes_on():

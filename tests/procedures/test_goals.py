@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from v6t.procedures.search.goals import (
     Goal,
-    Observed,
+    ObservedTrial,
     classify,
-    conditional_throughput,
-    goal_result,
+    compute_conditional_throughput,
+    find_goal_result,
 )
 
 LOAD = 1_000_000.0
@@ -25,7 +25,8 @@ def goal(final_s, sum_s, loss_percent, exceed_percent, name="goal", width=0.005)
 
 def trials(*groups):
     """``(how many, seconds, loss in per cent)``."""
-    return [Observed(LOAD, s, percent / 100) for many, s, percent in groups for _ in range(many)]
+    each = ((s, percent / 100) for many, s, percent in groups for _ in range(many))
+    return [ObservedTrial(LOAD, *trial) for trial in each]
 
 
 RFC9971 = yaml.safe_load((Path(__file__).parent / "vectors" / "rfc9971.yaml").read_text())
@@ -71,9 +72,8 @@ def oracle_ratios(of, measured):
 
 
 def oracle_class(of, measured):
-    is_lower = tuple(
-        ratio <= Fraction(str(of.exceed_ratio)) for ratio in oracle_ratios(of, measured)
-    )
+    exceed = Fraction(str(of.exceed_ratio))
+    is_lower = tuple(ratio <= exceed for ratio in oracle_ratios(of, measured))
     return {(True, True): L, (False, False): U, (True, False): N}[is_lower]
 
 
@@ -97,19 +97,12 @@ DURATIONS = st.sampled_from([0.1, 0.3, 0.7, 1.0, 2.0, 3.0, 20.0, 60.0, 120.0])
 
 @st.composite
 def goals(draw):
-    final = draw(DURATIONS)
-    return Goal(
-        "drawn",
-        draw(st.sampled_from([0.0, 0.001, 0.005, 0.5])),
-        draw(EXCEEDS),
-        0.005,
-        final,
-        final,
-        final * draw(st.sampled_from([1, 2, 3, 10])),
-    )
+    final, loss = draw(DURATIONS), draw(st.sampled_from([0.0, 0.001, 0.005, 0.5]))
+    whole = final * draw(st.sampled_from([1, 2, 3, 10]))
+    return Goal("drawn", loss, draw(EXCEEDS), 0.005, final, final, whole)
 
 
-MEASURED = st.lists(st.builds(Observed, st.just(LOAD), DURATIONS, RATIOS), min_size=0, max_size=30)
+MEASURED = st.lists(st.builds(ObservedTrial, st.just(LOAD), DURATIONS, RATIOS), max_size=30)
 
 
 @pytest.mark.slow
@@ -128,7 +121,7 @@ def test_classification_is_the_rfcs(of, measured):
 @settings(max_examples=200)
 @given(of=goals(), measured=MEASURED.filter(bool))
 def test_the_conditional_throughput_is_the_rfcs(of, measured):
-    assert conditional_throughput(of, LOAD, measured) == oracle_conditional(of, measured)
+    assert compute_conditional_throughput(of, LOAD, measured) == oracle_conditional(of, measured)
 
 
 RFC2544 = GOALS["RFC2544"]
@@ -149,8 +142,8 @@ WIDE = replace(RFC2544, width=0.1)
 def test_result_of_full_trials_has_the_relevant_bounds(
     of, trials_, lower, upper, conditional, is_regular
 ):
-    observed = [Observed(float(load), of.final_trial_s, loss) for load, loss in trials_]
-    result = goal_result(of, observed, 1000.0)
+    observed = [ObservedTrial(float(load), of.final_trial_s, loss) for load, loss in trials_]
+    result = find_goal_result(of, observed, 1000.0)
     assert (result.lower_fps, result.upper_fps) == (lower, upper)
     assert result.conditional_fps == conditional
     assert result.rate_fps == (conditional or 0.0)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from v6t.procedures.mlrsearch import MlrSpec, measure_mlrsearch
 from v6t.procedures.search.goals import Goal
-from v6t.procedures.search.mlr import VERSION, Counted, mlr_search
+from v6t.procedures.search.mlr import VERSION, TrialCounts, run_search
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, sim
 
 # collecting must not import it: within pytest that takes a second
@@ -26,13 +26,9 @@ GOALS = (NDR, PDR, CSIT, TST009)
 
 def searching(*goals, mode="forward", **changes):
     given = {
-        "goals": goals,
-        "min_load_fps": 1000.0,
-        "max_load_fps": 10_000_000.0,
-        "max_load_reason": "media",
-        "repetitions": 1,
-        **changes,
-    }
+        "goals": goals, "min_load_fps": 1000.0, "max_load_fps": 10_000_000.0, "max_load_reason": "media",
+        "repetitions": 1, **changes,
+    }  # fmt: skip
     return MlrSpec(conditions=at(mode), **given)
 
 
@@ -53,20 +49,14 @@ def test_results_of_a_steady_device_are_regular(capacity, seed):
     assert results[0].lower_fps <= results[1].lower_fps
 
 
+DEVICES = [
+    {"capacity_noise": 0.01}, {"bursts_per_s": 1 / 60}, {"loss_probability": 0.001}, {"buffer_frames": 20_000},
+    {"dead_zones": ((1_000_000.0, 2_000_000.0),)}, {"loss_curve": ((0.8, 0.0), (1.0, 1e-3), (1.2, 0.2))},
+]  # fmt: skip
+
+
 @settings(max_examples=25)
-@given(
-    seed=st.integers(0, 9999),
-    device=st.sampled_from(
-        [
-            {"capacity_noise": 0.01},
-            {"bursts_per_s": 1 / 60},
-            {"dead_zones": ((1_000_000.0, 2_000_000.0),)},
-            {"loss_curve": ((0.8, 0.0), (1.0, 1e-3), (1.2, 0.2))},
-            {"loss_probability": 0.001},
-            {"buffer_frames": 20_000},
-        ]
-    ),
-)
+@given(seed=st.integers(0, 9999), device=st.sampled_from(DEVICES))
 def test_bounds_are_the_librarys(seed, device):
     ours = search(sim(seed, **{"capacity_fps": LIMIT, **device}).measure, *GOALS)
     loads = {attempt.trial.rate_fps for attempt in ours.attempts}
@@ -180,7 +170,7 @@ def test_goals_with_the_same_attributes_have_the_same_result():
 def test_impossible_loads_are_refused(loads):
     least, most = loads
     with pytest.raises(ValueError, match="below the largest"):
-        mlr_search(lambda *_: Counted(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
+        run_search(lambda *_: TrialCounts(1, 0, True), [NDR], min_load_fps=least, max_load_fps=most)
 
 
 def test_version_of_the_library_is_the_rfcs():

@@ -3,11 +3,11 @@
 import pytest
 from v6t.procedures import tester_rate
 from v6t.procedures.preflight import ATTEMPTS, check_translation
-from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, Rules
+from v6t.procedures.tester_rate import CONFIRMING, CapacitySpec, TrialRules
 from v6t.tests.procedures.support import Recorded, count, one_way
 from v6t.trials.result import TrialResult
 
-LONG = Rules(60.0, 2.0, 1.00001)
+LONG = TrialRules(60.0, 2.0, 1.00001)
 
 
 def answer(trial, received, odd=None, **more):
@@ -30,13 +30,19 @@ def looking(**changes):
 
 @pytest.mark.parametrize("tenths", [1, 2, 5])
 def test_rate_that_short_trials_flatter_is_lowered_until_a_long_one_passes(tenths):
-    short = tester_rate.tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
+    short = tester_rate.measure_tester_capacity(looking(rules=None), passing(100_000, 0)).rate_fps
     assert 75_000 <= short <= 100_000
     tester = passing(100_000, short * CONFIRMING**tenths * 1.001)
-    found = tester_rate.tester_capacity(looking(), tester)
+    found = tester_rate.measure_tester_capacity(looking(), tester)
     assert found.rate_fps == pytest.approx(short * CONFIRMING**tenths)
     whole = [t.rate_fps for t in tester.trials if t.duration_s == LONG.duration_s]
     assert whole == pytest.approx([short * CONFIRMING**n for n in range(tenths + 1)])
+
+
+def test_no_trial_is_needed_to_carry_no_more_than_the_medium():
+    tester = Recorded(blurred)
+    assert not tester_rate.can_carry_more(looking(), looking().media_fps, tester)
+    assert tester.trials == []
 
 
 def blurred(trial):
@@ -46,8 +52,8 @@ def blurred(trial):
 
 def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
     notes, tester = [], Recorded(blurred)
-    spec = looking(rules=Rules(3.0, 0.1, 1.02), media_fps=1e6)
-    found = tester_rate.tester_capacity(spec, tester, 0, notes.append)
+    spec = looking(rules=TrialRules(3.0, 0.1, 1.02), media_fps=1e6)
+    found = tester_rate.measure_tester_capacity(spec, tester, 0, notes.append)
     assert 35_000 <= found.rate_fps <= 50_000
     assert sum(trial.duration_s == 3.0 for trial in tester.trials) == 5
     (note,) = notes
@@ -56,17 +62,17 @@ def test_rate_that_no_short_trial_shows_is_found_by_long_ones():
 
 def test_rate_that_no_trial_shows_is_zero():
     notes = []
-    spec = looking(rules=Rules(0.4, 0.1, 1.02))
-    found = tester_rate.tester_capacity(spec, Recorded(blurred), 0, notes.append)
+    spec = looking(rules=TrialRules(0.4, 0.1, 1.02))
+    found = tester_rate.measure_tester_capacity(spec, Recorded(blurred), 0, notes.append)
     assert (found.rate_fps, notes) == (0, [])
     assert found.faults
     tester = Recorded(lambda trial: answer(trial, 0))
-    assert tester_rate.tester_capacity(looking(), tester).rate_fps == 0
+    assert tester_rate.measure_tester_capacity(looking(), tester).rate_fps == 0
     assert {t.duration_s for t in tester.trials} == {looking().duration_s}
 
 
 @pytest.mark.parametrize(
-    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (Rules(0.1, 5.0, 1.5), 0.0)]
+    ("rules", "confirmation_s"), [(LONG, 62.0), (None, 0.0), (TrialRules(0.1, 5.0, 1.5), 0.0)]
 )
 def test_confirmation_takes_as_long_as_the_rules(rules, confirmation_s):
     assert looking(rules=rules).confirmation_s == confirmation_s

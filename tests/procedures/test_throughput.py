@@ -3,15 +3,16 @@
 import importlib.util
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from v6t.benchmarks.throughput import throughput_record
+from v6t.benchmarks.throughput import make_search_record
 from v6t.procedures import tester_rate
 from v6t.procedures.repetition import Adaptive
-from v6t.procedures.search.binary import NEAR, ROUGH, binary_search, halvings
+from v6t.procedures.search.binary import NEAR, ROUGH, binary_search, count_halvings
 from v6t.procedures.throughput import Search, find_error_fps, measure_throughput
 from v6t.tests.procedures.support import Recorded, at, by_rule, limited, searching, sim
 from v6t.trials.verdict import Verdict
@@ -33,9 +34,13 @@ def measure(spec, tester):
 
 
 def record(result, recorded, capacity_fps=None):
-    return throughput_record(
-        result, recorded.find, capacity_fps=capacity_fps, selftest_margin=0.1, conditions={}
-    ).to_json()
+    parts = {
+        "tester_capacity": {"rate_fps": capacity_fps}, "procedure": {"selftest_margin": 0.1},
+        "bound": {"tester": SimpleNamespace(simulates=False)},
+    }  # fmt: skip
+    made = {name: SimpleNamespace(**values) for name, values in parts.items()}
+    point = SimpleNamespace(find=recorded.find, run_conditions={}, **made)
+    return make_search_record(point, result).to_json()
 
 
 DEVICES = st.one_of(
@@ -112,6 +117,8 @@ def test_bounds_that_are_not_positive_are_refused(bounds):
     upper, resolution = bounds
     with pytest.raises(ValueError, match="positive"):
         binary_search(lambda *_: Verdict(True, True), upper_fps=upper, resolution_fps=resolution)
+    least = binary_search(lambda *_: Verdict(True, True), upper_fps=2.0, resolution_fps=1.0)
+    assert least.rate_fps == 2.0
 
 
 @pytest.mark.parametrize("share", [NEAR, ROUGH])
@@ -138,7 +145,7 @@ def test_a1_a_hard_limit_is_found_from_below():
     assert LIMIT - spec.resolution_fps < found.rate_fps <= LIMIT
     assert found.rate_fps == max(s.rate_fps for s in found.search.steps if s.verdict.passed)
     steps = math.ceil(math.log2(spec.upper_bound_fps / spec.resolution_fps))
-    assert halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
+    assert count_halvings(spec.upper_bound_fps, spec.resolution_fps) == steps
     assert len(found.search.steps) == steps + 1  # and the upper bound itself
 
 
@@ -159,7 +166,7 @@ def test_a2_a_device_that_carries_everything_is_not_the_limit():
 def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagged):
     result, door = measure(searching(), tester)
     assert record(result, door, capacity_fps=capacity_fps)["tester_limited"] is flagged
-    assert tester_rate.usable_fps(5_000_000.0, 0.1) == 4_500_000.0
+    assert tester_rate.compute_usable_rate(5_000_000.0, 0.1) == 4_500_000.0
 
 
 @pytest.mark.parametrize(
@@ -168,7 +175,7 @@ def test_a25_rate_that_the_tester_bounds_is_flagged(tester, capacity_fps, flagge
 )
 def test_a25_the_capacity_is_what_the_tester_does_without_a_device(tester_fps, low, high):
     spec = tester_rate.CapacitySpec(104, 64, "forward", media_fps=10_000_000.0, refinements=6)
-    capacity = tester_rate.tester_capacity(spec, sim(tester_fps=tester_fps).measure)
+    capacity = tester_rate.measure_tester_capacity(spec, sim(tester_fps=tester_fps).measure)
     assert low < capacity.rate_fps <= high
     assert capacity.faults
 

@@ -5,13 +5,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.benchmarks.delay import Latency, timing_record, timing_rows
+from v6t.benchmarks.delay import Latency, list_delay_rows, make_delay_record
 from v6t.drivers.testers import kind_of
 from v6t.procedures.delay_figures import (
     find_tag_conflict,
-    ipdv_figures,
-    latency_figures,
-    pdv_figures,
+    summarize_ipdv,
+    summarize_latency,
+    summarize_pdv,
 )
 from v6t.procedures.timing import TimingSpec, measure_timing
 from v6t.tests.procedures.support import BACKGROUND, FOREGROUND, Recorded, at, by_rule, one_way, sim
@@ -28,21 +28,15 @@ WHOLE = by_rule(lambda _, trial: trial.frames)
 
 
 def latency(conditions=None, tags=50_000, first_tag_s=60.0, **changes):
-    given = {
-        "rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3,
-        **changes,
-    }  # fmt: skip
+    given = {"rate_fps": 100_000.0, "rate_source": "given", "duration_s": 120.0, "repetitions": 3}
     request = DelayRequest(tags=tags, first_tag_s=first_tag_s)
-    return TimingSpec(conditions or at(), request=request, **given)
+    return TimingSpec(conditions or at(), request=request, **{**given, **changes})
 
 
 def every_frame(benchmark, **changes):
-    given = {
-        "rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3,
-        **changes,
-    }  # fmt: skip
+    given = {"rate_fps": 10_000.0, "rate_source": "given", "duration_s": 60.0, "repetitions": 3}
     request = DelayRequest(ipdv=benchmark == "ipdv")
-    return TimingSpec(at(), request=request, benchmark=benchmark, **given)
+    return TimingSpec(at(), request=request, benchmark=benchmark, **{**given, **changes})
 
 
 def with_delays(times, frames=None, name="fg", **more):
@@ -54,24 +48,24 @@ def with_delays(times, frames=None, name="fg", **more):
 
 def record_of(spec, tester, loopback=None, **more):
     result = measure_timing(spec, tester)
-    return timing_record(result, loopback=loopback, conditions={}, **more)
+    return make_delay_record(result, loopback=loopback, conditions={}, **more)
 
 
 @pytest.mark.parametrize(("figures", "delays", "expected"), [
     # A8 and A9: latency; a lost tag is later than any other
-    (latency_figures, Distribution.from_values(range(1, 501)), {"tl": 250.5, "wcl": 500}),
-    (latency_figures, Distribution.from_values(range(1, 50_001)), {"wcl": 49_950}),
-    (latency_figures, Distribution.from_values(range(1, 1000), lost=1), {"wcl": 999}),
-    (latency_figures, Distribution.from_values(range(1, 999), lost=2), {"wcl": math.inf, "tl": 500.5}),
+    (summarize_latency, Distribution.from_values(range(1, 501)), {"tl": 250.5, "wcl": 500}),
+    (summarize_latency, Distribution.from_values(range(1, 50_001)), {"wcl": 49_950}),
+    (summarize_latency, Distribution.from_values(range(1, 1000), lost=1), {"wcl": 999}),
+    (summarize_latency, Distribution.from_values(range(1, 999), lost=2), {"wcl": math.inf, "tl": 500.5}),
     # A10: PDV
-    (pdv_figures, Distribution.from_values([10] * 990 + [25] * 9 + [90]),
+    (summarize_pdv, Distribution.from_values([10] * 990 + [25] * 9 + [90]),
      {"pdv": 15, "min": 10, "p99_9": 25, "max": 90}),
-    (pdv_figures, Distribution.from_values([10] * 999, lost=1), {"pdv": 0}),
-    (pdv_figures, Distribution.from_values([10] * 998, lost=2), {"pdv": math.inf}),
-    (pdv_figures, Distribution((), (), lost=2), {"pdv": math.inf}),
+    (summarize_pdv, Distribution.from_values([10] * 999, lost=1), {"pdv": 0}),
+    (summarize_pdv, Distribution.from_values([10] * 998, lost=2), {"pdv": math.inf}),
+    (summarize_pdv, Distribution((), (), lost=2), {"pdv": math.inf}),
     # A11: IPDV; pairs with a lost member are skipped
-    (ipdv_figures, compute_ipdv([5, 7, 6, 6, 9]), {"min": -1, "med": 1.0, "max": 3}),
-    (ipdv_figures, compute_ipdv([5, None, 6, 6, None]), {"med": 0}),
+    (summarize_ipdv, compute_ipdv([5, 7, 6, 6, 9]), {"min": -1, "med": 1.0, "max": 3}),
+    (summarize_ipdv, compute_ipdv([5, None, 6, 6, None]), {"med": 0}),
 ])  # fmt: skip
 def test_figures_of_delays_are_those_of_the_rfcs(figures, delays, expected):
     found = figures(delays)
@@ -140,7 +134,7 @@ def test_loss_is_counted_and_decides_ranks():
     assert found.lost == pytest.approx(500, abs=5)
     assert math.isinf(found.figures["wcl"])
     assert math.isfinite(found.figures["tl"])
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    entry = make_delay_record(result, loopback=None, conditions={}).to_json()
     worst = entry["directions"]["forward"]["wcl"]
     assert (worst["median"], worst["values"]) == (None, [None] * 3)
     assert "undefined" in worst["notes"][0]
@@ -150,10 +144,8 @@ def test_foreground_and_background_are_told_apart():
     tester = sim(streams=(FOREGROUND, BACKGROUND), capacity_fps=1e6)
     result = measure_timing(latency(), tester.measure)
     classes = result.repetitions[0].classes["forward"]
-    assert {name: t.frames for name, t in classes.items()} == {
-        "fg": pytest.approx(25_000, abs=50),
-        "bg": pytest.approx(25_000, abs=50),
-    }
+    half = pytest.approx(25_000, abs=50)
+    assert {name: timed.frames for name, timed in classes.items()} == {"fg": half, "bg": half}
 
 
 def test_frames_beyond_their_deadline_are_lost():
@@ -171,7 +163,7 @@ def test_missing_delays_are_the_testers_fault(door, says):
     assert not result.repetitions[0].valid
     assert len(result.attempts) == 3
     assert says in result.attempts[-1].verdict.reasons[0]
-    entry = timing_record(result, loopback=None, conditions={}).to_json()
+    entry = make_delay_record(result, loopback=None, conditions={}).to_json()
     assert entry["repetitions"] == 0
     assert len(entry["invalid_trials"]) == 3
     assert entry["directions"]["forward"]["tl"]["median"] is None
@@ -220,27 +212,14 @@ def test_negative_delays_are_counted():
     assert entry["directions"]["forward"]["clamped"] == [2, 2, 2]
 
 
-def test_the_testers_own_delay_stands_beside_the_devices():
-    tester = sim(capacity_fps=1e6, delay_us=200.0)
-    own = measure_timing(latency(repetitions=1), sim(delay_us=2.0, jitter_us=0.0).measure)
-    result = measure_timing(latency(), tester.measure)
-    entry = timing_record(result, loopback=own, conditions={}).to_json()
-    assert entry["loopback"]["forward"]["tl"] == pytest.approx(0.002, rel=0.001)
-    assert entry["directions"]["forward"]["tl"]["median"] > 0.2
-    rows = timing_rows(result)
-    assert [row["No"] for row in rows] == [1, 2, 3]
-    assert all(row["tl"] > 0.2 for row in rows)
-
-
 def test_each_repetition_is_one_trial():
-    door = Recorded(sim(capacity_fps=1e6).measure)
-    measure_timing(latency(repetitions=20, tags=100), door)
-    assert [t.key for t in door.trials] == [
-        f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)
-    ]
-    assert {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials} == {
-        (120.0, 100, 60.0)
-    }
+    door, progress = Recorded(sim(capacity_fps=1e6).measure), []
+    measure_timing(latency(repetitions=20, tags=100), door, progress.append)
+    assert {(p.step, p.steps) for p in progress} == {(1, 1)}
+    keys = [f"latency/104/forward/r{n:02d}/a1" for n in range(1, 21)]
+    assert [t.key for t in door.trials] == keys
+    asked = {(t.duration_s, t.delays.tags, t.delays.first_tag_s) for t in door.trials}
+    assert asked == {(120.0, 100, 60.0)}
 
 
 FROM_THROUGHPUT = {"rate_source": "median throughput"}
@@ -269,11 +248,11 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
         *((f"r01/at75percent/a{n}", 75_000.0) for n in (1, 2, 3)),
         *((f"r{n:02d}/at50percent/a1", 50_000.0) for n in (1, 2, 3)),
     ]
-    record = timing_record(result, loopback=None, conditions={})
+    record = make_delay_record(result, loopback=None, conditions={})
     assert (record.rate, record.share_of_rate, record.repetitions) == (50_000.0, 0.5, 3)
     assert len(record.to_json()["invalid_trials"]) == 6
-    assert {row["rate"] for row in timing_rows(result)} == {50_000.0}
-    assert any("at 50%" in note for note in Latency().sheet([record]).notes)
+    assert {row["rate"] for row in list_delay_rows(result)} == {50_000.0}
+    assert any("at 50%" in note for note in Latency().make_sheet([record]).notes)
 
 
 def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
@@ -285,7 +264,7 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
         *((f"r{n:02d}/at75percent/a1", 75_000.0) for n in (1, 2, 3)),
     ]
     assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (0.75, [True] * 3)
-    record = timing_record(result, loopback=None, conditions={})
+    record = make_delay_record(result, loopback=None, conditions={})
     assert (record.repetitions, len(record.trials)) == (3, 10)
     assert len(record.to_json()["invalid_trials"]) == 6
 

@@ -1,33 +1,26 @@
 """Every frame leaves with valid checksums, whatever varies, and no more is computed than needed."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import yaml
 from scapy.layers.l2 import Ether
 from v6t.profiles.compiler.enumeration import mix_permutation
 from v6t.profiles.model import Kind, Layer, Variable
 from v6t.tests.expect import expect_error
 
-from .test_template import rebuilt
+from .test_template import STACKS, rebuilt
 from .traffics import (
     ETHER,
     FOUR_IN_SIX,
-    IPV4,
     IPV6,
-    OVER_FOUR,
     OVER_SIX,
     UDP,
-    VLAN,
     Binding,
     compile_one,
 )
 from .vm import Counter, Machine
-
-TCP = Layer("TCP", {"sport": 1, "dport": 2})
-ICMP = (ETHER, IPV4, Layer("ICMP", {}))
-PING6 = (ETHER, IPV6, Layer("ICMPv6EchoRequest", {}))
-TAGGED = (ETHER, VLAN, *FOUR_IN_SIX[1:])
-FOUR_IN_FOUR = (ETHER, IPV4, IPV4, UDP)
-SIX_IN_FOUR = (ETHER, IPV4, IPV6, UDP)
 
 
 def compiled(layers, field, kind=Kind.UNIFORM, width=8, first=8, **keys):
@@ -47,40 +40,17 @@ def assert_valid(stream, count=40):
     assert len(set(frames)) > 1
 
 
-def hardware(l2_len, l3_len, l4_type=11):
-    return [{"type": "fix_checksum_hw", "l2_len": l2_len, "l3_len": l3_len, "l4_type": l4_type}]
+def fix(kind, *lengths):
+    names = ("pkt_offset",) if kind == "ipv4" else ("l2_len", "l3_len", "l4_type")
+    return {"type": f"fix_checksum_{kind}", **dict(zip(names, lengths, strict=False))}
 
 
-def software(offset):
-    return [{"type": "fix_checksum_ipv4", "pkt_offset": offset}]
+FIXES = yaml.safe_load((Path(__file__).parent / "vectors" / "checksums.yaml").read_text())
 
 
-@pytest.mark.parametrize(("layers", "field", "first", "wanted"), [
-    (FOUR_IN_SIX, "IPv6.src", 8, []),
-    (FOUR_IN_SIX, "IPv6.dst", 8, []),
-    (FOUR_IN_SIX, "IPv6.fl", 8, []),
-    (FOUR_IN_SIX, "Ether.dst", 8, []),
-    (TAGGED, "IPv6.src", 8, []),
-    (OVER_SIX, "IPv6.fl", 8, []),
-    (FOUR_IN_SIX, "IP.src", 8, hardware(54, 20)),
-    (FOUR_IN_SIX, "UDP.sport", 0, hardware(54, 20)),
-    (TAGGED, "UDP.dport", 0, hardware(58, 20)),
-    (OVER_SIX, "IPv6.src", 8, hardware(14, 40)),
-    (OVER_SIX, "UDP.sport", 0, hardware(14, 40)),
-    (OVER_FOUR, "IP.dst", 8, hardware(14, 20)),
-    ((ETHER, IPV4, TCP), "TCP.seq", 8, hardware(14, 20, 13)),
-    ((ETHER, IPV6, TCP), "IPv6.src", 8, hardware(14, 40, 13)),
-    (SIX_IN_FOUR, "IPv6.src", 8, hardware(34, 40)),
-    (FOUR_IN_FOUR, "IP:1.src", 8, hardware(34, 20)),
-    (OVER_FOUR, "IP.id", 0, software(14)),
-    (FOUR_IN_SIX, "IP.tos", 0, software(54)),
-    (SIX_IN_FOUR, "IP.src", 0, software(14)),
-    (FOUR_IN_FOUR, "IP.dst", 0, software(14)),
-    (PING6, "ICMPv6EchoRequest.seq", 0,
-        [{"type": "fix_checksum_icmpv6", "l2_len": 14, "l3_len": 40}]),
-])  # fmt: skip
-def test_only_what_changes_is_computed(layers, field, first, wanted):
-    stream = compiled(layers, field, first=first)
+@pytest.mark.parametrize(("stack", "field", "first", "expected"), FIXES)
+def test_only_what_changes_is_computed(stack, field, first, expected):
+    stream, wanted = compiled(STACKS[stack], field, first=first), [fix(*e) for e in expected]
     assert fixes(stream) == wanted
     assert stream.program[len(stream.program) - len(wanted) :] == wanted
     assert_valid(stream)
@@ -88,8 +58,8 @@ def test_only_what_changes_is_computed(layers, field, first, wanted):
 
 def test_outer_header_is_computed_in_software_and_inner_by_the_nic():
     bind = (Binding("v", "IP.src", 24, 31), Binding("v", "IP:1.src", 24, 31))
-    stream = compile_one(Variable("v", 8), bind=bind, layers=FOUR_IN_FOUR)
-    assert fixes(stream) == [*software(14), *hardware(34, 20)]
+    stream = compile_one(Variable("v", 8), bind=bind, layers=STACKS["4in4"])
+    assert fixes(stream) == [fix("ipv4", 14), fix("hw", 34, 20, 11)]
     assert_valid(stream)
 
 
@@ -109,8 +79,8 @@ COUNTING = [
     (OVER_SIX, "UDP.sport", 8),
     (OVER_SIX, "UDP.dport", 0),
     (FOUR_IN_SIX, "UDP.sport", 5),
-    ((ETHER, IPV6, TCP), "TCP.seq", 12),
-    (ICMP, "ICMP.seq", 0),
+    (STACKS["tcp6"], "TCP.seq", 12),
+    (STACKS["icmp"], "ICMP.seq", 0),
     ((ETHER, Layer("IPv6", {"src": "ffff::ffff", "dst": "::1"}), UDP), "IPv6.src", 118),
 ])  # fmt: skip
 def test_counter_and_its_complement_are_neutral(layers, field, first, kind, keys):
@@ -159,7 +129,7 @@ def test_given_checksum_is_not_computed():
 
 
 @pytest.mark.parametrize(("layers", "field", "mention"), [
-    (ICMP, "ICMP.seq", ""),  # TRex has no instruction for ICMP
+    (STACKS["icmp"], "ICMP.seq", ""),  # TRex has no instruction for ICMP
     ((ETHER, IPV6, UDP, IPV6, UDP), "UDP:1.sport", ""),  # the outer checksum covers the inner
     ((ETHER, IPV6, IPV6, IPV6, IPV6, UDP), "UDP.sport", "127"),
 ])  # fmt: skip

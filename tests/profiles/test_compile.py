@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,16 +23,16 @@ pytestmark = pytest.mark.slow
 WIDE = "IPv6.dst"
 
 
-def in_low_bits(variable: Variable) -> tuple[Binding]:
+def in_low_bits(variable):
     """The whole variable in the low bits of an address."""
     return (Binding(variable.name, WIDE, 128 - variable.width, 127),)
 
 
-def compile_low(variable: Variable, **keys):
+def compile_low(variable, **keys):
     return compile_one(variable, bind=in_low_bits(variable), **keys)
 
 
-def column(stream, width: int, count: int, core: int = 0, cores: int = 1) -> list[int]:
+def column(stream, width, count, core=0, cores=1):
     """Values of the address's low bits in the first frames of one core."""
     frames = Machine(stream, core, cores).take(count)
     return [int.from_bytes(f[38:54], "big") & ((1 << width) - 1) for f in frames]
@@ -43,10 +42,8 @@ def test_streams_follow_the_classes():
     traffic = Traffic("reverse", (mape(), background(3)), seed=5)
     made = compile_traffic(traffic, rate_fps=1000, frames=4001, first_stream_id=7)
     assert made.direction == "reverse"
-    assert [(s.name, s.role, s.stream_id, s.weight) for s in made.streams] == [
-        ("fg", Role.FOREGROUND, 7, 1),
-        ("bg", Role.BACKGROUND, 8, 3),
-    ]
+    found = [(s.name, s.role, s.stream_id, s.weight) for s in made.streams]
+    assert found == [("fg", Role.FOREGROUND, 7, 1), ("bg", Role.BACKGROUND, 8, 3)]
     modes = [s.trex["mode"] for s in made.streams]
     assert [m["rate"]["value"] for m in modes] == [250.0, 750.0]
     assert [m["type"] for m in modes] == ["single_burst"] * 2
@@ -84,14 +81,6 @@ def test_random_bits_are_the_top_of_one_draw(width, maximum, shifts):
     assert sum(i["type"] == "flow_var" for i in program) == 1
     assert program[0]["max_value"] == maximum
     assert [i["shift"] for i in program if i.get("shift")] == shifts
-
-
-def test_two_compilations_are_equal():
-    traffic = Traffic("forward", (mape(Kind.PERMUTATION), background()), seed=3)
-    first, second = (
-        json.dumps([s.trex for s in compile_traffic(traffic).streams]) for _ in range(2)
-    )
-    assert first == second
 
 
 @pytest.mark.parametrize("width", [1, 5, 8, 11, 13, 15, 16, 20, 23, 24, 30, 32, 40, 46, 48])
@@ -159,28 +148,11 @@ def test_sixteen_bits_of_the_filled_range_are_even():
     assert np.abs(counts - mean).max() / mean == FILLED_BIAS
 
 
-@pytest.mark.parametrize("cores", range(1, 17))
-def test_enumeration_is_exact_on_any_number_of_cores(cores):
-    stream = compile_low(Variable("v", 10, Kind.PERMUTATION), cores=cores)
-    # after 2^10 * cores frames of the whole stream every value has come `cores` times
-    seen = [v for c in range(cores) for v in column(stream, 10, 1 << 10, c, cores)]
-    assert sorted(seen) == sorted(list(range(1 << 10)) * cores)
-    # and frame j holds the same value whatever the number of cores
-    assert seen[:: 1 << 10] == column(stream, 10, cores)
-
-
 RANGES = [
-    (16, 0, 65535),
-    (16, 1024, 65535),
-    (16, 1, 65535),
-    (17, 0, (1 << 17) - 1),
-    (20, 3 << 16, (5 << 16) - 1),
-    (21, 1 << 12, (101 << 12) - 1),
-    (32, 0xC6120000, 0xC6120000 + (1 << 17) - 1),
-    (18, 1 << 16, (1 << 18) - 1),
-    (8, 5, 5),
-    (48, (1 << 40) - 3, (1 << 40) + 3),
-]
+    (16, 0, 65535), (16, 1024, 65535), (16, 1, 65535), (8, 5, 5), (48, (1 << 40) - 3, (1 << 40) + 3),
+    (17, 0, (1 << 17) - 1), (20, 3 << 16, (5 << 16) - 1), (21, 1 << 12, (101 << 12) - 1),
+    (32, 0xC6120000, 0xC6120000 + (1 << 17) - 1), (18, 1 << 16, (1 << 18) - 1),
+]  # fmt: skip
 LONG = [(20, 0, (1 << 20) - 1, 16), (21, 0, (1 << 21) - 1, 3)]
 
 
@@ -205,7 +177,7 @@ def test_every_value_comes_exactly_once(width, low, high, cores):
 def test_wide_enumerations_are_bijections(width, apart):
     source = Expander(compile_low(Variable("v", width, Kind.PERMUTATION, apart=apart)))
 
-    def value(frame: int) -> int:
+    def value(frame):
         (octets,) = source.frames(frame, 1)
         return int.from_bytes(octets[38:54].tobytes(), "big") & ((1 << width) - 1)
 
@@ -270,7 +242,7 @@ def test_uneven_bursts_over_cores_are_noted(frames, noted):
     assert any("no multiple" in note for note in stream.notes) is noted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.sampled_from([Kind.INC, Kind.DEC]), st.sampled_from([8, 16, 32]), st.data())
 def test_counters_count_as_the_model_says(kind, width, data):
     top, cores = (1 << width) - 1, data.draw(st.integers(1, 16))
@@ -357,6 +329,7 @@ ALL_BITS = Binding("v", WIDE, 0, 15)
     (Variable("v", 8, Kind.INC, step=0), None, "invalid-traffic-model"),
     (Variable("v", 8, Kind.LIST), None, "invalid-traffic-model"),
     (Variable("v", 8, Kind.LIST, values=[256]), None, "invalid-traffic-model"),
+    (Variable("v", 8, Kind.LIST, values=[-1, 5]), None, "invalid-traffic-model"),
     (V, (Binding("v", WIDE, 0, 3, 14, 17),), "invalid-traffic-model"),
     (V, (ALL_BITS, Binding("v", WIDE, 15, 30)), "invalid-traffic-model"),
     (Variable("v", 40), (Binding("v", WIDE, 0, 39, add=1),), "beyond-trex"),

@@ -71,15 +71,11 @@ def test_authority_answers_as_its_zone_says(kind, edns, share):
             assert read.rcode() == dns.rcode.NOERROR
             assert read.flags & dns.flags.AA
             assert (read.edns >= 0) == edns
-            own = bool(ZONE.has_native_record(ADDRESSES[row : row + 1], share)[0])
-            wanted = {
-                "A": str(IPv4Address(int(ADDRESSES[row]))),
-                "AAAA": str(
-                    IPv6Address(ZONE.list_native_records(ADDRESSES[row : row + 1]).tobytes())
-                )
-                if own
-                else "",
-            }.get(kind, "")
+            address, wanted = ADDRESSES[row : row + 1], ""
+            if kind == "A":
+                wanted = str(IPv4Address(int(address[0])))
+            elif kind == "AAAA" and ZONE.has_native_record(address, share)[0]:
+                wanted = str(IPv6Address(ZONE.list_native_records(address).tobytes()))
             found = [str(r) for rrset in read.answer for r in rrset]
             assert found == ([wanted] if wanted else [])
             if not wanted:  # a resolver may keep that there is nothing (RFC 2308)

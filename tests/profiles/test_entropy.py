@@ -9,14 +9,15 @@ from v6t.profiles.entropy import find_variation, hold_variables, limit_flows
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Layer, Role, Traffic, TrafficClass, Variable
 from v6t.tests.expect import expect_error
+from v6t.tests.plugins.support import make
 
 SPREAD = ("mape-br", "mapt-br", "siit", "lwaftr", "ipv4-router", "ipv6-router")
 ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
 
 
-def make_plugin(name):
-    plugin = load_plugin(name)
-    return plugin(plugin.params_model(**plugin.spread))
+def traffic_of(name, direction):
+    plugin = make(name, **load_plugin(name).spread)
+    return plugin, plugin.traffic(direction, plugin.frame_pair(plugin.default_frame_sizes[0]), 1)
 
 
 def frames_of(traffic, count=400):
@@ -37,9 +38,7 @@ def count_distinct(rows):
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_held_variables_are_constant_and_frames_still_forwarded(name, direction):
-    plugin = make_plugin(name)
-    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
-    traffic = plugin.traffic(direction, sizes, 1)
+    plugin, traffic = traffic_of(name, direction)
     assert find_variation(traffic) == (True, True)
     for ports in (False, True):
         for addresses in (False, True):
@@ -53,19 +52,16 @@ def test_held_variables_are_constant_and_frames_still_forwarded(name, direction)
 
 @pytest.mark.parametrize("name", ONE_HOST)
 def test_the_addresses_of_one_customer_do_not_vary(name):
-    plugin = make_plugin(name)
-    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     for direction in DIRECTIONS:
-        assert find_variation(plugin.traffic(direction, sizes, 1)) == (True, False)
+        assert find_variation(traffic_of(name, direction)[1]) == (True, False)
 
 
 @pytest.mark.parametrize("name", SPREAD + ONE_HOST)
 @pytest.mark.parametrize("count", [1, 2, 16, 100])
 def test_limited_flows_take_turns(name, count):
-    plugin = make_plugin(name)
-    sizes = plugin.frame_pair(plugin.default_frame_sizes[0])
     for direction in DIRECTIONS:
-        frames = frames_of(limit_flows(plugin.traffic(direction, sizes, 1), count), 3 * count + 5)
+        plugin, traffic = traffic_of(name, direction)
+        frames = frames_of(limit_flows(traffic, count), 3 * count + 5)
         assert np.all(plugin.expect(direction, frames).length > 0)
         assert count_distinct(frames) == count
         # frame k is of flow k mod n, as testers that start flows one by one take it to be
@@ -73,28 +69,23 @@ def test_limited_flows_take_turns(name, count):
 
 
 def test_background_is_limited_to_as_many_flows():
-    plugin = load_plugin("mape-br")
-    plugin = plugin(plugin.params_model(n=2, m=1))
+    plugin = make("mape-br", n=2, m=1)
     traffic = limit_flows(plugin.traffic("forward", plugin.frame_pair(128), 1), 8)
     for stream in compile_traffic(traffic).streams:
         assert count_distinct(Expander(stream).frames(0, 64)) == 8
 
 
 def test_lists_of_equal_length_stay_together():
-    variables = (
-        Variable("a", 16, Kind.LIST, values=(3, 1, 2)),
-        Variable("b", 16, Kind.LIST, values=(30, 10, 20)),
-    )
-    a, b = variables
+    a = Variable("a", 16, Kind.LIST, values=(3, 1, 2))
+    b = Variable("b", 16, Kind.LIST, values=(30, 10, 20))
     layers = (Layer("IP", {"dst": a.at(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
     traffic = Traffic("forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64),))
     (two,) = limit_flows(traffic, 2).classes
-    assert [v.values for v in two.drawn_variables()] == [(3, 1), (30, 10)]
+    assert [v.values for v in two.list_drawn_variables()] == [(3, 1), (30, 10)]
 
 
 def test_more_flows_than_values_are_rejected():
-    plugin = load_plugin("mape-br")
-    plugin = plugin(plugin.params_model(ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"}))
+    plugin = make("mape-br", ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"})
     traffic = plugin.traffic("forward", plugin.frame_pair(104), 1)
     with expect_error("not-enough-addresses", mentions="10"):
         limit_flows(traffic, 11)

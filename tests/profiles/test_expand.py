@@ -1,33 +1,21 @@
 """The expander against the scalar machine, against scapy, and against TRex itself."""
 
 import base64
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.base import Link, Links
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
-from v6t.profiles.expand import (
-    BLOCK_FRAMES,
-    Expander,
-    advance_state,
-    expand_set,
-    make_draw_tables,
-    seed_core,
-)
+from v6t.profiles.expand import BLOCK_FRAMES, Expander, expand_set, make_draw_tables, seed_core
 from v6t.profiles.model import Kind, Variable
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
-from v6t.tests.plugins.support import relay
+from v6t.tests.plugins.support import TAGGED, relay
 
-from .test_export_trex import needs_simulator, simulate
 from .test_export_trex import traffics as compiler_traffics
 from .test_template import rebuilt
 from .traffics import FOUR_IN_SIX, OVER_FOUR, OVER_SIX, Binding, compile_one
@@ -35,10 +23,6 @@ from .vm import Machine
 
 VECTORS = yaml.safe_load((Path(__file__).parent / "vectors" / "expansion.yaml").read_text())
 MAPE = VECTORS["relays"]
-TAGGED = Links(
-    Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=42),
-    Link("02:00:00:00:02:02", "02:00:00:00:02:01", vlan=43),
-)
 each_mape = pytest.mark.parametrize("name", MAPE)
 each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
@@ -113,12 +97,8 @@ def test_any_cut_gives_the_same_frames(name, direction):
         for core, cores in ((0, 1), (1, 2)):
             expander = Expander(stream, core, cores)
             whole = expander.frames(0, 2 * BLOCK_FRAMES + 20)
-            for first, count in (
-                (0, 37),
-                (37, 63),
-                (BLOCK_FRAMES - 3, 6),
-                (5, 2 * BLOCK_FRAMES + 7),
-            ):
+            cuts = (0, 37), (37, 63), (BLOCK_FRAMES - 3, 6), (5, 2 * BLOCK_FRAMES + 7)
+            for first, count in cuts:
                 assert (expander.frames(first, count) == whole[first : first + count]).all()
 
 
@@ -206,44 +186,7 @@ def test_unsupported_instruction_is_rejected(instruction, drop):
         Expander(with_end(instruction, drop=drop))
 
 
-SIMULATED = {
-    "figure 8": 240, "offset 6": 400, "million": 320, "spoofed": 360, "one port each": 240,
-    "domains": 320,
-}  # fmt: skip
-
-
-@pytest.mark.trex
-@needs_simulator
-@each_direction
-@pytest.mark.parametrize("name", SIMULATED)
-@pytest.mark.parametrize("cores", [1, 2, 4])
-def test_trex_sends_the_same_octets(name, direction, cores, tmp_path):
-    total = SIMULATED[name]
-    streams = mape_set(name, direction, frames=total, cores=cores)
-    for core, sent in enumerate(simulate(streams, tmp_path, 2 * total, cores)):
-        assert len(sent) == total // cores
-        wanted = []
-        for stream in streams.streams:
-            burst = stream.trex["mode"]["total_pkts"]
-            assert burst % cores == 0, "the shares of this test split evenly"
-            frames = Expander(stream, core, cores).frames(0, burst // cores)
-            wanted.append([f.tobytes() for f in frames])
-        # streams interleave as TRex's clock decides; each keeps its own order
-        for frame in sent:
-            queue = next((q for q in wanted if q and q[0] == frame), None)
-            assert queue is not None, frame.hex()
-            queue.pop(0)
-        assert not any(wanted)
-
-
 DRAWS = VECTORS["draws"]
-
-
-def sequence(state: int):
-    """States one after the other, by the definition."""
-    while True:
-        state = (214013 * state + 2531011) % (1 << 32)
-        yield state
 
 
 @pytest.mark.parametrize(("seed", "core", "recorded"), DRAWS)
@@ -252,21 +195,3 @@ def test_draws_are_trexs(seed, core, recorded):
     states = multipliers * np.uint32(seed_core(seed, core)) + increments
     short, high, low = (states >> 16 & 0x7FFF).astype(int)
     assert np.stack([short, (high << 16) + low], axis=1).tolist() == recorded
-
-
-@settings(derandomize=True, deadline=None)
-@given(st.integers(0, (1 << 32) - 1), st.integers(0, 300), st.integers(0, 1 << 70))
-def test_advancing_is_drawing_and_adds_up(state, steps, more):
-    last = [state, *islice(sequence(state), steps)][-1]
-    assert advance_state(state, steps) == last
-    assert advance_state(last, more) == advance_state(state, steps + more)
-
-
-@pytest.mark.parametrize("draws", [0, 1, 2, 3, 7])
-@pytest.mark.parametrize("block", [1, 2, 5, 64, 100])
-def test_tables_lead_from_one_state_to_a_block(draws, block):
-    multipliers, increments = make_draw_tables(draws, block)
-    assert multipliers.shape == increments.shape == (draws, block)
-    for state in (0, 1, 0xFFFFFFFF):
-        wanted = np.array(list(islice(sequence(state), draws * block)), dtype=np.uint32)
-        assert ((multipliers * np.uint32(state) + increments).T.ravel() == wanted).all()

@@ -42,7 +42,7 @@ from trex.stl.trex_stl_sim import STLSim
 """
 
 
-def run_client(body: str) -> str:
+def run_client(body):
     code = CHILD.format(client=str(CLIENT), body=body)
     done = subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=120

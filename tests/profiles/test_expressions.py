@@ -17,7 +17,8 @@ from v6t.profiles.model import (
 )
 from v6t.tests.expect import expect_error
 
-ETHER = Layer("Ether", {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"})
+from .traffics import ETHER
+
 EA = Variable("ea", 8, Kind.LIST, values=(0x12, 0x34, 0xF7))
 PORT = Variable("port", 16, Kind.INC, low=7, high=9)
 SUFFIX = BitLayout(32, {"ea": 8, "host": 4}, (BitCopy("ea", 24, 4), BitCopy("host", 28, 4)))
@@ -27,9 +28,8 @@ SOURCE = Expression.from_layout(SUFFIX, "192.0.2.5", ea=EA, host=None)
 
 def traffic_class(src, sport=1024, **keys):
     ip = Layer("IP", {"src": src, "dst": "198.51.100.1"})
-    return TrafficClass(
-        "fg", Role.FOREGROUND, (ETHER, ip, Layer("UDP", {"sport": sport, "dport": 2})), 84, **keys
-    )
+    udp = Layer("UDP", {"sport": sport, "dport": 2})
+    return TrafficClass("fg", Role.FOREGROUND, (ETHER, ip, udp), 84, **keys)
 
 
 def frames(made, count=3):
@@ -42,11 +42,8 @@ def test_expression_places_bits_of_variables_in_a_field():
     made = traffic_class("192.0.2.5", PORT)
     assert frames(made)[:, 34:36].tolist() == [[0, 7], [0, 8], [0, 9]]
     assert made.layer("UDP").constants["sport"] == 7
-    assert frames(traffic_class(EA.at(16, "192.0.2.5")))[:, 28:30].tolist() == [
-        [0x12, 5],
-        [0x34, 5],
-        [0xF7, 5],
-    ]
+    low = frames(traffic_class(EA.at(16, "192.0.2.5")))[:, 28:30]
+    assert low.tolist() == [[0x12, 5], [0x34, 5], [0xF7, 5]]
     both = Expression("192.0.2.5", (VariableBits(EA, 0, 8), VariableBits(EA, 8, 8)))
     made = traffic_class(both.add_constant(1, "ea", range(8, 32)))
     assert frames(made)[:, 26:28].tolist() == [[0x12, 0x13], [0x34, 0x35], [0xF7, 0xF8]]
@@ -67,9 +64,9 @@ def test_variables_of_wrong_width_or_equal_name_are_rejected():
 
 
 def test_variables_are_drawn_in_the_order_of_the_layers_unless_given():
-    assert [v.name for v in traffic_class(SOURCE, PORT).drawn_variables()] == ["ea", "port"]
+    assert [v.name for v in traffic_class(SOURCE, PORT).list_drawn_variables()] == ["ea", "port"]
     ordered = traffic_class(SOURCE, PORT, draw_order=("port", "unused"))
-    assert [v.name for v in ordered.drawn_variables()] == ["port", "ea"]
+    assert [v.name for v in ordered.list_drawn_variables()] == ["port", "ea"]
 
 
 def test_replace_fields_keeps_the_other_fields():

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from v6t.drivers.trex.capture_filters import control_filter
-from v6t.drivers.trex.streams import with_stamps
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import find_problems
@@ -11,7 +9,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Layer
 from v6t.tests.expect import expect_error
-from v6t.tests.plugins.foreign import ALL, Echo, Gre
+from v6t.tests.plugins.foreign import ALL
 
 from .test_export_trex import needs_simulator, simulate
 from .test_template import rebuilt
@@ -47,21 +45,16 @@ def test_frames_are_valid_with_and_without_a_trailer(plugin, direction):
         assert [rebuilt(f.tobytes()) for f in frames[::300]] == [f.tobytes() for f in frames[::300]]
 
 
+SUMMED = Layer("GRE", {"proto": 0x88B5, "chksum_present": 1})
 CASES = {
     "udp": ((ETHER, IPV4, UDP), ("UDP", 14, 34, 40)),
     "no udp checksum": ((ETHER, IPV4, Layer("UDP", {"chksum": 0})), None),
     "tcp": ((ETHER, IPV6, Layer("TCP")), ("TCP", 14, 54, 70)),
     "gre": ((ETHER, IPV4, Layer("GRE", {"proto": 0x88B5})), None),
-    "gre with one": (
-        (ETHER, IPV4, Layer("GRE", {"proto": 0x88B5, "chksum_present": 1})),
-        ("GRE", 14, 34, 38),
-    ),
-    "the innermost": (
-        (ETHER, IPV4, Layer("GRE", {"chksum_present": 1}), IPV6, UDP),
-        ("UDP", 42, 82, 88),
-    ),
+    "gre with one": ((ETHER, IPV4, SUMMED), ("GRE", 14, 34, 38)),
+    "the innermost": ((ETHER, IPV4, Layer("GRE", {"chksum_present": 1}), IPV6, UDP), ("UDP", 42, 82, 88)),
     "ethernet": ((ETHER,), None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -77,25 +70,6 @@ def test_final_checksum_is_found(name):
 def test_frame_without_room_for_a_trailer_is_rejected():
     with expect_error("invalid-traffic-model", mentions="10"):
         compile_traffic(one(bind=(), layers=(ETHER, IPV6, Layer("TCP")), frame_size=88))
-
-
-@pytest.mark.parametrize("plugin", [p for p in ALL if p is not Echo])
-def test_stamped_streams_have_trex_fix_their_checksum(plugin):
-    for stream in with_stamps(streams(plugin)).streams:
-        program = [i["type"] for i in stream.program]
-        assert ("fix_checksum_hw" in program) == (stream.checksum is not None)
-        assert program.count("fix_checksum_hw") <= 1
-        assert not find_problems(Expander(stream).frames(0, 1)[0].tobytes())
-
-
-def test_stamp_under_a_checksum_beyond_trex_is_rejected():
-    with expect_error("beyond-trex", mentions="fg"):
-        with_stamps(streams(Echo))
-
-
-def test_echoes_are_control_frames_unless_they_are_test_frames():
-    assert "icmp or icmp6" in control_filter([streams(Gre)])
-    assert "icmp[0] != 8" in control_filter([streams(Gre), streams(Echo)])
 
 
 @pytest.mark.trex

@@ -136,11 +136,15 @@ def test_icmp_errors_quote_their_segments():
     errors = [quote(3, 1000 + n, (1, n)) for n in range(4)]
     assert read_quotes(*errors) == [((1000, 1001, 1002, 1003), [0, 1, 2, 3])]
     expired, asking = quote(11, 5, (1, 9)), quote(8, 6, (1, 9))
-    assert read_quotes(errors[0], asking, expired, errors[1]) == [
-        ((1000, 1001), [0, 1]),
-        ((5,), [9]),
-    ]
+    quotes = read_quotes(errors[0], asking, expired, errors[1])
+    assert quotes == [((1000, 1001), [0, 1]), ((5,), [9])]
     assert read_quotes(quote(1, 7, (1, 2), 6), quote(128, 7, (1, 2), 6)) == [((7,), [2])]
+
+
+def test_icmp_messages_are_selected():
+    layout, rows = segments("IPv4", 2)
+    error = np.frombuffer(quote(3, 1, (1, 2), cut=rows.shape[1]), np.uint8)
+    assert layout.select_icmp(np.stack([*rows, error])).tolist() == [error.tolist()]
 
 
 @pytest.mark.parametrize("octets", [14 + 20 + 8 + 20 + 8, 14 + 20 + 8 + 20 + 7])

@@ -14,6 +14,7 @@ STACKS = {
     "ipv4": OVER_FOUR,
     "vlan": (ETHER, VLAN, *FOUR_IN_SIX[1:]),
     "tcp": (ETHER, IPV4, Layer("TCP", {"sport": 1, "dport": 2})),
+    "tcp6": (ETHER, IPV6, Layer("TCP", {"sport": 1, "dport": 2})),
     "icmp": (ETHER, IPV4, Layer("ICMP", {})),
     "icmpv6": (ETHER, IPV6, Layer("ICMPv6EchoRequest", {})),
     "fragment": (ETHER, IPV6, Layer("IPv6ExtHdrFragment", {}), UDP_LAYER),
@@ -22,7 +23,7 @@ STACKS = {
 }
 
 
-def rebuilt(packet: bytes) -> bytes:
+def rebuilt(packet):
     """The packet with every length and checksum computed by scapy."""
     frame = Ether(packet)
     layer = frame
@@ -117,7 +118,6 @@ def test_frame_that_cannot_be_built_is_rejected(layers, size, code):
     Binding("v", "IPv6.plen", 0, 15), Binding("v", "sport", 0, 15),
 ])  # fmt: skip
 def test_bits_outside_a_variable_field_are_rejected(binding):
+    layout, bits = build_template(FOUR_IN_SIX, 104).layout, binding.bits([Variable("v", 16)])
     with expect_error("invalid-traffic-model"):
-        build_template(FOUR_IN_SIX, 104).layout.locate(
-            binding.field, binding.bits([Variable("v", 16)])
-        )
+        layout.locate(binding.field, bits)

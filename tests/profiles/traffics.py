@@ -73,29 +73,24 @@ MAPE_BINDINGS = (
 )
 
 
-def mape(kind: Kind = Kind.UNIFORM, layers=FOUR_IN_SIX) -> TrafficClass:
+def mape(kind=Kind.UNIFORM, layers=FOUR_IN_SIX):
     """Rule 2001:db8:ce::/51, 192.0.2.0/24, EA length 13, PSID offset 0 (Mapperf's Figure 8)."""
     return single((Variable("ea", 13, kind), Variable("low", 11)), MAPE_BINDINGS, layers, 104)
 
 
-def background(weight: int = 1) -> TrafficClass:
+def background(weight=1):
     """Native IPv6 with the ports of RFC 4814."""
-    ports = {
-        "sport": Variable("sport", 16, low=1024),
-        "dport": Variable("dport", 16, low=1, high=49151),
-    }
-    layers = (ETHER, IPV6, Layer("UDP", ports))
+    sport, dport = Variable("sport", 16, low=1024), Variable("dport", 16, low=1, high=49151)
+    layers = (ETHER, IPV6, Layer("UDP", {"sport": sport, "dport": dport}))
     return TrafficClass("bg", Role.BACKGROUND, layers, 104, weight=weight)
 
 
-def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1) -> Traffic:
+def one(*variables, bind, layers=OVER_SIX, frame_size=128, seed=1):
     """A traffic of a single class."""
     return Traffic("forward", (single(variables, bind, layers, frame_size),), seed)
 
 
 def compile_one(*variables, bind, frames=None, cores=1, **keys):
     """Compile a traffic of a single class to its stream."""
-    (stream,) = compile_traffic(
-        one(*variables, bind=bind, **keys), frames=frames, cores=cores
-    ).streams
-    return stream
+    traffic = one(*variables, bind=bind, **keys)
+    return compile_traffic(traffic, frames=frames, cores=cores).streams[0]

@@ -20,12 +20,12 @@ from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.presentation import AT_LEAST, Percentiles, Result
 from v6t.analysis.record import FPS
-from v6t.analysis.report.campaign_run import run_name
-from v6t.analysis.report.exports import schema
+from v6t.analysis.report.campaign_run import strip_number
+from v6t.analysis.report.exports import read_schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.config.plugins import can_be, technologies_for
+from v6t.core.config.plugins import can_configure, list_technologies
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
@@ -116,17 +116,24 @@ def test_the_page_has_every_figure_and_says_what_they_mean(made, page):
         assert (page / link).is_file()
 
 
+def test_published_results_state_shared_conditions_once(page):
+    for path in page.glob("*/results.json"):
+        content = json.loads(path.read_text())
+        assert content["conditions"]["preset"] == "quick"
+        assert all("preset" not in record["conditions"] for record in content["results"])
+
+
 def test_every_trial_has_its_line(made, page):
     rows = list(csv.DictReader((page / "trials.csv").open()))
     own = {
-        run_name(path.parent.name): sum(1 for _ in path.open()) - 1
+        strip_number(path.parent.name): sum(1 for _ in path.open()) - 1
         for path in made.glob("*/trials.csv")
     }
     assert len(own) == 3
     assert {name: sum(r["run"] == name for r in rows) for name in own} == own
     told = {(r["run"], r["key"]): r["counts"] for r in rows}
     for path in made.glob("*/results.json"):
-        records, name = json.loads(path.read_text())["results"], run_name(path.parent.name)
+        records, name = json.loads(path.read_text())["results"], strip_number(path.parent.name)
         valid = {k for r in records for k in r["trials"]}
         valid -= {t["key"] for r in records for t in r["invalid_trials"]}
         assert {key for (run, key), why in told.items() if run == name and why == "yes"} == valid
@@ -327,7 +334,7 @@ def test_rows_with_other_parameters_are_marked_and_the_rest_is_listed(changed, t
 
 def test_campaigns_are_compared_run_by_run(made, page):
     told = json.loads(v6t("compare", "--json", page, made).out)
-    jsonschema.validate(told, schema("comparison-1"))
+    jsonschema.validate(told, read_schema("comparison-1"))
     rates = [line for line in told["lines"] if line["what"] == "rate"]
     assert [line["benchmark"] for line in rates] == [
         "map-128: throughput",
@@ -344,7 +351,7 @@ def test_campaigns_are_compared_run_by_run(made, page):
 
 def test_the_trend_of_campaigns_is_one_for_each_run(made, page):
     told = json.loads(v6t("trend", "--json", "--by", "given", *[page] * 9, *[made] * 9).out)
-    jsonschema.validate(told, schema("trend-1"))
+    jsonschema.validate(told, read_schema("trend-1"))
     assert {s["point"].partition(":")[0] for s in told["series"]} == {"map-64", "map-128", "router"}
     assert all(len(s["values"]) == 18 and not s["changes"] for s in told["series"])
 
@@ -424,7 +431,7 @@ def test_a_page_that_cannot_be_exchanged_stays(made, tmp_path, monkeypatch):
 
 
 def test_a_run_of_four_digits_has_no_number_in_its_name():
-    assert [run_name(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
+    assert [strip_number(n) for n in ("001-a-1", "1234-a", "a-001")] == ["a-1", "a", "a-001"]
 
 
 POINTS = """\
@@ -527,7 +534,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
-    "offered": (), "offered_from": "", "lowered": False,
+    "offered_rates": (), "offered_from": "", "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": {},
 }  # fmt: skip
 
@@ -542,8 +549,12 @@ def headline(name, *percentiles):
 class Known:
     """As much of the presentations as a page asks for."""
 
-    def of(self, record):
-        return SimpleNamespace(shown=count, results=lambda r: r.figures, of_tester=lambda r: r.own)
+    def find(self, record):
+        return SimpleNamespace(
+            format_value=count,
+            results=lambda r: r.figures,
+            list_loopback_values=lambda r: r.own,
+        )
 
 
 def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
@@ -712,9 +723,9 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
     runs = plan_campaign(list_packaged()["zoo"], Overrides()).runs
     pairs = [(r.config["plugin"], r.config["dut"]["driver"]) for r in runs]
     for plugin, driver in pairs:
-        assert can_be(driver, plugin) or driver == "reference"
+        assert can_configure(driver, plugin) or driver == "reference"
     # boxes of others and names for others' devices
     elsewhere = {"network-cli", "command", "cable", "reference"}
-    known = {(t, d) for d in set(names()) - elsewhere for t in technologies_for(d)}
+    known = {(t, d) for d in set(names()) - elsewhere for t in list_technologies(d)}
     assert not known - set(pairs)
     assert all(r.config["tester"]["kind"] == "embedded" for r in runs)

@@ -21,8 +21,8 @@ from v6t.base.files import read_json
 from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
-from v6t.core.runs.manifest import commit, machine, utc_now
-from v6t.core.runs.tester_capacity import tester_facts
+from v6t.core.runs.manifest import commit, describe_machine, utc_now
+from v6t.core.runs.tester_capacity import list_tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleDecorator, Tester
@@ -61,7 +61,7 @@ Say = Callable[[str], None]
 
 def identity(bound: BoundRun) -> str:
     """Return a key of the tester, its options, this machine and this version."""
-    facts = [SCHEMA, version("v6t"), tester_facts(bound)]
+    facts = [SCHEMA, version("v6t"), list_tester_facts(bound)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -122,7 +122,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
         source_commit=commit(),
         tester=steps.tester,
         options=bound.settings.tester.options,
-        machine=machine(),
+        machine=describe_machine(),
         load=[round(load, 2), round(os.getloadavg()[0], 2)],
         traffic=f"{TECHNOLOGY}, {OCTETS} octets, left to right",
         **steps.sections(),

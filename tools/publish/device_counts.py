@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, number_of, sheet, text_columns
+from v6t.analysis.sheet import Sheet, count, pluralize, sheet, text_columns
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.trials.timeline import DeviceLoad
 
@@ -98,7 +98,7 @@ def _fullest(entries: Sequence[Mapping[str, Any]]) -> str:
     if not tables:
         return ""
     table = max(tables, key=lambda t: float(t["used"]))
-    used = number_of(int(table["used"]), "entry")
+    used = pluralize(int(table["used"]), "entry")
     if not table.get("limit"):
         return used
     return f"{100 * table['used'] / table['limit']:.1f} % ({used} of {count(table['limit'])})"
@@ -111,7 +111,7 @@ def _load(data: RunData) -> str:
     for record in data.records:
         if not isinstance(record, ThroughputRecord) or not record.measured:
             continue
-        watched = [t for t in data.counted([record]) if t.result.device_loads]
+        watched = [t for t in data.list_valid_trials([record]) if t.result.device_loads]
         below = [t for t in watched if t.asked["rate_fps"] <= record.median]
         fastest = max((t.asked["rate_fps"] for t in below), default=0.0)
         if fastest > rate_fps:

@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from v6t.analysis.compare.likeness import Unlike, points, unlike_parameters, unlike_records
-from v6t.analysis.report.campaign_run import CampaignRun, shown
+from v6t.analysis.compare.likeness import (
+    Difference,
+    compare_parameters,
+    compare_records,
+    index_records,
+)
+from v6t.analysis.report.campaign_run import CampaignRun, format_axis_value
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, sheet, text_columns
 
@@ -29,8 +34,8 @@ class Differing:
 
     technology: str
     device: str
-    parameters: Sequence[Unlike]
-    conditions: Mapping[str, Sequence[Unlike]]
+    parameters: Sequence[Difference]
+    conditions: Mapping[str, Sequence[Difference]]
 
     def concerns(self, benchmark: str) -> bool:
         """Whether a benchmark was measured otherwise than on most devices."""
@@ -62,12 +67,12 @@ def differing(
             by_technology.setdefault(named(run)[0], []).append((run, run.data))
     found = {}
     for runs in by_technology.values():
-        usual = _usual([data for _, data in runs], unlike_parameters)
+        usual = _usual([data for _, data in runs], compare_parameters)
         conditions = _usual_conditions([data for _, data in runs])
         for run, data in runs:
             odd = Differing(
                 *named(run),
-                unlike_parameters(usual, data),
+                compare_parameters(usual, data),
                 {b: apart for b, apart in _conditions(conditions, data).items() if apart},
             )
             if odd.parameters or odd.conditions:
@@ -75,7 +80,7 @@ def differing(
     return found
 
 
-def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Unlike]]) -> Any:
+def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Difference]]) -> Any:
     """Return the first member of the largest group of equal objects."""
     groups: list[list[Any]] = []
     for one in several:
@@ -90,17 +95,17 @@ def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
     """Choose for each point the record whose conditions most runs share."""
     records: dict[tuple[str, ...], list[Any]] = {}
     for data in several:
-        for key, record in points(data).items():
+        for key, record in index_records(data).items():
             records.setdefault(key, []).append(record)
-    return {key: _usual(found, unlike_records) for key, found in records.items()}
+    return {key: _usual(found, compare_records) for key, found in records.items()}
 
 
-def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Unlike]]:
+def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Difference]]:
     """In what its records differ from the usual ones, by benchmark; each difference once."""
-    found: dict[str, list[Unlike]] = {}
-    for key, record in points(data).items():
+    found: dict[str, list[Difference]] = {}
+    for key, record in index_records(data).items():
         held = found.setdefault(record.benchmark, [])
-        held += [u for u in unlike_records(usual[key], record) if u not in held]
+        held += [u for u in compare_records(usual[key], record) if u not in held]
     return found
 
 
@@ -122,4 +127,4 @@ def brief(value: Any) -> str:
         return f"{len(value)}, the first: {brief(value[0])}"
     if isinstance(value, (list, tuple)):
         return brief(value[0])
-    return shown(value)
+    return format_axis_value(value)

@@ -36,7 +36,7 @@ def loses_elsewhere(data: RunData, record: Record) -> bool:
     return any(
         counted.count_frames("required") - counted.count_frames("received")
         > tolerated * counted.count_frames("required")
-        for trial in data.counted(delays)
+        for trial in data.list_valid_trials(delays)
         if trial.asked["rate_fps"] <= record.median
         for counted in trial.result.directions.values()
     )

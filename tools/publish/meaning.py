@@ -9,7 +9,7 @@ from typing import Any
 from v6t.analysis.blocks import Block, Items, Text
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import number_of
+from v6t.analysis.sheet import pluralize
 from v6t.benchmarks.common import REPETITIONS, TRIAL_S
 from v6t.benchmarks.connections import ConnectionRateRecord
 from v6t.benchmarks.throughput import ThroughputRecord
@@ -92,7 +92,7 @@ def _part(some: Sequence[CampaignRun], of: Sequence[CampaignRun]) -> str:
     """So many of the runs."""
     if len(some) == len(of):
         return "every run"
-    return f"{len(some)} of {number_of(len(of), 'run')}"
+    return f"{len(some)} of {pluralize(len(of), 'run')}"
 
 
 def _lengths(made: Sequence[CampaignRun]) -> Block:
@@ -176,13 +176,13 @@ def _faltering(made: Sequence[CampaignRun]) -> Iterator[str]:
     why = f": {why_invalid(invalid)}" if invalid else ""
     yield (
         f"A trial in which the tester failed is {what}, and never counted as loss. Of "
-        f"{number_of(trials, 'trial')}, {len(invalid):,} were invalid{why}."
+        f"{pluralize(trials, 'trial')}, {len(invalid):,} were invalid{why}."
     )
     rates = [(m, r) for m in made for r in m.records if str(r.unit).endswith("per second")]
     limited = sum(r.limited and not (m.data and is_queued(m.data, r)) for m, r in rates)
     if limited:
         yield (
-            f"{limited} of {number_of(len(rates), 'rate')} are marked *: the tester or the medium "
+            f"{limited} of {pluralize(len(rates), 'rate')} are marked *: the tester or the medium "
             "was the limit, and the device may be faster."
         )
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
-from v6t.analysis.figures.plots import points_figure
+from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import UNDEFINED, Sheet, marked, number_of, sheet, text_columns
+from v6t.analysis.sheet import UNDEFINED, Sheet, mark, pluralize, sheet, text_columns
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import MEANING as DIFFERS
 from v6t.tools.publish.differing import TITLE as NOT_ALIKE
@@ -160,7 +160,7 @@ def _benchmark(
         drawn = list(_drawn(mine, unit))
         if len(figures) == 1 and drawn:
             caption = _caption(f"{benchmark}, {said}", mine, unit)
-            figure = points_figure(cast("Any", drawn), said, f"{name}-{number}")
+            figure = draw_points(cast("Any", drawn), said, f"{name}-{number}")
             yield Drawing(figure, caption, caption)
         yield _table(f"{benchmark}, {said}" if said else benchmark, unit, mine, figures)
 
@@ -174,7 +174,7 @@ def _caption(title: str, lines: Sequence[Line], unit: str) -> str:
     none = sum(figure["median"] is not None and not x.is_drawn(figure) for x, figure in figures)
     if none:
         parts.append(
-            f"not drawn: {number_of(none, 'device')} of which no rate that was tried passed"
+            f"not drawn: {pluralize(none, 'device')} of which no rate that was tried passed"
         )
     return "; ".join(parts) + "."
 
@@ -198,7 +198,7 @@ def _drawn(lines: Sequence[Line], unit: str) -> Iterator[tuple[str, _Spread]]:
                 figure["median"] if figure[end] is None else figure[end] for end in ("p1", "p99")
             )
             yield (
-                marked(", ".join(words), figure["limited"]),
+                mark(", ".join(words), figure["limited"]),
                 _Spread(figure["median"], low, high),
             )
 
@@ -262,7 +262,7 @@ def _of_rates(lines: Sequence[Line]) -> Iterator[str]:
 
 def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     whole = sum(r.status == "complete" for r in runs)
-    yield Text(f"{whole} of {number_of(len(runs), 'run')} are complete.")
+    yield Text(f"{whole} of {pluralize(len(runs), 'run')} are complete.")
     rest = [r for r in runs if r.status != "complete"]
     if rest:
         yield Items(

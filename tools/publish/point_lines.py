@@ -9,9 +9,15 @@ from typing import Any
 
 from v6t.analysis.presentation import AT_LEAST, Presentations
 from v6t.analysis.record import CPS, FPS, Record
-from v6t.analysis.report.campaign import figures_of
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, axis_name, run_name, shown
-from v6t.analysis.sheet import INVALID, marked
+from v6t.analysis.report.campaign import list_headlines
+from v6t.analysis.report.campaign_run import (
+    OF_POINTS,
+    CampaignRun,
+    format_axis_value,
+    shorten_axis,
+    strip_number,
+)
+from v6t.analysis.sheet import INVALID, mark
 from v6t.benchmarks.resolution import QPS
 from v6t.tools.publish.differing import MARK, Differing
 from v6t.tools.publish.doubts import LOST, QUEUED, is_queued, loses_elsewhere
@@ -68,7 +74,7 @@ class Line:
         """Its median, with what is to be said of it."""
         least = f"{AT_LEAST} " if figure["figure"] == AT_LEAST else ""
         number = " ".join(filter(None, (self.number(figure["median"]), self.doubt)))
-        return least + marked(number, figure["limited"])
+        return least + mark(number, figure["limited"])
 
     def spread(self, figure: Mapping[str, Any]) -> str:
         """Print the figure with P1 and P99 if it was measured more than once."""
@@ -96,7 +102,11 @@ def technology(run: CampaignRun) -> str:
     """Name the plugin and other settings that vary in the experiment."""
     plugin = run.data.config["plugin"] if run.data else run.experiment
     beside = (*OF_POINTS, "plugin")
-    others = [shown(v) for a, v in run.axes.items() if a not in beside and not _is_of_device(a)]
+    others = [
+        format_axis_value(v)
+        for a, v in run.axes.items()
+        if a not in beside and not _is_of_device(a)
+    ]
     return ", ".join([str(plugin), *others])
 
 
@@ -104,7 +114,7 @@ def device(run: CampaignRun) -> str:
     """On what: the driver, with what else varies of it."""
     name = driver(run)
     others = [
-        f"{axis_name(a)} {shown(v)}"
+        f"{shorten_axis(a)} {format_axis_value(v)}"
         for a, v in run.axes.items()
         if _is_of_device(a) and a not in ("dut", "dut.driver")
     ]
@@ -133,7 +143,7 @@ def names_of(runs: Sequence[CampaignRun]) -> dict[str, tuple[str, str]]:
     for run in runs:
         what, on = plain[run.directory]
         if (what, on) in twice:
-            what = f"{run_name(run.directory)}: {what}"
+            what = f"{strip_number(run.directory)}: {what}"
         named[run.directory] = what, on
     return named
 
@@ -167,12 +177,14 @@ def lines(
                 offered=_offered(record),
                 source=record.offered_from,
                 found=_found(record, presentations, queued=doubt == QUEUED),
-                show=presentations.of(record).shown,
+                show=presentations.find(record).format_value,
                 lacking=INVALID if invalid and not record.measured else "-",
                 told=f"{record.repetitions} ({len(record.trials)}, {invalid} invalid)",
                 why=record.not_measured or "",
                 step=_step(record),
-                own=presentations.of(record).of_tester(record) if record.measured else {},
+                own=presentations.find(record).list_loopback_values(record)
+                if record.measured
+                else {},
                 odd=differs is not None and differs.concerns(benchmark),
                 doubt=doubt,
             )
@@ -194,7 +206,7 @@ def _step(record: Record) -> float | None:
 
 
 def _offered(record: Record) -> str:
-    rates = [f"{rate:,.0f}" for rate in record.offered]
+    rates = [f"{rate:,.0f}" for rate in record.offered_rates]
     said = rates[0] if len(rates) == 1 else f"{len(rates)} rates" if rates else ""
     return f"{said}, lowered" if record.lowered else said
 
@@ -207,7 +219,7 @@ def _found(
     Of a device that queued what it did not forward nobody can say that it may be faster.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for figure in figures_of(record, presentations):
+    for figure in list_headlines(record, presentations):
         of_unit = found.setdefault(str(figure["unit"] or ""), {})
         if record.measured:
             whole = figure["figure"] in (record.benchmark, AT_LEAST)

@@ -14,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.report.campaign_run import run_name
+from v6t.analysis.report.campaign_run import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_json
 from v6t.core.campaigns.campaign import PLAN, SUMMARY, Campaign, load_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.campaigns.results import load_runs, summarize, to_csv
+from v6t.core.runs.results import share_conditions
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RESULTS, TRIALS
 from v6t.drivers.testers import kind_of
 from v6t.tools.publish.public import Words, public_runs
@@ -156,12 +157,12 @@ def _named_apart(runs: Sequence[CampaignRun]) -> list[CampaignRun]:
     taken = {PAGE, SUMMARY, TABLE, TRIALS, FIGURES, MARKER}
     found = []
     for run in runs:
-        plain, number, name = run_name(run.directory), 1, run.directory
-        while run_name(name) in taken:
+        plain, number, name = strip_number(run.directory), 1, run.directory
+        while strip_number(name) in taken:
             number += 1
             name = f"{run.directory}-{number}"
-        taken.add(run_name(name))
-        found.append(replace(run, directory=name) if run_name(name) != plain else run)
+        taken.add(strip_number(name))
+        found.append(replace(run, directory=name) if strip_number(name) != plain else run)
     return found
 
 
@@ -169,7 +170,7 @@ def _page(
     campaign: Campaign, runs: Sequence[CampaignRun], words: Words, page: str
 ) -> dict[str, str]:
     from v6t.analysis.report.render import to_markdown
-    from v6t.benchmarks.registry import presentations
+    from v6t.benchmarks.registry import load_presentations
     from v6t.tools.publish.overview import overview
 
     drawn: dict[str, str] = {}
@@ -181,7 +182,7 @@ def _page(
 
     notes = {name: words.cleaned(text) for name, text in campaign.notes.items()}
     title = words.cleaned(campaign.title or campaign.name)
-    document = overview(title, notes, runs, presentations())
+    document = overview(title, notes, runs, load_presentations())
     return {PAGE: to_markdown(document, placed) + _again(campaign, page), **drawn}
 
 
@@ -237,9 +238,11 @@ def _run(run: CampaignRun) -> dict[str, str]:
     if run.data is None or not run.records:
         return {}
     contents: dict[str, Any] = {
-        CONFIG: run.data.config, MANIFEST: run.data.manifest, RESULTS: run.data.results
-    }  # fmt: skip
+        CONFIG: run.data.config,
+        MANIFEST: run.data.manifest,
+        RESULTS: share_conditions(run.data.results),
+    }
     return {
-        f"{run_name(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
+        f"{strip_number(run.directory)}/{name}": json.dumps(content, sort_keys=True) + "\n"
         for name, content in contents.items()
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from v6t.analysis.report.campaign_run import run_name
+from v6t.analysis.report.campaign_run import strip_number
 from v6t.base.errors import UsageError
 from v6t.base.files import read_text
 from v6t.core.runs.results import COMPLETE
@@ -60,7 +60,7 @@ def trials_table(
             told = {k: words.within(v) for k, v in _rounded(row).items()}
             key = row.get("key", "")
             fate = {"counts": _counts(key, behind, reasons), "invalid": reasons.get(key, "")}
-            writer.writerow({"run": run_name(public.directory), **told, **fate})
+            writer.writerow({"run": strip_number(public.directory), **told, **fate})
     return out.getvalue()
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.driver import ChainMembership, Driver, DriverWithoutCommands
+from v6t.drivers.duts.driver import ChainMembership, Driver
 from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import DutOptions
@@ -56,12 +56,10 @@ class Part:
 
 
 class PartOptions(StrictModel):
-    """The driver of a part."""
+    """The driver of a part with its options; empty: the technology's own choice."""
 
     driver: str = ""
-    """Empty: the technology's own choice."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """Of that driver."""
 
 
 class ChainOptions(DutOptions):
@@ -70,7 +68,7 @@ class ChainOptions(DutOptions):
     parts: dict[str, PartOptions] = Field(default_factory=dict)
 
 
-class Chain(DriverWithoutCommands):
+class Chain(Driver):
     """Driver of a chain, which combines the drivers of the parts."""
 
     name = "chain"
@@ -81,7 +79,11 @@ class Chain(DriverWithoutCommands):
     of_parts = True
 
     def parts(self, intent: Intent) -> tuple[Part, ...]:
-        chosen = self._choose_parts(intent)
+        chosen = list(intent.parts)
+        for part in intent.alternatives:
+            if part.name in self.options.parts:
+                at = [each.name for each in chosen].index(part.replaces[0])
+                chosen[at : at + len(part.replaces)] = [part]
         names = [part.name for part in chosen]
         unknown = next((name for name in self.options.parts if name not in names), None)
         if unknown is not None:
@@ -111,32 +113,23 @@ class Chain(DriverWithoutCommands):
         if not intent.parts:
             raise cls.make_refusal(intent, "name the driver of one device")
 
-    def _choose_parts(self, intent: Intent) -> list[PartIntent]:
-        parts = list(intent.parts)
-        for part in intent.alternatives:
-            if part.name in self.options.parts:
-                at = [each.name for each in parts].index(part.replaces[0])
-                parts[at : at + len(part.replaces)] = [part]
-        return parts
-
     def _driver(self, part: PartIntent, before: Sequence[Part], *, swapped: bool) -> Driver:
         chosen = self.options.parts.get(part.name, PartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
             problem = "a chain cannot be part of a chain"
             raise UsageError(problem, "name the driver of one device", code="chain-conflict")
-        if not driver_type(name).configures and not part.has_reference:
+        is_reference = not driver_type(name).configures
+        if is_reference and not part.has_reference:
             problem = f"no reference translation exists for the part '{part.name}'"
             hint = "it keeps connections: leave out its driver, or name another"
             raise UsageError(problem, hint, code="missing-reference")
-        if not driver_type(name).configures and chosen.options:
+        if is_reference and chosen.options:
             problem = f"the reference translation of '{part.name}' has no options"
             raise UsageError(problem, code="invalid-intent")
-        own = part.options if name == part.driver else {}
-        options = {**own, **chosen.options}
+        options = {**(part.options if name == part.driver else {}), **chosen.options}
         driver = make_driver(name, options, swapped=swapped)
-        directory = choose_state_directory(before, part.name, driver)
-        if directory:
+        if directory := choose_state_directory(before, part.name, driver):
             driver = make_driver(name, {**options, "state_dir": directory}, swapped=swapped)
         driver.part = ChainMembership(part.name, part.params)
         return driver
@@ -188,8 +181,7 @@ class Chain(DriverWithoutCommands):
 
 def count_further_hops(parts: tuple[Part, ...]) -> int:
     """Count the hops inside the chain beyond one for each device."""
-    taken = sum(1 + part.profile.further_hops for part in parts)
-    return taken - len({part.device for part in parts})
+    return sum(1 + p.profile.further_hops for p in parts) - len({p.device for p in parts})
 
 
 def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> int:
@@ -254,9 +246,7 @@ def check_places(parts: Sequence[Part]) -> None:
         ssh = part.driver.options.ssh
         other = known.setdefault((ssh.lab, ssh.netns), part.name)
         if other != part.name:
-            problem = (
-                f"the parts {other} and {part.name} have the same namespace of the lab, {ssh.lab}"
-            )
+            problem = f"the parts {other} and {part.name} share a namespace of the lab, {ssh.lab}"
             hint = f"give one dut.options.parts.{part.name}.options.ssh.netns, or another ssh.lab"
             raise UsageError(problem, hint, code="chain-conflict")
 

@@ -18,8 +18,14 @@ _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
 _SHORTER = (32, 40, 48, 56, 64)
-SPARE4 = ("203.0.113.0/24", "198.51.100.0/24", "192.0.2.0/24", "100.64.113.0/24", "192.88.99.0/24")
-SPARE6 = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
+SPARE_IPV4 = (
+    "203.0.113.0/24",
+    "198.51.100.0/24",
+    "192.0.2.0/24",
+    "100.64.113.0/24",
+    "192.88.99.0/24",
+)
+SPARE_IPV6 = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
 def find_prefix_parameter(configuration: DeviceConfig) -> str:
@@ -103,10 +109,8 @@ def find_networks_behind(intent: Intent, side: str, version: int) -> list[Any]:
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
-    if prefix.prefixlen in _SHORTER:
-        high = value >> 64 << 64
-        low = value & (1 << 56) - 1  # bits 64 to 71 hold nothing
-        value = high | low << 8
+    if prefix.prefixlen in _SHORTER:  # bits 64 to 71 hold nothing
+        value = value >> 64 << 64 | (value & (1 << 56) - 1) << 8
         length = length - 8 if length > 64 else length
     bits = length - prefix.prefixlen
     if not bits >= 0:
@@ -122,12 +126,9 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     An explicit mapping of hosts on the IPv6 side attracts its IPv4 prefix, one of hosts on the
     IPv4 side its IPv6 prefix; the RFC 6052 prefix attracts itself.
     """
-    side = get_ipv6_side(intent)
-    near, far = (
-        find_networks_behind(intent, side, 6),
-        find_networks_behind(intent, get_opposite_side(side), 4),
-    )
-    table = list_mappings(intent)
+    side, table = get_ipv6_side(intent), list_mappings(intent)
+    near = find_networks_behind(intent, side, 6)
+    far = find_networks_behind(intent, get_opposite_side(side), 4)
     # of each network, the IPv6 prefix of the mapping that holds it
     longest_first = sorted((six for _, six in table), key=lambda net: -net.prefixlen)
     owners = [next(filter(net.subnet_of, longest_first), None) for net in near]
@@ -152,10 +153,10 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-OWN4 = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
-OWN6 = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
+OWN_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
+OWN_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
 """Addresses that a translator may get for its ICMP errors."""
-POOLS = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
+POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 """Networks that a translator and a NAT may have between them."""
 
 
@@ -193,18 +194,12 @@ def _find_overlap(text: str, taken: Sequence[Any]) -> Any:
 
 def find_spare_network(intent: Intent, version: int, skip: int = 0) -> Network:
     """Return a network that the test does not use, preferably of documentation addresses."""
-    candidates = SPARE6 if version == 6 else SPARE4
+    candidates = SPARE_IPV6 if version == 6 else SPARE_IPV4
     used = list_networks(intent)
-    unused = [
-        net
-        for net in map(ip_network, candidates)
-        if not any(t.version == version and t.overlaps(net) for t in used)
-    ]
+    unused = [text for text in candidates if not _find_overlap(text, used)]
     if len(unused) > skip:
-        return unused[skip]
-    problem = (
-        f"all of {', '.join(candidates)} are in use: nothing is left to be added under traffic"
-    )
+        return ip_network(unused[skip])
+    problem = f"all of {', '.join(candidates)} are in use: nothing is left to be added"
     hint = "leave one of them out of the technology's parameters"
     raise UsageError(problem, hint, code="address-conflict")
 

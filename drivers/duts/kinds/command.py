@@ -209,16 +209,11 @@ class Command(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         own = [self._step(intent, step) for step in self.options.steps]
-        flush = [
-            Step(
-                self._line(intent, f.command),
-                "empty the device's state",
-                proof=self._check(intent, f.check),
-                deadline_s=f.deadline_s,
-                reboots=f.reboots,
-            )
-            for f in self.options.flush
-        ]
+        flush = []
+        for text in self.options.flush:
+            line, proof = self._line(intent, text.command), self._check(intent, text.check)
+            more = {"deadline_s": text.deadline_s, "reboots": text.reboots}
+            flush.append(Step(line, "empty the device's state", proof=proof, **more))
         base = self.base(intent, facts) if self.options.base else []
         return self.finish(facts, [*base, *own], flush=flush)
 
@@ -226,17 +221,14 @@ class Command(LinuxDriver):
         return self.options.profile.declare()  # type: ignore[no-any-return]
 
     def sessions(self, intent: Intent) -> Reading | None:
-        text = self.options.sessions_command
-        return (
-            Reading(self._line(intent, text), partial(parse_numbers, "sessions")) if text else None
-        )
+        text, parse = self.options.sessions_command, partial(parse_numbers, "sessions")
+        return Reading(self._line(intent, text), parse) if text else None
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         readings = dict(super().telemetry(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
-            readings[name] = Reading(
-                self._line(intent, text), partial(parse_numbers, name), losses=LOSSES
-            )
+            parse = partial(parse_numbers, name)
+            readings[name] = Reading(self._line(intent, text), parse, losses=LOSSES)
         return readings
 
     def _step(self, intent: Intent, step: StepText) -> Step:

@@ -31,7 +31,7 @@ MODULE = "ip6_tunnel"
 TUNNEL = "v6t-tunnel"
 TABLE = 8676
 """Of routes, and the priority of the rule that leads there."""
-OUTER = 40
+OUTER_HEADER_OCTETS = 40
 """Octets of the header that is put before a packet."""
 UP = "LOWER_UP"
 TCP, UDP = 6, 17
@@ -81,9 +81,8 @@ class Ip6Tunnel(LinuxDriver):
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
         if self.options.checks and filters.PROGRAM not in facts.programs:
-            raise make_missing_program_error(
-                filters.PROGRAM, "nftables", ", which checks are made with"
-            )
+            use = ", which checks are made with"
+            raise make_missing_program_error(filters.PROGRAM, "nftables", use)
         if self.options.checks and customer.edge is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
@@ -119,9 +118,10 @@ class Ip6Tunnel(LinuxDriver):
         outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
-        mtu = getattr(intent.links, customer.side).mtu - OUTER
+        mtu = getattr(intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
         # it stays if somebody else has a tunnel by the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
+        why = "whatever comes out of it, from whomever"
         unload = f"{others} >/dev/null || modprobe -r {MODULE}"
         return [
             load_module(MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
@@ -134,9 +134,7 @@ class Ip6Tunnel(LinuxDriver):
                 read=read_link(TUNNEL),
                 want=is_link(TUNNEL, UP, mtu=mtu),
             ),
-            set_sysctls(
-                {f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, "whatever comes out of it, from whomever"
-            ),
+            set_sysctls({f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, why),
             *_route_into_tunnel(inside),
         ]
 
@@ -154,15 +152,10 @@ class Ip6Tunnel(LinuxDriver):
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:
             return []
-        return load_table(
-            f"{self.options.state_dir}/v6t.nft",
-            "ip v6t",
-            "own",
-            "type filter hook forward priority filter",
-            parse_drops(customer.edge, self.port(intent, customer.inside)),
-            "what is none of the customer's is dropped",
-            list_options="-s -p ",
-        )
+        file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
+        drops = parse_drops(customer.edge, self.port(intent, customer.inside))
+        why = "what is none of the customer's is dropped"
+        return load_table(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
 
 
 def _is_tunnel(*phrases: str, dscp: bool) -> Want:

@@ -27,20 +27,10 @@ from v6t.drivers.duts.kinds.jool_instances import (
 )
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.os.linux import load_module
-from v6t.drivers.duts.plan import (
-    Intent,
-    Plan,
-    Step,
-    shorten,
-)
+from v6t.drivers.duts.plan import Intent, Plan, Step, shorten
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
-from v6t.intent.families import (
-    MapTCeConfig,
-    MapTRelayConfig,
-    Nat64Config,
-    SiitConfig,
-)
+from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
 MAPT_SINCE = (4, 1, 255)
 """What the release candidates of 4.2.0 call themselves."""
@@ -112,10 +102,8 @@ class Jool(LinuxDriver):
         if program not in facts.programs:
             raise make_missing_program_error(program, PROGRAMS[program])
         for name, text in facts.sections.items():
-            others = [
-                line for line in text.splitlines() if line.strip() and not is_own_instance(line)
-            ]
-            if name.startswith("instances_") and others:
+            lines = filter(str.strip, text.splitlines())
+            if name.startswith("instances_") and not all(map(is_own_instance, lines)):
                 problem = f"another translator is at work on the device: {shorten(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
@@ -135,16 +123,21 @@ class Jool(LinuxDriver):
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         program, lab = choose_program(intent), self.options.in_lab
-        unload = (
-            f'[ "$(cat /sys/module/{program}/refcnt 2>/dev/null)" != 0 ] || modprobe -r {program}'
-        )
+        refcnt = f"/sys/module/{program}/refcnt"
+        unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
         load = load_module(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
             own = make_mapt_instance(intent, self.options)
         elif program == NAT64:
             own = [*make_instance(intent, self.options), *add_pool4(intent, facts.version)]
-            flush = (self._flush(intent, facts.version),)
+            if self.options.flush == "instance":
+                flush = (renew_instance(intent, self.options, facts.version),)
+            else:
+                command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
+                why = "no state of an earlier trial is left"
+                limit_s = self.options.reboot_deadline_s
+                flush = (Step(command, why, reboots=True, deadline_s=limit_s),)
         else:
             own = make_instance(intent, self.options)
         notes = NOTES + MORE_NOTES.get(program, ())
@@ -169,10 +162,3 @@ class Jool(LinuxDriver):
             held = "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
             found["table"] = Reading(command, jool_statistics.table, held)
         return found
-
-    def _flush(self, intent: Intent, version: str) -> Step:
-        if self.options.flush == "instance":
-            return renew_instance(intent, self.options, version)
-        command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
-        why = "no state of an earlier trial is left"
-        return Step(command, why, reboots=True, deadline_s=self.options.reboot_deadline_s)

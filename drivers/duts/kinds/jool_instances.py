@@ -11,23 +11,9 @@ from pydantic import Field
 from v6t.drivers.duts.kinds import addresses, jool_statistics, softwires
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import (
-    Check,
-    Intent,
-    Step,
-    Want,
-    equals,
-    has_lines,
-    passes,
-    shorten,
-)
+from v6t.drivers.duts.plan import Check, Intent, Step, Want, equals, has_lines, passes, shorten
 from v6t.drivers.duts.steps import create_object, write_config_file
-from v6t.intent.families import (
-    MapRuleConfig,
-    MapTCeConfig,
-    MapTRelayConfig,
-    Nat64Config,
-)
+from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
 PROGRAMS = {
@@ -74,16 +60,14 @@ def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
     show = f"{program} -i v6t global display --csv --no-headers"
     if program == SIIT:
         table = addresses.list_mappings(intent)
-        content["eamt"] = [
-            {"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table
-        ]
+        rows = [{"ipv6 prefix": str(six), "ipv4 prefix": str(four)} for four, six in table]
+        content["eamt"] = rows
         show += f"; {program} -i v6t eamt display --csv --no-headers"
         checks += [f"{six},{four}" for four, six in table]
         says = f"{len(table)} mappings, {says}"
+    text = json.dumps(content, indent=1) + "\n"
     return [
-        write_config_file(
-            file, json.dumps(content, indent=1) + "\n", "Jool's configuration, atomic"
-        ),
+        write_config_file(file, text, "Jool's configuration, atomic"),
         create_object(
             f"{program} file handle {file}",
             f"{program} instance remove v6t",
@@ -139,13 +123,9 @@ def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
 
 def choose_program(intent: Intent) -> str:
     """Return the Jool program that implements an intent."""
-    match intent.configuration:
-        case Nat64Config():
-            return NAT64
-        case MapTRelayConfig() | MapTCeConfig():
-            return MAPT
-        case _:
-            return SIIT
+    if isinstance(intent.configuration, Nat64Config):
+        return NAT64
+    return MAPT if isinstance(intent.configuration, MapTRelayConfig | MapTCeConfig) else SIIT
 
 
 def make_statistics_command(program: str) -> str:

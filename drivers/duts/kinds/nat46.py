@@ -27,7 +27,7 @@ NOT_SENT = "not sent"
 CONTROL = "/proc/net/nat46/control"
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
-_READ_BACK = 199
+_SHOWN_CHARACTERS = 199
 """Characters of a rule that it shows (``NAT46_CFG_BUFLEN``): of a long one the end is missing."""
 _RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
 _HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
@@ -96,10 +96,8 @@ class Nat46(LinuxDriver):
     def survey(self) -> Mapping[str, str]:
         named = self.options.module
         file = f"ls {named} 2>/dev/null" if "/" in named else f"modinfo -n {named} 2>/dev/null"
-        return {
-            **super().survey(),
-            MODULE: f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none",
-        }
+        known = f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none"
+        return {**super().survey(), MODULE: known}
 
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
@@ -128,11 +126,9 @@ class Nat46(LinuxDriver):
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
         counted = telemetry.make_link_reading(DEVICE, words)
-        own = {NOT_SENT: LossReason.RULE, **counted.losses}
-        return {
-            **super().telemetry(intent),
-            f"device {DEVICE}": replace(counted, parse=count_unsent, losses=own),
-        }
+        losses = {NOT_SENT: LossReason.RULE, **counted.losses}
+        device = replace(counted, parse=count_unsent, losses=losses)
+        return {**super().telemetry(intent), f"device {DEVICE}": device}
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
         softwires.refuse_lowest_mtu(
@@ -215,7 +211,7 @@ def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> li
 
 def _has_rule(pair: str) -> Want:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
-    wanted = f"{pair} "[:_READ_BACK]
+    wanted = f"{pair} "[:_SHOWN_CHARACTERS]
 
     def is_listed(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
@@ -235,9 +231,8 @@ def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
-            raise make_unsupported_error(
-                problem, "let the EA bits hold a whole address", params=instead
-            )
+            hint = "let the EA bits hold a whole address"
+            raise make_unsupported_error(problem, hint, params=instead)
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = MappedSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
         return [own], [MappedSide.embed(dmr)]

@@ -31,7 +31,7 @@ from v6t.drivers.duts.kinds.pf_rules import (
     parse_rules,
     reload_rules,
 )
-from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.options import Directory, DutOptions
 from v6t.drivers.duts.os import openbsd
 from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, shorten
 from v6t.drivers.duts.readings import Reading
@@ -45,10 +45,10 @@ translated is not filtered again."""
 
 
 LIMIT_MARGIN = 1.05
-REUSED = (
+REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
-OPEN = (
+OPEN_RULES_NOTE = (
     "its rules take the place of all that are loaded, and pass the rest on every interface, the management's "
     "too: until they are put back nothing is blocked, and no new connection of others is translated"
 )
@@ -57,7 +57,7 @@ OPEN = (
 class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
-    state_dir: str = "/var/run/v6t"
+    state_dir: Directory = "/var/run/v6t"
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
@@ -144,9 +144,7 @@ class OpenBsdPf(Driver):
             openbsd.refuse_other_lengths(getattr(intent, side), port, of("links", ""))
         loaded = parse_rules(of("rules", ""), of("tables", ""))
         if loaded != parse_rules(of("file", ""), of("file", "")):
-            problem = (
-                "the loaded PF rules differ from those of /etc/pf.conf and could not be restored"
-            )
+            problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
             hint = "save them there, or load the file with pfctl -f /etc/pf.conf"
             raise DutError(problem, hint, code="device-not-restored")
         if any(getattr(intent.links, s).vlan for s in ("left", "right")):
@@ -164,9 +162,9 @@ class OpenBsdPf(Driver):
         if not isinstance(intent.configuration, NatConfig):
             notes.append("PF is left as it is: if it is on, its rules and states are measured, too")
             return Plan(self.name, facts.version, tuple(steps), notes=tuple(notes))
-        notes.append(OPEN)
+        notes.append(OPEN_RULES_NOTE)
         if isinstance(intent.configuration, Nat64Config):
-            notes.append(REUSED)
+            notes.append(REUSED_PORT_NOTE)
         if self.options.flush == "purge":
             notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693)")
         steps += self._rules(intent)
@@ -180,10 +178,8 @@ class OpenBsdPf(Driver):
 
     def sessions(self, intent: Intent) -> Reading | None:
         """Read the number of states of the translating rules: one for each connection."""
-        if not isinstance(intent.configuration, NatConfig):
-            return None
-
-        return Reading("pfctl -vsr", count_translated)
+        has_states = isinstance(intent.configuration, NatConfig)
+        return Reading("pfctl -vsr", count_translated) if has_states else None
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"

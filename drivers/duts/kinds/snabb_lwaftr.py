@@ -138,10 +138,9 @@ class SnabbLwAftr(LinuxDriver):
         stop = f"( {stop_group(pid, COMM)} ) && rm -f {place}/snabb.log {place}/lwaftr.o"
         # whatever it is asked, it makes its directory: only a running one is asked
         answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
+        text = format_configuration(intent, self.options)
         steps = [
-            write_config_file(
-                file, format_configuration(intent, self.options), "the lwAFTR's configuration"
-            ),
+            write_config_file(file, text, "the lwAFTR's configuration"),
             *([_return_devices(self.options)] if _attach_by_pci(self.options) else []),
             *([] if self.options.in_lab else [_keep_huge_pages()]),
             _remove_directory(),
@@ -173,12 +172,10 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
             if not address.endswith(wanted):
                 continue
             if name in untouchable:
-                raise DutError(
-                    f"the {side} interface {wanted} is {name}, which is not touched: "
-                    f"{untouchable[name]}",
-                    f"name another one with dut.options.{side}",
-                    code="interface-protected",
-                )
+                reason = f"which is not touched: {untouchable[name]}"
+                problem = f"the {side} interface {wanted} is {name}, {reason}"
+                hint = f"name another one with dut.options.{side}"
+                raise DutError(problem, hint, code="interface-protected")
             interface = facts.interfaces.get(name)
             if own or (interface is not None and interface.up):
                 has = f"has {' and '.join(own)}" if own else "is up"

@@ -185,9 +185,8 @@ def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
         if four.prefixlen + 96 != six.prefixlen:
             problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
             hint = f"use an IPv6 prefix of /{four.prefixlen + 96} for {four}"
-            raise make_unsupported_error(
-                problem, hint, params=addresses.suggest_equal_suffixes(intent)
-            )
+            instead = addresses.suggest_equal_suffixes(intent)
+            raise make_unsupported_error(problem, hint, params=instead)
         # a single host without prefix length, as in TAYGA's manual
         yield (four[0], six[0]) if four.prefixlen == 32 else (four, six)
 

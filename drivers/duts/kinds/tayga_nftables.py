@@ -65,18 +65,16 @@ class TaygaNftables(ConntrackDevice, Tayga):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
         pool = self.pool
-        candidates = [f"{text.partition('/')[0]}/{pool.prefixlen}" for text in addresses.POOLS]
+        firsts = [text.partition("/")[0] for text in addresses.POOL_CANDIDATES]
+        candidates = [f"{first}/{pool.prefixlen}" for first in firsts]
         wide_enough = candidates if pool.prefixlen >= 24 else []
-        addresses.choose_free_address(
-            "dynamic_pool", str(pool), wide_enough, addresses.find_test_networks(intent)
-        )
+        taken = addresses.find_test_networks(intent)
+        addresses.choose_free_address("dynamic_pool", str(pool), wide_enough, taken)
         refuse_pool(pool, facts.version)
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
-            problem = (
-                f"{clients} clients do not fit TAYGA's dynamic pool {pool}: each takes an address"
-            )
+            problem = f"{clients} clients do not fit TAYGA's dynamic pool {pool}: one address each"
             hint = f"set dynamic_pool to a /{length} or shorter"
             instead = {"dynamic_pool": f"10.0.0.0/{length}"}
             raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
@@ -91,10 +89,10 @@ class TaygaNftables(ConntrackDevice, Tayga):
 
     def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
         taken, o = addresses.find_test_networks(intent), self.options
-        own4 = addresses.choose_free_address(
-            "ipv4_addr", o.ipv4_addr or str(self.pool[1]), (), taken
-        )
-        return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken)
+        given4 = o.ipv4_addr or str(self.pool[1])
+        own4 = addresses.choose_free_address("ipv4_addr", given4, (), taken)
+        candidates = addresses.OWN_IPV6_CANDIDATES
+        return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, candidates, taken)
 
     def configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.get_prefix(intent)

@@ -99,18 +99,20 @@ class TunTranslator(LinuxDriver):
     def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
         taken, o = addresses.find_test_networks(intent), self.options
         return (
-            addresses.choose_free_address("ipv4_addr", o.ipv4_addr, addresses.OWN4, taken),
-            addresses.choose_free_address("ipv6_addr", o.ipv6_addr, addresses.OWN6, taken),
+            addresses.choose_free_address(
+                "ipv4_addr", o.ipv4_addr, addresses.OWN_IPV4_CANDIDATES, taken
+            ),
+            addresses.choose_free_address(
+                "ipv6_addr", o.ipv6_addr, addresses.OWN_IPV6_CANDIDATES, taken
+            ),
         )
 
     def steps(self, intent: Intent, facts: Facts) -> Plan:
-        config = self.configuration(intent, facts)
+        config, why = self.configuration(intent, facts), f"{self.display_name}'s configuration"
         steps = [
             *self.base(intent, facts),
             *self.prepare_start(),
-            write_config_file(
-                self.shell("{config}"), config, f"{self.display_name}'s configuration"
-            ),
+            write_config_file(self.shell("{config}"), config, why),
             *self._make_tun_device(intent),
             self.run_translator(),
             *self.finish_start(intent, facts),
@@ -121,6 +123,8 @@ class TunTranslator(LinuxDriver):
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         queue = self.options.queue_length
         settings = {f"net.ipv6.conf.{TUN}.disable_ipv6": 0, f"net.ipv4.conf.{TUN}.rp_filter": 0}
+        why = "both versions through the TUN device, whatever the source"
+        routes = {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)}
         return [
             create_object(
                 self.shell(self.create_tun),
@@ -135,15 +139,8 @@ class TunTranslator(LinuxDriver):
                 read=read_link(TUN),
                 want=is_link(TUN, mtu=mtu, qlen=queue),
             ),
-            set_sysctls(
-                settings,
-                "both versions through the TUN device, whatever the source",
-                existing=Existing.NONE,
-            ),
-            add_routes(
-                {str(net): f"dev {TUN}" for net in self.find_translated_networks(intent)},
-                "into the translator",
-            ),
+            set_sysctls(settings, why, existing=Existing.NONE),
+            add_routes(routes, "into the translator"),
         ]
 
     def stop(self) -> str:

@@ -22,7 +22,7 @@ NSP = "2001:db8:64::/96"
 """A network-specific prefix."""
 _NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 _ONE_HOST = "Tundra's CLAT translates one address of the customer's"
-SUITED = {
+OVERRIDES = {
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS),
         "prefix": ParameterOverride(NSP, _NO_MAPPINGS),
@@ -72,7 +72,7 @@ class Tundra(TunTranslator):
     )
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        return SUITED.get(technology, {})
+        return OVERRIDES.get(technology, {})
 
     def profile(self, intent: Intent) -> ExpectProfile:
         why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
@@ -82,13 +82,10 @@ class Tundra(TunTranslator):
         super().refuse(intent, facts)
         table = addresses.list_mappings(intent)
         if table and not isinstance(intent.configuration, ClatConfig):
-            problem = (
-                f"Tundra does not support explicit mappings such as {table[0][0]} = {table[0][1]}"
-            )
-            instead = {"eam": [], "prefix": NSP}
-            raise make_unsupported_error(
-                problem, "give both ends addresses in one prefix", params=instead
-            )
+            four, six = table[0]
+            problem = f"Tundra does not support explicit mappings such as {four} = {six}"
+            hint, instead = "give both ends addresses in one prefix", {"eam": [], "prefix": NSP}
+            raise make_unsupported_error(problem, hint, params=instead)
         self._prefix(intent)
         self._single_host(intent)
         softwires.refuse_lowest_mtu(
@@ -105,7 +102,7 @@ class Tundra(TunTranslator):
     def _single_host(self, intent: Intent) -> tuple[Any, ...]:
         if not isinstance(intent.configuration, ClatConfig):
             return ()
-        instead = {name: own.value for name, own in SUITED["clat"].items()}
+        instead = {name: own.value for name, own in OVERRIDES["clat"].items()}
         return addresses.get_single_mapping(intent, self.display_name, instead)
 
     def configuration(self, intent: Intent, facts: Facts) -> str:

@@ -263,7 +263,9 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
     def checker(output: str) -> str | None:
         rows = [line.partition(" ") for line in output.splitlines()]
         for net in sample:
-            name, to = _format_printed_network(net), entries[net]
+            network, to = ip_network(net), entries[net]
+            name = str(network[0] if network.num_addresses == 1 else network)
+            name = name if network.prefixlen else "default"
             own = "\n".join(rest for first, _, rest in rows if first == name)
             if find_line(own, to, f"proto {PROTO}") is None:
                 return f"there is no route to {net} {to}; the output is {shorten(output)}"
@@ -278,13 +280,6 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
         read="; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in sample),
         want=Want(f"{len(entries)} of v6t (proto {PROTO})", checker),
     )
-
-
-def _format_printed_network(net: str) -> str:
-    network = ip_network(net)
-    if not network.prefixlen:
-        return "default"
-    return str(network[0]) if network.num_addresses == 1 else str(network)
 
 
 def configure_side(side: LinkIntent, port: str, neighbors: str) -> list[Step]:

@@ -41,9 +41,8 @@ def survey(options: LinuxOptions) -> dict[str, str]:
         patterns = " ".join(f"-e ^{word}" for word in shown)
         commands[f"offloads_{side}"] = f"ethtool -k {name} | grep {patterns}"
         commands[f"queues_{side}"] = f"ethtool -l {name}"
-        commands[f"rss_{side}"] = "; ".join(
-            f"ethtool -n {name} rx-flow-hash {kind}" for kind in ("udp4", "udp6")
-        )
+        hashes = [f"ethtool -n {name} rx-flow-hash {kind}" for kind in ("udp4", "udp6")]
+        commands[f"rss_{side}"] = "; ".join(hashes)
     return commands
 
 
@@ -56,7 +55,16 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
     if options.offloads == "off" and "ethtool" in facts.programs:
         steps += [_disable_offloads(name) for name in names]
     if options.queues:
-        steps += [_set_queues(name, options.queues) for name in names]
+        steps += [
+            set_value(
+                f"ethtool -L {name} combined VALUE",
+                options.queues,
+                f"receive queues of {name}, each for a core",
+                read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
+                is_gone=is_gone(name),
+            )
+            for name in names
+        ]
     if options.rss:
         steps += [_set_hash(name, kind, options.rss) for name in names for kind in ("udp4", "udp6")]
     if options.rps:
@@ -83,18 +91,10 @@ def _disable_offloads(name: str) -> Step:
     )
 
 
-def _set_queues(name: str, count: int) -> Step:
-    write = f"ethtool -L {name} combined VALUE"
-    why = f"receive queues of {name}, each for a core"
-    read = f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'"
-    return set_value(write, count, why, read=read, is_gone=is_gone(name))
-
-
 def _set_hash(name: str, kind: str, fields: str) -> Step:
     """Set the fields; ``ethtool -N`` reports success when it fails, only ``-n`` shows the result."""
-    letters = "".join(
-        f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in _HASH_WORDS.items()
-    )
+    words = _HASH_WORDS.items()
+    letters = "".join(f'/^{text}( |$)/{{printf "{letter}"}} ' for letter, text in words)
 
     wanted = set(fields) & set(_HASH_WORDS)
     return Step(

@@ -45,11 +45,6 @@ class Difference:
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
-def list_state_commands(plan: Plan) -> dict[str, str]:
-    """Return the commands that print what a rollback restores, by the number of the step."""
-    return {str(n): step.before for n, step in enumerate(plan.steps, 1) if step.before}
-
-
 def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
     """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
@@ -75,10 +70,8 @@ def make_undo_entry(number: int, step: Step, old: str) -> Undo:
     command = step.undo
     if step.existing is Existing.KEEP and old.strip():
         command = ""  # the step changes nothing
-    values = {
-        "{old}": shlex.quote(old.rstrip("\n")),
-        "{words}": " ".join(shlex.quote(w) for w in old.split()),
-    }
+    words = " ".join(map(shlex.quote, old.split()))
+    values = {"{old}": shlex.quote(old.rstrip("\n")), "{words}": words}
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
     text = step.undo_text.replace("{old}", old)
@@ -87,18 +80,15 @@ def make_undo_entry(number: int, step: Step, old: str) -> Undo:
 
 def compute_undo_deadline_s(steps: Iterable[Step]) -> float:
     """Return the time to undo steps [s]: the deadlines of slow ones, and a constant for the others."""
-    return UNDO_DEADLINE_S + sum(
-        s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s
-    )
+    slow = (s.deadline_s for s in steps if s.undo and s.deadline_s > Step.deadline_s)
+    return UNDO_DEADLINE_S + sum(slow)
 
 
 def build_step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
-    lines = [
-        f"(umask 077; echo {number} >>{progress}) || exit 125",
-        track_command(directory, step.set),
-    ]
+    lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
+    lines.append(track_command(directory, step.set))
     if step.check is not None:
         lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
     return "\n".join(lines)
@@ -121,10 +111,10 @@ def check_step(step: Step, done: Output, device: str) -> None:
 
 def list_comparison_commands(plan: Plan) -> dict[str, str]:
     """Return the commands that :func:`compare_plan` needs the answers of, by name."""
-    reads = {f"read-{n}": s.read for n, s in enumerate(plan.steps, 1) if s.read}
-    proofs = {f"proof-{n}": s.proof.command for n, s in enumerate(plan.steps, 1) if s.proof}
-    further = {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
-    return {**reads, **proofs, **further}
+    steps = list(enumerate(plan.steps, 1))
+    commands = {f"read-{n}": step.read for n, step in steps if step.read}
+    commands |= {f"proof-{n}": step.proof.command for n, step in steps if step.proof}
+    return commands | {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
 
 
 def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
@@ -184,9 +174,8 @@ def format_plan(plan: Plan) -> list[str]:
         lines += ["", f"# {number}. {step.why}", _add_input(step.set, step.text)]
         check = step.check
         if step.before and check is not None and check.command == step.before:
-            lines += _format_comment(
-                f"read ({step.existing.value})", f"{step.before}  -> {check.says}"
-            )
+            title = f"read ({step.existing.value})"
+            lines += _format_comment(title, f"{step.before}  -> {check.says}")
             check = None
         elif step.before:
             lines.append(f"#    before ({step.existing.value}): {step.before}")

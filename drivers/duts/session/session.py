@@ -120,11 +120,8 @@ class Session(Transaction, DeviceSession):
         configured: dict[str, Any] | None = None
         if record is not None:
             progress = self._store.read_progress()
-            configured = {
-                "owner": record.owner,
-                "started": record.started,
-                "steps": len(record.undo),
-            }
+            configured = {"owner": record.owner, "started": record.started}
+            configured["steps"] = len(record.undo)
             configured |= {"begun": progress.begun, "verified": progress.verified}
             configured["finished"] = progress.is_finished(record)
         return {
@@ -156,9 +153,8 @@ class Session(Transaction, DeviceSession):
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)
-        process = self.transport.hold(
-            telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
-        )
+        script = telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
+        process = self.transport.hold(script)
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
@@ -182,9 +178,8 @@ class Session(Transaction, DeviceSession):
         if done.status:
             problem = f"{self.name}: {action} {change.what} failed: {done.words}"
             raise DutError(problem, code="command-failed")
-        problem = change.find_problem(
-            action, self.transport.run(change.look, "", change.deadline_s).out
-        )
+        output = self.transport.run(change.look, "", change.deadline_s).out
+        problem = change.find_problem(action, output)
         if problem is not None:
             raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")
         return change.command(action)
@@ -220,10 +215,8 @@ class Session(Transaction, DeviceSession):
                 cause = exc
             if time.monotonic() > end:
                 self.close()
-                problem = "no login is possible" if cause else "it did not reboot"
-                problem = (
-                    f"{self.name}: {problem} within {step.deadline_s:g} s of the reboot command"
-                )
+                reason = "no login is possible" if cause else "it did not reboot"
+                problem = f"{self.name}: {reason} within {step.deadline_s:g} s of the command"
                 raise DutError(problem, "look at its console", code="not-rebooted") from cause
             time.sleep(REBOOT_PAUSE_S)
         self.commit()

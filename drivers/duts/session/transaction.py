@@ -27,7 +27,6 @@ from v6t.drivers.duts.session.undo_store import (
     DamagedRecord,
     DeviceNotRestored,
     Record,
-    Undo,
     UndoStore,
     describe_undo,
 )
@@ -126,7 +125,8 @@ class Transaction(Connection):
             self._store.check_no_parts()
         facts = self.survey()
         plan = self.plan = self.driver.plan(self.intent, facts)
-        states = self.read_states(plan_steps.list_state_commands(plan))
+        befores = {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
+        states = self.read_states(befores)
         ssh = self.driver.options.ssh
         record = self._record = Record(
             owner=self.owner,
@@ -275,11 +275,8 @@ class Transaction(Connection):
                 if time.monotonic() > end:
                     raise self._make_unknown_state_error(exc, limit_s) from exc
                 if not reported:
-                    _LOG.log(
-                        NOTICE,
-                        "%s: %s; waiting for its rollback timer, which acts after %g s of silence",
-                        *(self.name, exc.message, limit_s),
-                    )
+                    text = "%s: %s; waiting for its rollback timer (after %g s of silence)"
+                    _LOG.log(NOTICE, text, self.name, exc.message, limit_s)
                     reported = True
                 time.sleep(RETRY_PAUSE_S)
             except DeviceNotRestored:
@@ -317,7 +314,7 @@ class Transaction(Connection):
             _LOG.log(NOTICE, "%s: %s", self.name, fired)
         self._start_timer()  # the connection may break during the rollback, too
         done = self.undo_steps(record)
-        left = record.find_failed_undos(done.out)
+        left = [u for u in record.undo if f"left {u.number}" in done.out.splitlines()]
         if (done.status or left) and not forget:
             self.confirm()
             script_failed = f"{SCRIPT} ended with status {done.status}: {shorten(done.err)}"
@@ -347,10 +344,15 @@ class Transaction(Connection):
             )
         self._remove_record()
         _LOG.log(NOTICE, "%s: what %s did is undone", self.name, record.owner)
-        return [
-            *(_describe_entry(u, undone_before) for u in record.undo[::-1] if u not in different),
-            *(f"{u.why}: left as it is: {text}" for u, text in different.items()),
+        by_timer = dict.fromkeys(undone_before, " by the rollback timer")
+        lines = [
+            f"{u.why}: undone{by_timer.get(u.number, '')}"
+            if u.command
+            else f"{u.why}: nothing to undo"
+            for u in record.undo[::-1]
+            if u not in different
         ]
+        return lines + [f"{u.why}: left as it is: {text}" for u, text in different.items()]
 
     def _run_script_only(self, *, forget: bool) -> list[str]:
         done = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
@@ -371,10 +373,3 @@ class Transaction(Connection):
             raise DutError(problem, exc.hint, code=exc.code) from cause
         if isinstance(cause, V6tError):
             cause.add_hint("the device is as it was before")
-
-
-def _describe_entry(entry: Undo, undone_by_timer: frozenset[int]) -> str:
-    if not entry.command:
-        return f"{entry.why}: nothing to undo"
-    by_timer = " by the rollback timer" if entry.number in undone_by_timer else ""
-    return f"{entry.why}: undone{by_timer}"

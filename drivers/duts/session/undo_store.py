@@ -62,9 +62,8 @@ class Undo:
         """Command that prints the state; an object that is gone counts as unchanged."""
         if not self.gone:
             return self.before
-        return (
-            f"if {self.gone}; then printf '%s\\n' {shlex.quote(self.old)}; else {self.before}\nfi"
-        )
+        old = f"printf '%s\\n' {shlex.quote(self.old)}"
+        return f"if {self.gone}; then {old}; else {self.before}\nfi"
 
     def differs(self, state: str) -> bool:
         """Return whether the state differs from that before the step, ignoring lines of others."""
@@ -123,9 +122,6 @@ class Record:
     def undo_command(self) -> str:
         """Command that undoes everything, for a person at the device."""
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
-
-    def find_failed_undos(self, output: str) -> list[Undo]:
-        return [u for u in self.undo if f"left {u.number}" in output.splitlines()]
 
 
 class Progress(NamedTuple):
@@ -271,12 +267,9 @@ class UndoStore:
         files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
             self._record_dir.mkdir(exist_ok=True)
-            write_atomically(
-                self._record_dir / LOCAL_SCRIPT, files[SCRIPT], private=True, durable=True
-            )
-            write_atomically(
-                self._record_dir / LOCAL_RECORD, files[RECORD], private=True, durable=True
-            )
+            for local, name in ((LOCAL_SCRIPT, SCRIPT), (LOCAL_RECORD, RECORD)):
+                path = self._record_dir / local
+                write_atomically(path, files[name], private=True, durable=True)
         self._call("clear_progress")
         for name, text in files.items():
             done = self._call("write_file", name, text=text)
@@ -333,16 +326,13 @@ class UndoStore:
     def read_timer(self) -> TimerStatus:
         out = self._call("read_timer").out
         facts = {key: text for key, _, text in (line.partition(" ") for line in out.splitlines())}
-        remaining = facts.get("remaining")
-        lock_holder = facts.get("lock", "").partition(" ")[2]
-        remaining_s = None if remaining is None else int(remaining or 0)
-        fired = facts.get("fired", "")
-        return TimerStatus(lock_holder=lock_holder, remaining_s=remaining_s, fired=fired)
+        remaining_s = int(facts["remaining"] or 0) if "remaining" in facts else None
+        holder = facts.get("lock", "").partition(" ")[2]
+        return TimerStatus(holder, remaining_s, facts.get("fired", ""))
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
-        return self._transport.run(
-            call("state", function, *arguments, directory=self._directory), text
-        )
+        script = call("state", function, *arguments, directory=self._directory)
+        return self._transport.run(script, text)
 
     def _require(self, function: str, purpose: str, code: str) -> Output:
         done = self._call(function)
@@ -365,8 +355,6 @@ class UndoStore:
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
     """Return the program of the timer."""
-    counts = "time" if deadline else "silence"
-    variables = assign(
-        directory=directory, token=token, limit_s=limit_s, holder=TIMER, counts=counts
-    )
+    values = {"directory": directory, "token": token, "limit_s": limit_s, "holder": TIMER}
+    variables = assign(**values, counts="time" if deadline else "silence")
     return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -34,10 +34,7 @@ class LabDut(LabDevice):
             hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
             raise UsageError(problem, hint, code="unsupported-by-device")
         if options.machine:
-            changes = ", ".join(options.machine)
-            problem = (
-                f"the lab's device has no cores of its own: {changes} would change this machine"
-            )
+            problem = f"the lab's device shares this machine's cores: {', '.join(options.machine)}"
             hint = f"leave dut.options.{options.machine[0]} out, or use a device elsewhere"
             raise UsageError(problem, hint, code="unsupported-by-tester")
         sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
@@ -146,9 +143,8 @@ class LabDut(LabDevice):
 
     def prepare(self) -> None:
         links, options = self.intent.links, self.driver.options
-        lines = [
-            "sysctl -q -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
-        ]
+        ipv6 = "net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0"
+        lines = [f"sysctl -q -w {ipv6}"]
         for name, link in ((options.left, links.left), (options.right, links.right)):
             lines += [
                 f"sysctl -q -w net.ipv6.conf.{name}.accept_dad=0 "

@@ -92,9 +92,8 @@ class LabSsh:
         if pid:
             return pid
         inside = NamespaceTransport(self._pid, f"lab device {self.name}")
-        done = inside.run(
-            f"[ -e /run/netns/{netns} ] || ip netns add {netns} && ip -n {netns} link set lo up"
-        )
+        add = f"ip netns add {netns} && ip -n {netns} link set lo up"
+        done = inside.run(f"[ -e /run/netns/{netns} ] || {add}")
         if done.status:
             problem = f"the lab's network namespace cannot be made: {done.words}"
             raise EnvironmentLacking(problem, code="lab-failed")

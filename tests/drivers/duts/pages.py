@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from v6t.core.config.explain import as_yaml, settings_of
+from v6t.core.config.explain import format_yaml, list_settings
 from v6t.core.config.plugins import (
     accepts_any,
     list_capabilities,
-    part_families,
-    technologies_for,
+    list_part_families,
+    list_technologies,
 )
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -35,11 +35,11 @@ SHARED = {
 
 
 def render_device(name: str) -> str:
-    """Return capabilities, what was executed, own options, telemetry, and the plan of one case."""
+    """Return capabilities, options, telemetry, and the plan of one case."""
     made = driver_type(name)
     linux = issubclass(made, LinuxDriver)
-    known = ", ".join(f"`{t}`" for t in technologies_for(name)) or "any"
-    if parts := part_families(name):
+    known = ", ".join(f"`{t}`" for t in list_technologies(name)) or "any"
+    if parts := list_part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
     lines = [f"- Technologies: {known}"]
     if made.configures and not made.of_parts:
@@ -48,13 +48,13 @@ def render_device(name: str) -> str:
             for row, text in list_capabilities(name)
             if row not in ("technologies", "options")
         ]
-    lines += [f"- Executed: {made.executed}", "", "## Options of its own", ""]
+    lines += ["- Tested versions: [status](../status.md#devices)", "", "## Options", ""]
     shared = SHARED[
         "LinuxOptions" if issubclass(made.options_model, LinuxOptions) else "DutOptions"
     ]
     own = [
         row
-        for row in settings_of(made.options_model)
+        for row in list_settings(made.options_model)
         if row.name.partition(".")[0].partition("[")[0] not in shared
         or row.name in made.options_model.__annotations__
     ]
@@ -65,7 +65,7 @@ def render_device(name: str) -> str:
         lines.append("None.")
     base = "Linux devices" if linux else "devices"
     page = "index.md#options-of-every-" + base.lower().replace(" ", "-").removesuffix("s")
-    lines += ["", f"Besides: [those of all {base}]({page}).", *_suited(name)]
+    lines += ["", f"Also: [the options of all {base}]({page}).", *_suited(name)]
     lines += ["", *_telemetry(name), "", "## The plan", ""]
     lines += [_words(name, linux=linux), "", "```text", *_plan(name), "```"]
     return "\n".join(lines)
@@ -74,11 +74,11 @@ def render_device(name: str) -> str:
 def _suited(name: str) -> list[str]:
     kind = driver_type(name)
     rows = [
-        f"| `{technology}` | `{parameter}` | {_code(as_yaml(own.value))} | {_cell(own.why)} |"
-        for technology in technologies_for(name)
+        f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.why)} |"
+        for technology in list_technologies(name)
         for parameter, own in kind({}).parameter_overrides(technology).items()
     ]
-    head = ["", "## Parameters that it sets where none are given", ""]
+    head = ["", "## Default parameters", ""]
     table = ["| technology | parameter | value | why |", "|---|---|---|---|"]
     return [*head, *table, *rows] if rows else []
 
@@ -90,7 +90,7 @@ def _telemetry(name: str) -> list[str]:
     head = [
         "## Telemetry",
         "",
-        "Every second under load; [what becomes of it](index.md#telemetry).",
+        "Read once a second under load ([figures](bottleneck.md#figures)).",
     ]
     rows = [
         f"| `{reading}` | {_cell(found.means or 'numbers that the command prints')} | "
@@ -98,7 +98,9 @@ def _telemetry(name: str) -> list[str]:
         for reading, found in known.items()
     ]
     if not rows:
-        parts = "That of its parts' drivers, watched one after the other; [what becomes of it](index.md#telemetry)."
+        parts = (
+            "That of the parts' drivers, one after the other ([figures](bottleneck.md#figures))."
+        )
         return ["## Telemetry", "", parts if name == "chain" else "None."]
     return [*head, "", "| reading | figures | command |", "|---|---|---|", *rows]
 
@@ -113,7 +115,7 @@ def options_table(model: type[DutOptions]) -> str:
     """Return the options that all devices, or all Linux devices, have."""
     above = SHARED["DutOptions"] if model is LinuxOptions else set()
     lines = ["| option | default | what it is |", "|---|---|---|"]
-    for row in settings_of(model):
+    for row in list_settings(model):
         if row.name.partition(".")[0] not in above:
             lines.append(f"| `{row.name}` | {_code(row.default)} | {_cell(row.text)} |")
     return "\n".join(lines)

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import pytest
 from v6t.drivers.duts.registry import make_driver
+from v6t.drivers.lab.privilege import available
 
+from . import sshserver
+
+POSSIBLE, WHY = available()
+in_lab = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+over_ssh = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
 CAPTURED = Path(__file__).parent / "captured"
 
 
@@ -16,3 +27,10 @@ def read_captured(name):
 def make_plan(driver, intent, **options):
     made = make_driver(driver, options)
     return made.plan(intent, made.example(intent))
+
+
+def run_shell(line, text="", *, check=True):
+    """Run a shell line; return the completed process."""
+    return subprocess.run(
+        ["sh", "-c", line], input=text, capture_output=True, text=True, check=check, timeout=60
+    )

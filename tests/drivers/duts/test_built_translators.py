@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +18,7 @@ from v6t.tests.expect import expect_error
 from . import intents, sshserver
 from .bench import proven, standing, traffic_classes
 from .cases import CASES
+from .support import run_shell
 
 POSSIBLE, WHY = available()
 CASE = {c.name: c for c in CASES}
@@ -163,13 +163,7 @@ def test_a_module_without_a_version_has_its_files_checksum(tmp_path):
     said = {}
     for name in (str(module), "no_such_module", str(tmp_path / "none.ko")):
         driver = make_driver("nat46", {"module": name})
-        done = subprocess.run(
-            ["sh", "-c", driver.version_command],
-            capture_output=True,
-            text=True,
-            input="",
-            check=False,
-        )
+        done = run_shell(driver.version_command, "", check=False)
         said[name] = driver.read_version(done.stdout)
     assert list(said.values()) == [f"module {own} (SHA-256)", "unknown", "unknown"]
 

@@ -15,6 +15,7 @@ from v6t.drivers.duts.session.undo_store import Record, Undo, build_undo_script
 from v6t.tests.expect import expect_error
 
 from .cases import CASES
+from .support import run_shell
 
 MODULE = re.compile(r"\b(?:modprobe|insmod) ")
 """In a lab a module stays."""
@@ -230,7 +231,6 @@ def test_what_counts_as_put_back(old, now, different):
 
 
 def test_what_vanished_needs_no_undo(tmp_path):
-    import subprocess
 
     seen = tmp_path / "seen"
     entries = (
@@ -239,21 +239,16 @@ def test_what_vanished_needs_no_undo(tmp_path):
     )
     record = Record("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
-    done = subprocess.run(
-        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
-    )
+    done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done
     assert seen.read_text() == "one\n"
     assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
-    look = subprocess.run(
-        ["sh", "-c", entries[1].state_command], capture_output=True, text=True, check=False
-    )
+    look = run_shell(entries[1].state_command, check=False)
     assert look.stdout == "5\n"
 
 
 @pytest.mark.parametrize("old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', ""])
 def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
-    import subprocess
 
     from v6t.drivers.duts.plan import Step
 
@@ -263,8 +258,6 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
         "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
     )
     (tmp_path / "progress").write_text("1\n")
-    done = subprocess.run(
-        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
-    )
+    done = run_shell(build_undo_script(record), check=False)
     assert done.returncode == 0, done
     assert out.read_text() == old

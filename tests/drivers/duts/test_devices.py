@@ -8,15 +8,14 @@ import pytest
 from v6t.core.config.resolve import Flags
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.ssh import LabSsh
-from v6t.drivers.lab.privilege import available
 from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents, sshserver
 from .bench import proven, standing, traffic_classes
+from .support import in_lab
 
-POSSIBLE, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+pytestmark = in_lab
 
 FRAMES = {
     "linux-router": (intents.ROUTER4, "198.18.0.2", "198.19.0.2", "198.18.0.2", "198.19.0.2", 63),

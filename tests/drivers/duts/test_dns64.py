@@ -6,15 +6,14 @@ import pytest
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench
-from v6t.drivers.lab.privilege import available
 from v6t.plugins.dns64 import Dns64, Dns64Params
 from v6t.trials.queries import Queries
 from v6t.trials.trial import Trial
 
+from .support import in_lab
 from .test_devices import missing
 
-POSSIBLE, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+pytestmark = in_lab
 SERVERS = ("bind9", "knot-resolver", "pdns-recursor", "unbound")
 QPS, SECONDS = 400.0, 0.5
 COUNT = round(QPS * SECONDS)

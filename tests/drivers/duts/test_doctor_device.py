@@ -6,12 +6,10 @@ import json
 
 import pytest
 
-from . import field, sshserver
+from . import field
+from .support import over_ssh
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
+pytestmark = over_ssh
 ELSEWHERE = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
 
 

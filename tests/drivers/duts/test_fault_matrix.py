@@ -25,14 +25,12 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
-from . import field, intents, sshserver
+from . import field, intents
 from .cases import CASES
 from .field import until
+from .support import over_ssh
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
+pytestmark = over_ssh
 
 CELLS = os.environ.get("V6T_FAULTS", "8")
 """How many cells, ``all``, or a slice of them: ``100:200``, ``::9``."""

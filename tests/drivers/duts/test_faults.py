@@ -7,16 +7,13 @@ from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import Session
-from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED
 from .intents import ROUTER4
+from .support import over_ssh
 
-lab = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
+pytestmark = over_ssh
 
 FAULT = """\
 #!/bin/sh
@@ -132,8 +129,6 @@ def at_connect(server, fault, tmp_path):
 
 @pytest.mark.parametrize("phase", PHASES[1:])
 @pytest.mark.parametrize("fault", OUTCOMES)
-@pytest.mark.lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_a_fault_after_the_login(server, device, fault, phase):
     before = state(server)
     session = device()
@@ -166,8 +161,6 @@ def test_a_fault_after_the_login(server, device, fault, phase):
 
 
 @pytest.mark.parametrize("fault", OUTCOMES)
-@pytest.mark.lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     before = state(server)
     session = device(**at_connect(server, fault, tmp_path))
@@ -185,8 +178,6 @@ def test_a_fault_at_the_login(server, device, fault, tmp_path, monkeypatch):
     assert OUTCOMES[fault]["connect"] == UNTOUCHED
 
 
-@pytest.mark.lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path):
     before = state(server)
     session = device()
@@ -200,8 +191,6 @@ def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path
     assert [line for line in changed if line not in ("progress", "undone")] == before
 
 
-@pytest.mark.lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
     before = state(server)
     first = device()
@@ -221,21 +210,6 @@ def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
     assert state(server) == before
 
 
-@pytest.mark.lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
-def test_what_is_not_ours_is_left_alone(server, device):
-    server.shell("ip link add v6tdummy type veth peer name v6tpeer")
-    before = state(server)
-    session = device()
-    session.open()
-    with expect_error("foreign-configuration"):
-        session.commit()
-    assert state(server) == before
-    server.shell("ip link del v6tdummy")
-
-
-@pytest.mark.lab
-@pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_odd_octets_in_what_is_only_noted_stop_nobody(server, device, monkeypatch):
     session = device()
     survey = session.driver.survey()

@@ -18,11 +18,9 @@ from v6t.tests.core import warm
 
 from . import field, sshserver
 from .field import until
+from .support import over_ssh
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
+pytestmark = over_ssh
 
 LIMIT_S = 3
 PLUGIN = ("--plugin", "ipv4-router")
@@ -128,23 +126,6 @@ def before_but_for_the_record(before, site):
     return [*before, *kept] if kept else before
 
 
-def test_a_route_cut_in_the_middle_of_restore(device):
-    """The undoing goes on without anybody who listens."""
-    before = device.state()
-    path = bed(device, [step("true", "sh /run/waits")])
-    device.device.shell("touch /run/true")
-    assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
-    v6t = device.start("dut", "rollback", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the undo that waits")
-    assert configured(device)
-    device.cut()
-    device.device.shell("touch /run/go")
-    until(lambda: not configured(device), "the undoing goes on")
-    until(lambda: device.state() == before_but_for_the_record(before, device), "all is undone")
-    said = "".join(v6t.communicate(timeout=90))
-    assert v6t.returncode == 4, said
-
-
 def test_a_configuration_that_is_kept_stays(device):
     path = bed(device, [])
     assert "stays so" in device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
@@ -210,15 +191,6 @@ def test_a_device_whose_timer_cannot_run_is_not_touched(device):
     assert device.state() == before
 
 
-def test_the_timer_counts_no_clock(device):
-    """``date`` may say what it likes, and so may a clock that is stepped."""
-    from v6t.drivers.duts.session.undo_store import build_timer_script
-
-    text = build_timer_script("/run/v6t", "token", 60)
-    assert "date" not in text
-    assert "uptime" not in text
-
-
 # ----------------------------------------------------- while it is measured
 
 
@@ -267,34 +239,6 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
         if v6t.poll() is None:
             v6t.kill()
             v6t.communicate()
-        lab.stop()
-
-
-def test_a_v6t_that_is_killed_while_a_modifier_is_at_work(tmp_path):
-    """A route that was moved under the traffic is taken back like every step."""
-    from v6t.drivers.duts.standing.ssh import LabSsh
-    from v6t.drivers.lab.privilege import available
-    from v6t.drivers.transport.here import NamespaceTransport
-
-    can, how = available()
-    if not can:
-        pytest.skip(f"no network namespaces here: {how}")
-    (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
-    out, lab = tmp_path / "out", LabSsh(LAB)
-    words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
-    v6t = warm.Process([*words, "--modifier", "routing"], stderr=subprocess.PIPE)
-    try:
-        until(lambda: trials(out) >= 2 or v6t.poll() is not None, "some trials", 120)
-        assert v6t.poll() is None, v6t.communicate()
-        inside = NamespaceTransport(lab.running())
-        ours = "ip route show proto 86; ip addr show dev left | grep 192.168.18.1"
-        assert "203.0.113.0/24 via" in inside.run(ours).out
-        v6t.kill()
-        until(lambda: not inside.run(ours).out, "the timer")
-    finally:
-        if v6t.poll() is None:
-            v6t.kill()
-        v6t.communicate()
         lab.stop()
 
 

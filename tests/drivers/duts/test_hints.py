@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import ast
 import shlex
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from v6t.core.cli.hints import drivers_for
+from v6t.core.config.plugins import list_technologies
 from v6t.core.config.plugins import names as technologies
-from v6t.core.config.plugins import technologies_for
 from v6t.drivers.duts import kinds
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.registry import names as drivers
 from v6t.plugins.siit import Siit
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
+
+from .support import run_shell
 
 KINDS = Path(next(iter(kinds.__path__)))
 
@@ -193,7 +194,7 @@ def test_who_cannot_be_a_technology_names_those_that_can_and_a_command_that_work
     """Over the whole table; the commands differ by the technology alone."""
     commands = set()
     for driver in drivers():
-        able = technologies_for(driver)
+        able = list_technologies(driver)
         if not able or technology in able:
             continue
         refused = v6t(*command_of(technology, driver, []))
@@ -252,9 +253,7 @@ def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     assert "--set-dut module=FILE" in told.value.hint
     v6t_takes_it = v6t(*command_of("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))
     assert v6t_takes_it.status == 0, v6t_takes_it.err
-    asked = subprocess.run(
-        ["sh", "-c", driver.survey()["module"]], capture_output=True, text=True, check=True
-    )
+    asked = run_shell(driver.survey()["module"])
     assert asked.stdout in ("none\n", "/sys/module/nat46\n")
 
 

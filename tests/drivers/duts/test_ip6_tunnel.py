@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
-from v6t.drivers.duts.kinds.ip6_tunnel import TUNNEL, parse_drops
+from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.dslite import DsLiteAftr
@@ -21,49 +21,6 @@ from .support import make_plan
 
 POSSIBLE, WHY = available()
 EDGE = MapECe().dut_intent().configuration
-
-
-def made(plan):
-    return next(s for s in plan.steps if s.set.startswith("ip -6 tunnel add"))
-
-
-@pytest.mark.parametrize(
-    ("intent", "ends"),
-    [
-        (MapECe().dut_intent(), "remote 2001:db8:6::1 local 2001:db8:ce:17a9:0:c000:2bd:9"),
-        (LwB4().dut_intent(), "remote 2001:db8:6::1 local 2001:db8:b4:1:0:c612:1:9"),
-        (B4, "remote 2001:db8:6::1 local 2001:db8:6::9"),
-    ],
-    ids=["mape-ce", "lwb4", "b4"],
-)
-def test_the_ends_of_the_tunnel_are_the_technologys(intent, ends):
-    step = made(make_plan("ip6-tunnel", intent))
-    assert step.set == (
-        f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} encaplimit none hoplimit 64 "
-        "tclass inherit dscp inherit"
-    )
-    shown = f"{TUNNEL}: ip/ipv6 {ends} encaplimit none hoplimit 64 tclass inherit flowlabel 0x00000"
-    assert step.check.checker(f"{shown} (flowinfo 0x00000000) dscp inherit") is None
-    assert step.check.checker(shown)
-    assert step.check.checker(f"{shown.replace('none', '4')} dscp inherit")
-
-
-def test_a_b4_has_its_address_already():
-    of_b4 = [s.set for s in make_plan("ip6-tunnel", B4).steps if "addr add 2001:db8:6::9/" in s.set]
-    assert [c.partition("|| ")[2] for c in of_b4] == [
-        "ip -6 addr add 2001:db8:6::9/64 dev right nodad"
-    ]
-    ce = MapECe().dut_intent()
-    local = ce.configuration.tunnel_local
-    assert any(f"addr add {local}/128 dev left" in s.set for s in make_plan("ip6-tunnel", ce).steps)
-
-
-@pytest.mark.parametrize(("intent", "inside"), [(MapECe().dut_intent(), "right"), (B4, "left")])
-def test_only_what_comes_from_the_customer_goes_into_it(intent, inside):
-    commands = [s.set for s in make_plan("ip6-tunnel", intent).steps]
-    assert f"ip rule add priority 8676 iif {inside} lookup 8676" in commands
-    assert "ip route add default dev v6t-tunnel table 8676 proto 86" in commands
-    assert not any("default" in c and "table" not in c for c in commands)
 
 
 def test_what_the_kernel_writes_is_declared():
@@ -144,26 +101,3 @@ def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
     with expect_error("unsupported-by-device", mentions="16"):
         driver.plan(whole, driver.example(whole))
-
-
-@pytest.mark.parametrize("part", ["ce", "b4"])
-def test_vpps_tunnel_has_routes_with_the_lengths_that_it_reads(part):
-    variant = "lw4o6" if part == "ce" else "ds-lite"
-    intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
-    driver = make_driver("chain", {"parts": {part: {"driver": "vpp"}}})
-    commands = [s.set for s in driver.plan(intent, driver.example(intent)).steps]
-    assert sum(" create ipip tunnel " in c for c in commands) == 1
-    routes = [
-        c.partition(" ip route add ")[2].split()[0] for c in commands if " ip route add " in c
-    ]
-    assert len(routes) > 2
-    assert all("/" in net for net in routes)
-
-
-@pytest.mark.parametrize(("variant", "part"), [("ds-lite", "b4"), ("lw4o6", "ce"), ("map-e", "ce")])
-def test_it_is_the_ces_part_of_a_chain(variant, part):
-    intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
-    driver = make_driver("chain", {"parts": {part: {"driver": "ip6-tunnel"}}})
-    commands = [s.set for s in driver.plan(intent, driver.example(intent)).steps]
-    assert sum(c.startswith("ip -6 tunnel add") for c in commands) == 1
-    assert "ip rule add priority 8676 iif left lookup 8676" in commands

@@ -135,16 +135,6 @@ def test_options_read_back():
     assert check.checker(other) is not None
 
 
-def test_public_ports_read_back():
-    checks = checks_of("jool -i v6t pool4 display")
-    assert [c.command.split()[-3] for c in checks] == ["--udp", "--tcp", "--icmp"]
-    for check, protocol in zip(checks, ("UDP", "TCP", "ICMP"), strict=True):
-        row = read_captured("jool-nat64-pool4.txt").replace("UDP", protocol)
-        assert check.checker(row) is None
-        assert check.checker(row.replace(",1024,65535,", ",61001,65535,")) is not None
-        assert check.checker(row.replace("198.19.0.1,", "198.19.0.11,")) is not None
-
-
 def test_an_own_instance_is_known_from_anothers():
     driver = make_driver("jool", {})
     intent = intents.nat64()
@@ -178,14 +168,6 @@ def test_map_t_is_refused_for_all_others(version):
     with expect_error("unsupported-by-version") as edge:
         make_plan("jool", MapTCe().dut_intent(), version=version)
     assert edge.value.hint.endswith("or measure mapt-ce on nat46")
-
-
-@pytest.mark.parametrize("intent", [intents.mapt(), MapTCe().dut_intent(), intents.nat64()])
-def test_a_device_without_jool_is_told_so(intent):
-    driver = make_driver("jool", {})
-    nothing = replace(driver.example(intent), version="", programs=frozenset({"ip", "sysctl"}))
-    with expect_error("missing-program"):
-        driver.refuse(intent, nothing)
 
 
 def test_a_reboot_in_place_of_a_new_instance():

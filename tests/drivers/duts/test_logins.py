@@ -16,11 +16,9 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
 from . import sshserver
+from .support import over_ssh
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
+pytestmark = over_ssh
 
 SECRET = "correct horse"  # noqa: S105
 PASSWORDS = """\

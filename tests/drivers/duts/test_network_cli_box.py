@@ -16,8 +16,6 @@ import pytest
 from v6t.core.runs.events import log_to
 from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
-from v6t.drivers.duts.session.connection import DeviceBusy
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
@@ -26,13 +24,12 @@ from v6t.tests.expect import expect_error
 from . import intents, sshserver
 from .boxes import DIALECTS, BoxServer
 from .field import until
+from .support import in_lab
 
-POSSIBLE, WHY = available()
 LACKING = sshserver.lacking()
 pytestmark = [
-    pytest.mark.lab,
+    *in_lab,
     pytest.mark.slow,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
 COMMAND = [sys.executable, "-m", "v6t.core.cli.main"]
@@ -260,30 +257,6 @@ def test_silent_owner_is_rolled_back_by_the_timer_of_this_machine(ios, tmp_path)
         assert any("undone" in line for line in session.rollback())
     finally:
         session.close()
-
-
-@one_is_enough
-def test_second_session_is_refused(ios, tmp_path):
-    one, other = session_of(ios, tmp_path), session_of(ios, tmp_path)
-    other.owner = "somebody else"
-    one.open()
-    try:
-        with expect_error("device-busy", kind=DeviceBusy):
-            other.open()
-    finally:
-        one.close()
-
-
-@one_is_enough
-def test_unknown_host_key_is_refused(ios, tmp_path):
-    known = tmp_path / "known"
-    sshserver.ssh_keygen(tmp_path / "other")
-    kind, key = (tmp_path / "other.pub").read_text().split()[:2]
-    known.write_text(f"localhost {kind} {key}\n")
-    session = CliSession(driver_of(ios, tmp_path), ios.login(known_hosts=str(known)), INTENT)
-    with expect_error("host-key-mismatch"):
-        session.open()
-    assert ios.typed == []
 
 
 @one_is_enough

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.config.plugins import accepts_any
-from v6t.core.runs.dut import format_plan, plan_to_json
+from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
 from v6t.drivers.duts.kinds.jool_instances import PROGRAMS, choose_program
@@ -21,11 +21,11 @@ from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.undo_store import Record, build_undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
-from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
 from . import intents, pages
 from .cases import CASES
+from .support import run_shell
 
 GOLDEN = Path(__file__).parent / "golden"
 DANGEROUS = (
@@ -55,26 +55,12 @@ def test_a_plan_is_the_recorded_one(case):
     assert text == path.read_text()
 
 
-@each_case
-def test_a_plan_says_every_read_back(case):
-    driver, plan = planned(case)
-    text, made = format_plan(driver, plan), plan_to_json(driver, plan)
-    said = [step["check"] for step in made["steps"] if step["check"]] + made["checks"]
-    assert said == [{"command": c.command, "says": c.says} for c in plan.all_checks]
-    assert all(c.command.splitlines()[0] in text for c in plan.all_checks)
-
-
 def test_every_recorded_plan_has_its_case():
     assert {p.stem for p in GOLDEN.glob("*.txt")} == {c.name for c in CASES}
 
 
 def test_every_driver_has_a_case():
     assert {c.driver for c in CASES} == set(NAMES)
-
-
-@each_case
-def test_planning_is_pure(case):
-    assert plan_to_json(*planned(case)) == plan_to_json(*planned(case))
 
 
 @each_case
@@ -98,14 +84,6 @@ def test_every_step_says_why_and_how_it_ends(case):
 
 
 @each_case
-def test_every_check_can_fail(case):
-    _, plan = planned(case)
-    for check in plan.all_checks:
-        answers = ("", "something else\n", "x on\n", "999\n", "v6t: still there on\n")
-        assert any(check.checker(text) for text in answers), check.command
-
-
-@each_case
 def test_every_line_is_shell(case):
     _, plan = planned(case)
     lines = []
@@ -123,9 +101,7 @@ def test_the_undo_script_is_shell_and_does_nothing_before_the_first_step(case, t
     entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
     record = Record("me", "boot", case.driver, "x", "now", str(tmp_path), entries)
     assert Record.parse_json(record.to_json()) == record
-    done = subprocess.run(
-        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
-    )
+    done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
@@ -182,14 +158,6 @@ def test_check_supported_refusal_lists_accepted_families():
     assert caught.value.hint == "it can be: lwb4, b4, aftr-tunnel"
 
 
-@pytest.mark.parametrize("version", ["22.06", "23.10"])
-def test_a_vpp_without_nptv6_is_refused(version):
-    intent = Nptv6().dut_intent()
-    driver = make_driver("vpp", {"version": version, "start": False})
-    with expect_error("unsupported-by-version"):
-        driver.plan(intent, driver.example(intent))
-
-
 def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
     """What plans are made for later, a flush or a read-back, meets a device that is configured."""
     driver = make_driver(
@@ -216,12 +184,6 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
         driver.plan(intent, room(190 << 10))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_it_says_what_was_executed(name):
-    assert driver_type(name).executed
-    assert driver_type(name).title
-
-
 LINUX = [n for n in NAMES if issubclass(driver_type(n), LinuxDriver)]
 
 
@@ -230,30 +192,6 @@ def facts(**changes):
     ports = {name: Interface(mac[name]) for name in mac}
     ports["mgmt"] = Interface("02:00:00:00:00:77")
     return replace(Facts("Linux 6.1", "1", interfaces=ports), **changes)
-
-
-def test_management_is_never_touched():
-    options = make_driver("linux-router", {}).options
-    check_interfaces(options, intents.ROUTER4, facts(management=frozenset({"mgmt"})))
-    with expect_error("interface-protected"):
-        check_interfaces(options, intents.ROUTER4, facts(management=frozenset({"left"})))
-
-
-def test_neither_are_the_parts_of_a_bond_or_the_parent_of_a_vlan_that_carry_management():
-    options = make_driver("linux-router", {}).options
-    ports = dict(facts().interfaces)
-    ports["bond0"] = Interface("02:00:00:00:00:78")
-    ports["left"] = replace(ports["left"], master="bond0")
-    with expect_error("interface-protected"):
-        check_interfaces(
-            options, intents.ROUTER4, facts(interfaces=ports, management=frozenset({"bond0"}))
-        )
-    ports = dict(facts().interfaces)
-    ports["right.7"] = Interface("02:00:00:00:00:79", lower="right")
-    with expect_error("interface-protected", mentions="right.7"):
-        check_interfaces(
-            options, intents.ROUTER4, facts(interfaces=ports, management=frozenset({"right.7"}))
-        )
 
 
 def test_the_port_with_the_wanted_mac_is_suggested():
@@ -294,36 +232,6 @@ def test_thousands_of_neighbours_get_room():
     assert int(room.set.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
-def test_a_cache_that_finds_no_room_is_refused_before_anything_is_changed(tmp_path):
-    driver = make_driver("knot-resolver", {"cache_mib": 3, "state_dir": f"{tmp_path}/not/yet"})
-    line = driver.survey()["room"]
-    found = subprocess.run(["sh", "-ec", line], capture_output=True, text=True, check=True).stdout
-    here = os.statvfs(tmp_path)
-    assert 0 < int(found) <= here.f_blocks * here.f_frsize >> 10
-    intent = Dns64().dut_intent()
-    seen = driver.example(intent)
-    driver.plan(intent, replace(seen, sections={"room": "3072"}))
-    with expect_error("resource-missing") as info:
-        driver.plan(intent, replace(seen, sections={"room": "3071"}))
-    assert "cache_mib" in info.value.hint
-
-
-@pytest.mark.parametrize("name", ["bind9", "knot-resolver", "pdns-recursor", "unbound"])
-def test_a_server_that_has_ended_is_quoted(name, tmp_path):
-    """Its log is gone when the device is as it was."""
-    driver = make_driver(name, {"state_dir": str(tmp_path)})
-    intent = Dns64().dut_intent()
-    check = driver.plan(intent, driver.example(intent)).steps[-1].check
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    place = tmp_path / "dns"
-    place.mkdir()
-    (place / f"{name}.pid").write_text(f"{ended.pid}\n")
-    (place / f"{name}.log").write_text("it begins\nNo space left on device\n")
-    said = subprocess.run(["sh", "-c", check.command], capture_output=True, text=True, check=False)
-    assert f"{driver.process}" in check.checker(said.stdout)
-
-
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
 def test_a_device_that_asks_gets_no_neighbours(name):
     """Nothing else changes; a program without neighbour discovery of its own keeps being told."""
@@ -354,7 +262,8 @@ SEEN = {
 
 def wanted(name):
     """Programs that a driver's device must have, whatever it is made."""
-    return tuple(getattr(make_driver(name, {}), "programs", {"vpp": ""}))
+    programs = tuple(getattr(make_driver(name, {}), "programs", ()))
+    return programs[:1] if name == "vpp" else programs  # its client comes with it
 
 
 def says_where(lacking, program, option=False):
@@ -385,11 +294,6 @@ def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
         driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
     says_where(info.value, program)
     assert info.value.hint.startswith("see ") is (program == "jool_mapt"), "no release has it"
-
-
-@pytest.mark.parametrize("name", BARE)
-def test_a_driver_without_programs_of_its_own_is_known_as_one(name):
-    assert not getattr(make_driver(name, {}), "programs", ())
 
 
 OPTION = [n for n in NAMES if "program" in driver_type(n).options_model.model_fields]

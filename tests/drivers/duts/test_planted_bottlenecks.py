@@ -16,14 +16,13 @@ from pathlib import Path
 import pytest
 from v6t.core.runs import bottleneck
 from v6t.core.runs.bench import Bench
-from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t, v6t_process
 
+from .support import in_lab
 from .test_devices import missing
 from .test_vpp import OWN, PROGRAM
 
-POSSIBLE, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
 CGROUPS = Path("/sys/fs/cgroup")
 PROCEDURE = {

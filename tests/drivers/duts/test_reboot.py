@@ -9,6 +9,9 @@ from v6t.tests.expect import expect_error
 
 from . import sshserver
 from .intents import ROUTER4
+from .support import over_ssh
+
+pytestmark = over_ssh
 
 REBOOT = """\
 #!/bin/sh
@@ -58,13 +61,6 @@ def device(server, monkeypatch):
         session.close()
 
 
-needs_sshd = pytest.mark.skipif(
-    sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
-)
-
-
-@pytest.mark.lab
-@needs_sshd
 def test_a_flush_by_reboot_configures_again(server, device):
     session = device("setsid sh /run/reboot >/dev/null 2>&1 &")
     session.commit()
@@ -78,8 +74,6 @@ def test_a_flush_by_reboot_configures_again(server, device):
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
-@pytest.mark.lab
-@needs_sshd
 def test_a_device_that_does_not_reboot_is_told(server, device):
     session = device("true", deadline_s=0.5)
     session.commit()
@@ -91,8 +85,6 @@ def test_a_device_that_does_not_reboot_is_told(server, device):
     assert "v6tdummy" not in server.shell("ip -o link")
 
 
-@pytest.mark.lab
-@needs_sshd
 def test_a_device_that_does_not_come_back_is_told(server, device):
     session = device("kill $(cat /run/sshd.pid); sleep 0.3; kill -9 $PPID", deadline_s=1.0)
     session.commit()

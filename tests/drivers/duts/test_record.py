@@ -32,6 +32,7 @@ from v6t.drivers.transport.here import HereTransport
 
 from .field import until
 from .intents import ROUTER4
+from .support import run_shell
 
 
 @pytest.mark.parametrize(
@@ -48,16 +49,11 @@ def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
     entry = make_undo_entry(1, Step("true", "an example", undo=undo), "")
     record = Record("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
     (tmp_path / PROGRESS).write_text("1\n")
-    done = subprocess.run(
-        ["sh"], input=build_undo_script(record), capture_output=True, text=True, check=False
-    )
+    done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert {p.name for p in tmp_path.iterdir()} == {"a", "b", PROGRESS, "undone"}
     (tmp_path / "a").unlink()
-    again = subprocess.run(
-        ["sh"], input=build_undo_script(replace(record, owner="you")), capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    again = run_shell(build_undo_script(replace(record, owner="you")), check=False)  # fmt: skip
     assert again.returncode == 0
     assert not (tmp_path / "a").exists()
 
@@ -70,9 +66,7 @@ def test_a_command_reads_its_own_input_or_none():
         ("cat; cat", "x", "x\n"),
     ):
         shell = format_here_document(command, text)
-        done = subprocess.run(
-            ["sh", "-c", shell], input="not this", capture_output=True, text=True, check=False
-        )
+        done = run_shell(shell, "not this", check=False)
         assert done.stdout == said, shell
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import re
 import time
-from dataclasses import replace
 
 import pytest
 from v6t.base.errors import DutError
@@ -20,11 +19,8 @@ from v6t.tests.expect import expect_error
 from . import sshserver
 from .field import until
 from .intents import ROUTER4
+from .support import over_ssh
 
-needs_sshd = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
 OPTIONS = {
     "base": False,
     "steps": [
@@ -81,7 +77,7 @@ def device(server, tmp_path):
     server.shell(CLEAN)
 
 
-pytestmark = needs_sshd
+pytestmark = over_ssh
 
 
 # ----------------------------------------------------------------- S3: kept
@@ -379,19 +375,3 @@ def test_undo_sh_is_one_at_a_time(server, device, either_ps):
                  "until [ -e /run/v6t/undoing ]; do sleep 0.1; done; rm /run/stubborn")  # fmt: skip
     session.rollback()
     assert not re.search(r"sh /run/v6t/undo.sh", server.processes())
-
-
-def test_what_was_given_up_while_it_made_something_anew_leaves_nothing(server, device):
-    """Such as a flush that ends a server and starts another: it goes on on the device."""
-    before = server.shell(STATE)
-    anew = f"sleep 2; ip link del v6tdummy; {OPTIONS['steps'][0]['command']}; echo anew >/run/anew"
-    empty = {"command": "true", "equals": ""}
-    session = device(flush=[{"command": anew, "check": empty}])
-    session.commit()
-    (step,) = session.plan.flush
-    session.plan = replace(session.plan, flush=(replace(step, deadline_s=1.0),))
-    with expect_error("timeout"):
-        session.flush()
-    session.rollback()
-    until(lambda: "run/anew" not in server.processes(), "the end of the flush")
-    assert server.shell("rm /run/anew; " + STATE) == before

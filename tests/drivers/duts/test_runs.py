@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import random
 import signal
 import subprocess
 import sys
+import time
 
 import jsonschema
 import pytest
-from v6t.benchmarks.registry import results_schema
+from v6t.benchmarks.registry import make_results_schema
 from v6t.drivers.duts.standing.ssh import LabSsh
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
 
 from . import sshserver
+from .support import in_lab
 from .test_devices import missing
 
-POSSIBLE, WHY = available()
 LACKING = missing("tayga", "over ssh")
 pytestmark = [
-    pytest.mark.lab,
+    *in_lab,
     pytest.mark.slow,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(LACKING is not None, reason=f"needs {LACKING}"),
 ]
 
@@ -77,7 +76,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     assert watched["samples"] >= 5
     assert set(watched["idle_percent"]) >= {"cpu0"}
     assert watched["says"] in done.stdout
-    jsonschema.validate(results, results_schema())
+    jsonschema.validate(results, make_results_schema())
     device = json.loads((tmp_path / "run" / "manifest.json").read_text())["tester"]["device"]
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])
@@ -139,14 +138,40 @@ def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
     assert not LabSsh(NAME).running()
 
 
-def test_after_kill_9_dut_restore_is_enough(testbed, tmp_path):
-    killed(testbed, tmp_path / "run")
-    flags = ("--plugin", "siit", "--testbed", testbed)
-    seen = v6t("dut", "status", *flags)
-    assert "siit (tayga)" in seen.stdout
-    shutil.rmtree(tmp_path / "run")  # the record on the device is enough, and the way to it
-    done = v6t("dut", "rollback", "--testbed", testbed)
+def read_outcome(path):
+    """Return status, median and trials of each result, without what differs from run to run."""
+    results = json.loads((path / "results.json").read_text())
+    return results["status"], [(r["median"], r["trials"]) for r in results["results"]]
+
+
+def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
+    """V6T_KILLS kills (default: 1), at trials drawn with V6T_SEED."""
+    kills, seed = (int(os.environ.get(f"V6T_{name}", "1")) for name in ("KILLS", "SEED"))
+    dice = random.Random(seed)
+    whole, flags = tmp_path / "whole", (*QUICK, "--testbed", testbed, "-o")
+    done = v6t("run", *flags, whole)
     assert done.returncode == 0, done.stderr
-    assert "itself: undone" in done.stdout
-    again = v6t("dut", "rollback", "--testbed", testbed)
-    assert "nothing is left" in again.stdout
+    trials = (whole / "journal.jsonl").read_bytes().count(b"\n")
+    drawn = []
+    for number in range(kills):
+        path, wanted = tmp_path / f"{number}", dice.randrange(1, trials)
+        journal = path / "journal.jsonl"
+        process = subprocess.Popen(
+            command("run", *flags, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while not journal.exists() or journal.read_bytes().count(b"\n") < wanted:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        begun = journal.read_bytes()
+        drawn.append(begun.count(b"\n"))
+        assert LabSsh(NAME).running()
+        done = v6t("resume", path, "--no-report")
+        assert done.returncode == 0, done.stderr
+        assert "is undone" in done.stderr
+        assert journal.read_bytes().startswith(begun)
+        assert read_outcome(path) == read_outcome(whole)
+        assert not (path / "dut-undo.json").exists()
+        assert not LabSsh(NAME).running()
+    print(f"seed {seed}: {kills} kills after trials {drawn} of {trials}, equal results")

@@ -1,4 +1,4 @@
-"""The shell programs of a session: checked by shellcheck, run by the shells that devices have."""
+"""Shell programs of a session, checked by shellcheck and run by the shells of devices; batches of commands."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ from v6t.drivers.duts.plan import Step
 from v6t.drivers.duts.session import shell
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.shell import track_command
+from v6t.drivers.duts.session.shell import (
+    HEADING,
+    Section,
+    build_batch_script,
+    parse_sections,
+    track_command,
+)
 from v6t.drivers.duts.session.undo_store import Record, build_timer_script, build_undo_script
 
 from .field import until
+from .support import run_shell
 
 PROGRAMS = sorted((Path(shell.__file__).parent / "sh").glob("*.sh"))
 SHELLS = {"dash": ["dash"], "busybox": ["busybox", "sh"]}
@@ -105,15 +112,6 @@ def test_lock_answers_beats_with_their_numbers(sh, tmp_path):
     process, _ = take_lock(sh, tmp_path, "alice")
     out, _ = process.communicate("beat\nbeat\n", timeout=60)
     assert out.split() == ["1", "2"]
-
-
-def test_lock_directory_of_others_is_refused(sh, tmp_path):
-    place = tmp_path / "state"
-    place.mkdir()
-    place.chmod(0o777)
-    process, answer = take_lock(sh, place, "alice")
-    assert answer == f"foreign others may write to {place}"
-    process.communicate(timeout=60)
 
 
 def begin_timer(sh, place, undo):
@@ -224,3 +222,37 @@ def test_process_without_proc_is_told_by_ps(sh, tmp_path):
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert seen == str(process.pid)
+
+
+def ran(commands, limit=None):
+    done = run_shell(build_batch_script(commands), check=False)
+    return parse_sections(done.stdout[:limit])
+
+
+def test_text_and_status_of_each():
+    found = ran({"one": "echo a; echo b", "two": "echo c; exit 3", "three": "false | cat"})
+    assert found == {"one": Section("a\nb", 0), "two": Section("c", 3), "three": Section("", 0)}
+
+
+def test_output_without_a_last_newline_and_empty_lines():
+    assert ran({"x": "printf 'a\\n\\nb'"})["x"] == Section("a\n\nb", 0)
+
+
+def test_no_command_waits_for_input_or_ends_the_others():
+    found = ran({"reads": "cat", "exits": "exit 1", "after": "echo still"})
+    assert [found[name].status for name in found] == [0, 1, 0]
+    assert found["after"].text == "still"
+
+
+def test_errors_are_not_output():
+    assert ran({"x": "echo no >&2; echo yes"})["x"].text == "yes"
+
+
+def test_an_answer_that_breaks_off_has_no_status():
+    whole = build_batch_script({"a": "echo 1", "b": "echo 2"})
+    out = run_shell(whole, check=False).stdout
+    cut = out[: out.rindex(HEADING)]
+    found = parse_sections(cut)
+    assert found["a"] == Section("1", 0)
+    assert found["b"].status is None
+    assert "b" not in parse_sections(out[: out.index(f"{HEADING} b")])

@@ -9,19 +9,17 @@ from scapy.layers.l2 import Ether
 from v6t.core.config.settings import Flags
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.telemetry_summary import summarize_samples
-from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 
 from . import intents
 from .bench import proven, standing
+from .support import in_lab
 
-POSSIBLE, WHY = available()
 PROGRAM = matrix.program("snabb-lwaftr")
 OWN = {"program": PROGRAM}
 pytestmark = [
-    pytest.mark.lab,
+    *in_lab,
     pytest.mark.alone,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(not PROGRAM, reason="no snabb in PATH; V6T_SNABB may name one"),
 ]
 

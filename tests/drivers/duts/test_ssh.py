@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.transport.contract import (
     ConnectionLost,
     DeadlinePassed,
@@ -21,11 +20,9 @@ from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
 from . import sshserver
+from .support import over_ssh
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
-]
+pytestmark = over_ssh
 
 
 @pytest.fixture(scope="module")
@@ -156,50 +153,6 @@ def test_a_silent_server(server, login):
             login(inner_port=2223, connect_deadline_s=0.5)
     finally:
         held.release()
-
-
-def test_a_password_is_in_no_message(monkeypatch, login, tmp_path):
-    monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
-    sshserver.ssh_keygen(tmp_path / "id")
-    with expect_error("login-refused") as info:
-        login(identity=(str(tmp_path / "id"),))
-    assert "hunter2" not in info.value.message + info.value.hint
-
-
-def test_one_run_at_a_time(login):
-    first, second = login(), login()
-    lock = Lock(first, "/run/v6t", "alice")
-    with expect_error("device-busy") as info:
-        Lock(second, "/run/v6t", "bob")
-    assert "kill " in info.value.hint
-    lock.release()
-    Lock(second, "/run/v6t", "bob").release()
-
-
-def test_the_lock_ends_with_its_connection(server, login):
-    first = login()
-    Lock(first, "/run/v6t", "alice")
-    first.close()
-    second = login()
-    for _ in range(50):
-        if "lock" not in second.run("ls /run/v6t").out:
-            break
-        second.run("sleep 0.1")
-    Lock(second, "/run/v6t", "bob").release()
-
-
-def test_a_lock_of_a_dead_process_is_taken_over(login):
-    transport = login()
-    transport.run("mkdir -p /run/v6t; ln -s '999999 alice' /run/v6t/lock")
-    Lock(transport, "/run/v6t", "bob").release()
-    assert "lock" not in transport.run("ls /run/v6t").out
-
-
-def test_options_are_checked():
-    with pytest.raises(ValueError, match="host"):
-        SshOptions()
-    with pytest.raises(ValueError, match="lab"):
-        SshOptions(lab="../x")
 
 
 def test_closing_twice_and_without_opening_is_fine():

@@ -28,7 +28,6 @@ SCRIPTS = {
     "waits": WAITS,
     "late": f"{WAITS}ip link add v6tlate type veth peer name v6tlater\n",
     "says": "echo here >/run/reached\n",
-    "waits-again": f"[ -e /run/once ] || {{ touch /run/once; exit; }}\n{WAITS}",
 }
 
 
@@ -46,7 +45,7 @@ def site(tmp_path_factory):
 @pytest.fixture
 def device(site):
     before = site.state()
-    site.device.shell("rm -f /run/reached /run/go /run/once")
+    site.device.shell("rm -f /run/reached /run/go")
     yield site
     site.device.shell("touch /run/go")
     site.v6t("dut", "rollback", "--testbed", bed(site, []), *PLUGIN)
@@ -117,36 +116,6 @@ def test_a_step_that_a_signal_interrupts_has_no_effect_afterwards(device):
     assert process.returncode == 130, said
     device.device.shell("touch /run/go")
     until(lambda: "/run/late" not in device.device.processes(), "the end of the step")
-    assert device.state() == before
-
-
-@pytest.mark.lab
-def test_a_signal_while_the_configuration_is_read_back_takes_it_back(device):
-    before = device.state()
-    look = {"command": "sh /run/waits-again; echo fine", "equals": "fine"}
-    path = bed(device, [{"command": "true", "why": "nothing", "undo": "", "check": look}])
-    process = device.start("dut", "commit", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the read-back that waits")
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "10.8.8.2 back" in said
-    assert device.state() == before
-
-
-@pytest.mark.lab
-def test_a_signal_in_the_middle_of_restore_ends_it_when_it_is_done(device):
-    before = device.state()
-    path = bed(device, [step("true", "sh /run/waits")])
-    device.device.shell("touch /run/true")
-    device.v6t("dut", "commit", "--testbed", path, *PLUGIN)
-    process = device.start("dut", "rollback", "--testbed", path, *PLUGIN)
-    until(lambda: reached(device), "the undo that waits")
-    process.send_signal(signal.SIGINT)
-    device.device.shell("touch /run/go")
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "is undone" in said
     assert device.state() == before
 
 
@@ -321,40 +290,4 @@ def test_an_audit_that_is_stopped_puts_its_device_back(device, tmp_path):
     out, said = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), said
     assert "10.8.8.2 back" in said
-    assert device.state() == before
-
-
-@pytest.mark.lab
-def test_an_audit_that_is_given_up_prints_how_to_put_its_device_back(device, tmp_path):
-    before = device.state()
-    path = bed(device, [step("says", "sh /run/waits")])
-    process = audit(device, path, tmp_path / "audit")
-    until(lambda: reached(device), "the last step: one that was not begun is not undone")
-    device.device.shell("rm /run/reached")
-    process.send_signal(signal.SIGINT)
-    until(lambda: reached(device), "the undo that waits")
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGINT
-    restore = f"v6t dut rollback --testbed {path}"
-    assert f"{restore}" in said.splitlines()[-1]
-    device.device.shell("touch /run/go")
-    device.v6t("dut", "rollback", "--testbed", path, "--plugin", "siit")
-    assert device.state() == before
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize("limit", [0, 3])
-def test_the_device_of_an_audit_that_was_killed(limit, device, tmp_path):
-    """It puts itself back; where it must not, the next command does."""
-    before = device.state()
-    path = bed(device, [], limit)
-    process = audit(device, path, tmp_path / "audit")
-    process.kill()
-    process.communicate(timeout=60)
-    if limit:
-        until(lambda: not configured(device), "the timer")
-    else:
-        assert configured(device)
-    device.v6t("dut", "rollback", "--testbed", path, "--plugin", "siit")
     assert device.state() == before

@@ -12,19 +12,17 @@ from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bottleneck import check_watchable
 from v6t.drivers.duts.facts import parse_linux_facts
-from v6t.drivers.duts.kinds import jool_statistics, pf_rules, snabb_lwaftr
+from v6t.drivers.duts.kinds import jool_statistics
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import add_neighbors
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher, build_watch_script, read_samples
 from v6t.drivers.transport.process import ProcessHeld
 from v6t.tests.expect import expect_error
 
-from . import intents
-from .support import read_captured
+from .support import read_captured, run_shell
 
 POOL = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
@@ -96,35 +94,6 @@ def test_jools_counters():
     assert jool_statistics.table("") == {}
 
 
-def test_snabbs_counters():
-    text = (
-        "softwire-state {\n  drop-no-source-softwire-ipv6-packets 7;\n"
-        "  in-ipv4-packets 100;\n  in-ipv4-bytes 6400;\n}\n"
-    )
-    assert snabb_lwaftr.state(text) == {
-        "drop-no-source-softwire-ipv6-packets": 7.0,
-        "in-ipv4-packets": 100.0,
-    }
-
-
-PFCTL = """\
-Status: Enabled for 0 days 00:10:00              Debug: err
-
-State Table                          Total             Rate
-  current entries                     4200
-  searches                          123456          205.8/s
-Counters
-  memory                                 3            0.0/s
-  state-limit                            5            0.0/s
-  congestion                             0            0.0/s
-"""
-
-
-def test_pfs_counters():
-    found = pf_rules.parse_info(PFCTL)
-    assert found == {"sessions": 4200.0, "memory": 3.0, "state_limit": 5.0, "congestion": 0.0}
-
-
 RUNTIME = """\
 Time 10.0, 10 sec internal node vector rate 201.00 loops/sec 1234.00
   vector rates in 2.0e5, out 2.0e5, drop 0.0000e0, punt 0.0000e0
@@ -160,22 +129,12 @@ def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
         try:
             child = leader.stdout.readline().split()[0]
             reading = telemetry.make_process_reading(str(pid_file))
-            said = subprocess.run(
-                ["sh", "-c", reading.command], capture_output=True, text=True, check=True
-            )
+            said = run_shell(reading.command)
         finally:
             os.killpg(leader.pid, signal.SIGKILL)
     threads = {name.partition(".")[0] for name in reading.parse(said.stdout)} - {"quota"}
     assert {str(leader.pid), child} < threads
     assert len(threads) == 3
-
-
-@pytest.mark.parametrize("name", ["tayga", "tayga-nftables"])
-def test_the_links_of_a_device_are_those_to_the_tester(name):
-    intent = intents.nat64() if name == "tayga-nftables" else intents.SIIT
-    readings = make_driver(name, {}).telemetry(intent)
-    assert [r for r in readings if r.startswith("link ")] == ["link left", "link right"]
-    assert [r for r in readings if r.startswith("tun ")]
 
 
 def test_a_device_without_driver_cannot_be_watched():

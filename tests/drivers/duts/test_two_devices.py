@@ -10,15 +10,14 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from v6t.drivers.lab.privilege import available
 from v6t.tests.core import warm
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.shown import Run
 
 from . import sites, sshserver
+from .support import in_lab
 
-POSSIBLE, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+pytestmark = [*in_lab, pytest.mark.slow]
 every_site = pytest.mark.parametrize("site", sites.asked_for(sites.TWO, sites.ONE))
 most_sites = pytest.mark.parametrize("site", sites.asked_for(sites.TWO))
 RUN = (

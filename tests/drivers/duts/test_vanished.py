@@ -10,11 +10,11 @@ from v6t.drivers.duts.plan import equals, has_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, Record, build_undo_script
 from v6t.drivers.duts.steps import create_object
-from v6t.drivers.lab.privilege import available
 from v6t.intent.device import LinkIntent
 
-POSSIBLE, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(not POSSIBLE, reason=WHY)]
+from .support import in_lab
+
+pytestmark = in_lab
 # the kernel purges neighbors with an IPv4 address, not with an IPv6 one
 HOSTS = ("192.0.2.2", "192.0.2.3", "2001:db8::2", "2001:db8::3")
 SIDE = LinkIntent(

@@ -68,25 +68,31 @@ def test_idle_time_is_kept_by_core_and_second():
     assert compute_core_shares(seconds(0, 60), "idle") == {"cpu0": [0.0, 0.0], "cpu1": [60.0, 60.0]}
 
 
-def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue():
-    assert judge_device(seconds(50, 60, drops=(0, 5, 90))).limited_by == "contention"
-    found = judge_device(seconds(95, 90, drops=(0, 5, 90)))
-    assert found.limited_by == "queue"
-    assert any("tx.dropped: 90" in line for line in found.evidence)
+@pytest.mark.parametrize(
+    ("samples", "tester", "lost", "limited"),
+    [
+        (seconds(50, 60, drops=(0, 5, 90)), "", None, "contention"),
+        (seconds(95, 90, drops=(0, 5, 90)), "", None, "queue"),
+        (seconds(30, 60), "", None, "unknown"),
+        ([], "", None, "unknown"),
+        # what the device does not count is not put on it, nor is it said that nothing was lost
+        (seconds(95, 90), "", 7, "unknown"),
+        (seconds(95, 90), "", 0, "nothing here"),
+        (seconds(0, 0), "the tester", None, "tester"),
+        (seconds(0, 0, drops=(0, 10, 20)), "the tester", None, "cpu"),
+    ],
+)
+def test_loss_with_time_left_is_contention_and_with_all_the_time_a_queue(
+    samples, tester, lost, limited
+):
+    assert judge_device(samples, tester, lost).limited_by == limited
 
 
-def test_an_idle_device_sends_you_elsewhere():
-    assert judge_device(seconds(95, 90)).limited_by == "nothing here"
-
-
-def test_between_busy_and_idle_nothing_is_claimed():
-    assert judge_device(seconds(30, 60)).limited_by == "unknown"
-    assert judge_device([]).limited_by == "unknown"
+def test_evidence_names_drops_and_what_the_tester_missed():
+    lossy, missed = judge_device(seconds(95, drops=(0, 5, 90))), judge_device(seconds(95), lost=7)
+    assert any("tx.dropped: 90" in line for line in lossy.evidence)
+    assert any("missed 7 frames" in line for line in missed.evidence)
     assert judge_device(seconds(30)[:1]).evidence == ()
-
-
-def test_a_counter_that_counts_no_loss_is_no_loss():
-    assert grown(seconds(50, drops=(0, 5, 9), name="tx.packets")) == {}
 
 
 TESTER = "the tester: the device was not asked for more"
@@ -140,11 +146,6 @@ def test_a_vpp_with_room_behind_a_tester_at_its_limit_is_excused():
     assert judge_device(vpp(44, drops=9), TESTER).limited_by == "queue"
     parts = {"CE": judge_device(vpp(44), TESTER), "PE": judge_device(seconds(50, 60), TESTER)}
     assert combine_verdicts(parts).startswith("the tester limits")
-
-
-def test_a_rate_of_drops_is_no_number_of_drops():
-    assert grown(vpp(44)) == {}
-    assert judge_device(vpp(44)).limited_by == "nothing here"
 
 
 def test_a_counter_that_a_device_does_not_show_was_0_where_it_shows_others():
@@ -500,18 +501,7 @@ def test_a_vpps_clocks_are_told_per_packet_where_rounding_allows():
     assert summarize_samples([at(0, 1e9), at(1, 1e9 + 8000.0)]).per_packet == {}
 
 
-def test_losses_that_the_device_does_not_count_are_not_put_on_it():
-    """Nor is it said that nothing was lost."""
-    found = judge_device(seconds(95, 90), lost=7)
-    assert found.limited_by == "unknown"
-    assert found.says
-    assert any("missed 7 frames" in line for line in found.evidence)
-    assert judge_device(seconds(95, 90), lost=0).limited_by == "nothing here"
-
-
-def test_a_tester_at_its_limit_excuses_the_device_unless_it_loses():
-    assert judge_device(seconds(0, 0), "the tester").limited_by == "tester"
-    assert judge_device(seconds(0, 0, drops=(0, 10, 20)), "the tester").limited_by == "cpu"
+def test_tester_limit_is_described_by_its_rate():
     assert describe_tester_limit({"tester_limited": False, "upper_bound_hit": False}) == ""
     assert "30,000 fps" in describe_tester_limit(
         {"tester_limited": True, "tester_ceiling": 30000.0}

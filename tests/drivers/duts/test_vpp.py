@@ -22,7 +22,6 @@ from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.telemetry_summary import summarize_samples
-from v6t.drivers.lab.privilege import available
 from v6t.drivers.lab.setup import Bed
 from v6t.plugins.map_ce import LwB4
 from v6t.plugins.nptv6 import Nptv6
@@ -33,13 +32,12 @@ from v6t.trials.trial import Trial
 from . import intents, sshserver
 from .bench import Port, proven, standing, traffic_classes
 from .cases import B4
+from .support import in_lab
 
-POSSIBLE, WHY = available()
 PROGRAM = os.environ.get("V6T_VPP") or shutil.which("vpp") or ""
 pytestmark = [
-    pytest.mark.lab,
+    *in_lab,
     pytest.mark.vpp,
-    pytest.mark.skipif(not POSSIBLE, reason=WHY),
     pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one"),
 ]
 

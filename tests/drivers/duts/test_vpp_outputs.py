@@ -1,4 +1,4 @@
-"""What VPP 26.06 said, read by its driver; captured in the lab, unchanged but for names."""
+"""What VPP 26.06 printed in the lab, and what its functions are told, refuse and count."""
 
 from __future__ import annotations
 
@@ -171,15 +171,6 @@ def test_its_sessions():
     assert flush.check.checker("") is not None
 
 
-def test_nat64_addresses_go_with_their_plugin_only():
-    """One that is removed before leaves its count of ports in use behind."""
-    plan = make_plan("vpp", intents.nat64("64:ff9b::/96"))
-    assert "add pool address 198.19.0.1 ;" in plan.flush[0].set
-    assert "add pool address 198.19.0.1 del" not in plan.flush[0].set
-    (pool,) = [s for s in plan.steps if "add pool address" in s.set]
-    assert not pool.undo
-
-
 @pytest.mark.parametrize(
     ("sessions", "room", "words"),
     [(0, 10_240, ""), (10_240, 10_240, ""), (10_241, 20_480, " bib-buckets 2048"),
@@ -205,12 +196,6 @@ def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
         make_plan("vpp", intents.with_values(intent, pool4=["198.19.0.1"]))
 
 
-def test_the_aftrs_address_is_no_interfaces_own():
-    commands = [step.set for step in make_plan("vpp", intents.dslite()).steps]
-    assert not any("set interface ip address host-left" in c for c in commands)
-    assert any(c.endswith("ip route add 2001:db8:6::/64 via host-left") for c in commands)
-
-
 def test_silence_is_no_empty_table():
     (flush,) = make_plan("vpp", intents.dslite()).flush
     check = flush.check
@@ -234,3 +219,55 @@ def test_the_client_is_the_programs_neighbour():
     assert make_driver("vpp", elsewhere).cli("show version") == "vppctl show version"
     assert not make_driver("vpp", elsewhere).options.started
     assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.started
+
+
+def nat44(**values):
+    return intents.with_values(intents.nat44(), **values)
+
+
+def test_what_clears_the_table_is_seen_to_have_cleared_it():
+    (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
+    assert "del ; " in flush.set
+    said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
+    assert "3 sessions" in flush.check.checker(said.format(3))
+    assert flush.check.checker(said.format(0)) is None
+    assert flush.check.checker("")
+
+
+def test_endpoint_independent_nat_has_room_for_all_clients():
+    commands = [s.set for s in make_plan("vpp", nat44(inside4=["198.18.0.0/16"]), nat44="ei").steps]
+    assert any("plugin enable sessions 64512 users 65536" in c for c in commands)
+    commands = [s.set for s in make_plan("vpp", nat44(session_limit=50), nat44="ei").steps]
+    assert any("plugin enable sessions 50 users 1024" in c for c in commands)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "settings"),
+    [("ei", {"udp_timeout_s": 30}), ("ei", {"port_block": 16}), ("ed", {"port_block": 16})],
+)
+def test_what_a_plugin_cannot_be_is_refused(plugin, settings):
+    with expect_error("unsupported-by-device", mentions=next(iter(settings))):
+        make_plan("vpp", nat44(**settings), nat44=plugin)
+
+
+def test_its_counts():
+    two = (
+        "NAT44 sessions:\n-------- thread 0 vpp_main: 0 sessions --------\n"
+        "-------- thread 1 vpp_wk_0: 12 sessions --------\n"
+        "  198.18.0.2: 12 dynamic translations, 0 static translations\n"
+        "-------- thread 2 vpp_wk_1: 30 sessions --------\n"
+    )
+    assert vpp_outputs.nat44_ei_sessions(two) == {"sessions": 42}
+    dumped = (
+        "[0 @ 0]: 0 packets /nat44-ei/total-sessions\n"
+        "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"
+        "[0 @ 2]: 30 packets /nat44-ei/total-sessions\n"
+    )
+    reading = make_driver("vpp", {"nat44": "ei"}).telemetry(nat44())["table"]
+    assert reading.parse(dumped) == {"used": 30, "limit": 64512}
+
+
+def test_only_one_of_them_counts_endpoints():
+    kinds = {n: make_driver("vpp", {"nat44": n}).by_endpoint(nat44()) for n in ("ed", "ei")}
+    assert kinds == {"ed": False, "ei": True}
+    assert not make_driver("vpp", {"nat44": "ei"}).by_endpoint(intents.nat64())

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import accepts_any, can_be, load_plugin
+from v6t.core.config.plugins import accepts_any, can_configure, load_plugin
 from v6t.drivers.duts.registry import driver_type, make_driver, names
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -427,7 +427,7 @@ def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
     for name in names():
         kind = driver_type(name)
-        if not kind.configures or not can_be(name, base.plugin):
+        if not kind.configures or not can_configure(name, base.plugin):
             continue
         options = OPTIONS.get(name, {})
         if not kind.of_parts:

@@ -11,9 +11,9 @@ from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Check, Intent, Step, equals
 from v6t.intent.families import Dns64Config
 
-FIRST = (4, 4)
+FIRST_VERSION = (4, 4)
 """The first version with ``dns64-prefix``."""
-YAML_ONLY = (5, 2)
+FIRST_YAML_VERSION = (5, 2)
 """The first version that does not read old-style settings unless it is told to."""
 
 
@@ -36,7 +36,7 @@ class PdnsRecursor(Dns64Server):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         super().refuse(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
-        if numbers and not FIRST <= numbers < YAML_ONLY:
+        if numbers and not FIRST_VERSION <= numbers < FIRST_YAML_VERSION:
             raise UsageError(
                 f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
                 "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "

@@ -59,10 +59,8 @@ class Dns64Server(LinuxDriver):
         if prefix.prefixlen not in self.prefix_lengths:
             known = " or ".join(f"/{length}" for length in self.prefix_lengths)
             problem = f"{self.name} makes AAAA records with a prefix of {known} only, not {prefix}"
-            instead = {"prefix": "2001:db8:64::/96"}
-            raise make_unsupported_error(
-                problem, "set the plugin's parameter prefix", params=instead
-            )
+            hint, instead = "set the plugin's parameter prefix", {"prefix": "2001:db8:64::/96"}
+            raise make_unsupported_error(problem, hint, params=instead)
 
     def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
         return {

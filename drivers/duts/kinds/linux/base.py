@@ -59,12 +59,10 @@ class LinuxDriver(Driver):
 
     def survey(self) -> Mapping[str, str]:
         wanted = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
-        ssh = self.options.ssh
+        jumps = self.options.ssh.jump_addresses if self.options.ssh is not None else ()
         return {
             **LINUX,
-            "way": management_path.make_survey_command(
-                ssh.jump_addresses if ssh is not None else ()
-            ),
+            "way": management_path.make_survey_command(jumps),
             **linux_tuning.survey(self.options),
             "version": self.version_command,
             "programs": make_programs_command(wanted),
@@ -163,9 +161,8 @@ class LinuxDriver(Driver):
         steps: list[Step] = []
         if names := sorted(facts.learnt_default):
             why = "a forwarding host must go on learning its own default route"
-            steps.append(
-                linux.set_sysctls({linux.format_conf_key(6, n, "accept_ra"): 2 for n in names}, why)
-            )
+            keys = (linux.format_conf_key(6, name, "accept_ra") for name in names)
+            steps.append(linux.set_sysctls(dict.fromkeys(keys, 2), why))
         steps += linux_tuning.tune(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)

@@ -16,7 +16,7 @@ from v6t.intent.device import LinkIntent
 
 TABLE = "inet v6t_filters"
 PROGRAM = "nft"
-TO = 100
+DESTINATION_OFFSET = 100
 """What is added to the last number of a denied source for its destination."""
 
 
@@ -44,9 +44,8 @@ def make_filters(
     for side, other in (("left", "right"), ("right", "left")):
         to = [] if translated is None else list(translated[side])
         first = to[0].version if to else 4 if ways is None else ways[0]
-        rules = _generate_chain(
-            intent, first, getattr(intent, side), getattr(intent, other), count, to
-        )
+        ends = (getattr(intent, side), getattr(intent, other))
+        rules = _generate_chain(intent, first, *ends, count, to)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -85,11 +84,11 @@ def _generate_chain(
                 if version == first:
                     destinations = list(collapse_addresses([*destinations, *to]))
                 if sources and destinations:
-                    yield _format_rule(
-                        version, _format_set(sources), _format_set(destinations), "accept"
-                    )
+                    sets = (_format_set(sources), _format_set(destinations))
+                    yield _format_rule(version, *sets, "accept")
         else:
-            yield _format_rule(first, str(net[number]), str(net[number + TO]), "drop")
+            destination = str(net[number + DESTINATION_OFFSET])
+            yield _format_rule(first, str(net[number]), destination, "drop")
 
 
 def _format_rule(version: int, source: str, destination: str, verdict: str) -> str:

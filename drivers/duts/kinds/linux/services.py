@@ -11,7 +11,7 @@ from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, w
 AGENT, CLIENT = "snmpd", "snmpget"
 FORWARDING = ".1.3.6.1.2.1.4.1.0"
 """ipForwarding of the MIB-II (RFC 4293): 1 where the driver has made a router of the device."""
-DAEMON, ASKED = "bird", "birdc"
+DAEMON, CONTROL_CLIENT = "bird", "birdc"
 AS = 65000
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 """Addresses and ports of the session: other than 179, which the device may use."""
@@ -47,7 +47,7 @@ def run_bgp_speaker(
     facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
     """Run BIRD as the device's router and as its neighbor, which moves a route between two next hops."""
-    if not {DAEMON, ASKED} <= facts.programs:
+    if not {DAEMON, CONTROL_CLIENT} <= facts.programs:
         raise make_missing_program_error(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"
     parts = {
@@ -66,18 +66,14 @@ def run_bgp_speaker(
     for number, (role, text) in enumerate(parts.items(), 1):
         all_steps += _start_bird(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
-    say = f"{ASKED} -s {state_dir}/bgp-speaker.ctl"
+    say = f"{CONTROL_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
-    all_steps.append(
-        Step(
-            "true",
-            "the session of both",
-            read=session,
-            want=has_words("neighbour BGP", "up", "Established"),
-            wait=f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
-            "sleep 0.1; done",
-        )
+    established = has_words("neighbour BGP", "up", "Established")
+    wait = (
+        f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
+        "sleep 0.1; done"
     )
+    all_steps.append(Step("true", "the session of both", read=session, want=established, wait=wait))
     seen = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
     one, other = ways
 
@@ -113,13 +109,9 @@ def _format_session(
 def _start_bird(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
+    start = f"{DAEMON} -c {file} -s {socket} -P {pid}"
+    stop = f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}"
     return [
         write_config_file(file, head + text, f"BIRD's configuration, {role}"),
-        start_daemon(
-            f"{DAEMON} -c {file} -s {socket} -P {pid}",
-            pid,
-            DAEMON,
-            f"BIRD, {role}",
-            stop=f"( {stop_process(pid, DAEMON)} ) && rm -f {socket}",
-        ),
+        start_daemon(start, pid, DAEMON, f"BIRD, {role}", stop=stop),
     ]

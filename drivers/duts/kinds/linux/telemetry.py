@@ -9,7 +9,9 @@ from itertools import pairwise
 from v6t.drivers.duts.readings import LossReason, Reading
 
 _HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
-_EVENT = re.compile(r"(?:\w+/)?(cycles|instructions)(?:[:/]|$)")
+_EVENT = re.compile(
+    r"^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,", re.MULTILINE
+)
 PERF_S = 0.2
 PERF = f"command -v perf >/dev/null && perf stat -a -x, -e cycles,instructions sleep {PERF_S} 2>&1; true"
 CORES = (
@@ -20,31 +22,22 @@ SOFTNET = (
     "frames that a core's backlog dropped before the stack, and times its budget was used up "
     "(`/proc/net/softnet_stat`, all cores)"
 )
+EVENTS = (
+    "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
+    "over the packets of the links: per packet"
+)
 LINK_LOSSES = {"[rt]x[.](errors|dropped|overrun|missed)": LossReason.QUEUE}
-_CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 
 
 def make_readings(*ports: str) -> dict[str, Reading]:
     """Return readings of cores, softnet, interface drops and processor counters."""
-    found = {
+    losses = {"dropped": LossReason.QUEUE}
+    return {
         "cpu": make_core_reading(),
-        "softnet": Reading(
-            "cat /proc/net/softnet_stat",
-            parse_softnet,
-            SOFTNET,
-            losses={"dropped": LossReason.QUEUE},
-        ),
-        "perf": Reading(
-            PERF,
-            parse_perf,
-            "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
-            "over the packets of the links: per packet",
-            lasts_s=PERF_S,
-        ),
+        "softnet": Reading("cat /proc/net/softnet_stat", parse_softnet, SOFTNET, losses=losses),
+        "perf": Reading(PERF, parse_perf, EVENTS, lasts_s=PERF_S),
+        **{f"link {port}": make_link_reading(port) for port in ports},
     }
-    for port in ports:
-        found[f"link {port}"] = make_link_reading(port)
-    return found
 
 
 def make_core_reading(*, polls: bool = False) -> Reading:
@@ -92,28 +85,19 @@ def parse_schedstat(text: str) -> Mapping[str, float]:
 def parse_perf(text: str) -> Mapping[str, float]:
     """Parse ``perf stat -x,``: events a second of all kinds of cores, without those that are not counted."""
     found: dict[str, float] = {}
-    for line in text.splitlines():
-        fields = line.split(",")
-        if len(fields) > 3 and fields[0].replace(".", "", 1).isdigit():
-            event = _EVENT.match(fields[2])
-            if event:
-                name = f"{event.group(1)}_per_s"
-                found[name] = found.get(name, 0.0) + float(fields[0]) / PERF_S
+    for count, event in _EVENT.findall(text):
+        found[f"{event}_per_s"] = found.get(f"{event}_per_s", 0.0) + float(count) / PERF_S
     return found
 
 
 def parse_cpu(text: str) -> Mapping[str, float]:
     """Parse ticks of each core in ``/proc/stat``: ``cpu0.idle``, ``cpu0.softirq``, ``cpu0.total``..."""
     found: dict[str, float] = {}
-    for line in text.splitlines():
-        words = line.split()
-        if not words or not words[0].startswith("cpu") or words[0] == "cpu":
-            continue
-        ticks = dict(zip(_CPU_FIELDS, map(float, words[1:]), strict=False))
-        found[f"{words[0]}.idle"] = ticks.get("idle", 0) + ticks.get("iowait", 0)
-        found[f"{words[0]}.softirq"] = ticks.get("softirq", 0) + ticks.get("irq", 0)
-        found[f"{words[0]}.steal"] = ticks.get("steal", 0)
-        found[f"{words[0]}.total"] = sum(ticks.values())
+    for core, words in re.findall(r"^(cpu\d+) (.*)$", text, re.MULTILINE):
+        ticks = [*map(float, words.split()), *(0.0,) * 8][:8]
+        _user, _nice, _system, idle, iowait, irq, softirq, steal = ticks
+        found |= {f"{core}.idle": idle + iowait, f"{core}.softirq": softirq + irq}
+        found |= {f"{core}.steal": steal, f"{core}.total": sum(ticks)}
     return found
 
 
@@ -128,13 +112,11 @@ def parse_softnet(text: str) -> Mapping[str, float]:
 
 def parse_link(text: str) -> Mapping[str, float]:
     r"""Parse packets and drops of ``ip -s -o link`` (its lines are joined by backslashes)."""
-    found: dict[str, float] = {}
-    lines = [line.split() for line in text.split("\\")]
-    for head, values in pairwise(lines):
-        if not head or head[0] not in ("RX:", "TX:"):
-            continue
-        way = head[0][:2].lower()
-        for name, value in zip(head[1:], values, strict=False):
-            if name in ("packets", "errors", "dropped", "overrun", "missed") and value.isdigit():
-                found[f"{way}.{name}"] = float(value)
-    return found
+    counted = ("packets", "errors", "dropped", "overrun", "missed")
+    return {
+        f"{head[0][:2].lower()}.{name}": float(value)
+        for head, values in pairwise(line.split() for line in text.split("\\"))
+        if head[:1] in (["RX:"], ["TX:"])
+        for name, value in zip(head[1:], values, strict=False)
+        if name in counted and value.isdigit()
+    }

@@ -17,9 +17,9 @@ from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
-COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
-MARGIN = 1.05
-PER_BUCKET = 8
+COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"
+ROOM_MARGIN = 1.05
+CONNECTIONS_PER_BUCKET = 8
 """Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
 50 to 79 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that.
 Some kernels without commit c77737b736ce (Linux 6.3) have 8 to 31 instead, which one per bucket can reach:
@@ -107,15 +107,15 @@ def _enlarge_table(facts: Facts, wanted: int) -> list[Step]:
     if not wanted:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
-    size = 1 << (int(wanted * MARGIN) - 1).bit_length()
-    grows = room is None or room < wanted * MARGIN
-    crowded = buckets is not None and buckets * PER_BUCKET < wanted
+    size = 1 << (int(wanted * ROOM_MARGIN) - 1).bit_length()
+    grows = room is None or room < wanted * ROOM_MARGIN
+    crowded = buckets is not None and buckets * CONNECTIONS_PER_BUCKET < wanted
     if not (grows or crowded):
         return []
     if facts.sections.get("conntrack_fixed", "").strip():
         names = ["max"] * grows + ["buckets"] * crowded
         settings = " ".join(f"{_SYSCTL}{name}={size}" for name in names)
-        lacks = f"{buckets or 0:,} buckets of its table, {PER_BUCKET} in each"
+        lacks = f"{buckets or 0:,} buckets of its table, {CONNECTIONS_PER_BUCKET} in each"
         lacks = f"table of {room or 0:,}" if grows else lacks
         raise DutError(
             f"{wanted:,} connections do not fit the kernel's {lacks}, which a network namespace cannot "
@@ -143,9 +143,8 @@ _NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have
 
 def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the connections of the clients' networks only."""
-    largest_first = sorted(
-        inside, key=lambda net: int(net.rpartition("/")[2])
-    )  # each reads the whole table
+    # each reads the whole table
+    largest_first = sorted(inside, key=lambda net: int(net.rpartition("/")[2]))
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
@@ -153,11 +152,9 @@ def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     def checker(output: str) -> str | None:
         lines = output.splitlines()
         others = [line for line in lines if not _NO_ENTRY.fullmatch(line.strip())]
-        if others or len(lines) != len(which):
-            return (
-                f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
-            )
-        return None
+        if not others and len(lines) == len(which):
+            return None
+        return f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
 
     proof = Check(left, Want("no connection", checker))
     why = "no connection of an earlier trial is left"
@@ -175,17 +172,14 @@ def log_connections(options: ConntrackOptions) -> list[Step]:
         f"</dev/null >{file} 2>{place}/connections.err & sleep 0.3"
     )
     stop = f"( {stop_process(pid, 'conntrack')} ) && rm -f {file} {place}/connections.err"
-    return [
-        start_daemon(
-            start, pid, "conntrack", "every connection that begins has its record", stop=stop
-        )
-    ]
+    why = "every connection that begins has its record"
+    return [start_daemon(start, pid, "conntrack", why, stop=stop)]
 
 
 def count_connections() -> Reading:
     """Read the number of connections from a counter."""
     parse = sum_matches(r"\A\s*(\d+)\s*\Z", "sessions")
-    return Reading(f"cat {COUNT}", parse, "connections that the device counts")
+    return Reading(f"cat {COUNT_FILE}", parse, "connections that the device counts")
 
 
 TCP_TIMERS = ("syn_sent", "syn_recv", "established", "time_wait", "close")
@@ -218,7 +212,7 @@ def read_statistics() -> Reading:
 def read_occupancy() -> Reading:
     """Read how full the kernel's table is: ``used``, ``limit``."""
     return Reading(
-        f"cat {COUNT} {COUNT.replace('_count', '_max')}",
+        f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
         lambda text: dict(
             zip(("used", "limit"), map(float, re.findall(r"\b\d+\b", text)), strict=False)
         ),

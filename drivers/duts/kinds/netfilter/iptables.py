@@ -32,12 +32,8 @@ class Iptables(NetfilterNat):
     forward = ("iptables -S FORWARD", "-P FORWARD DROP")
 
     def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        return [
-            _add_rule(pool, net, port, name)
-            for name in nat.PROTOCOLS
-            for pool in pools
-            for net in pool.inside
-        ]
+        pairs = [(pool, net) for pool in pools for net in pool.inside]
+        return [_add_rule(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
         pool, port = nat.get_pool(intent, self.version, self.limits), self.port(intent, "right")

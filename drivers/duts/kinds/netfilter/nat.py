@@ -50,10 +50,9 @@ def get_pool(intent: Intent, version: int = 4, can: Sequence[str] = ()) -> Pool:
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in can:
+            problem = f"this device cannot configure {name}"
             hint = f"leave {name} at 0, or take another driver"
-            raise make_unsupported_error(
-                f"this device cannot configure {name}", hint, params={name: 0}
-            )
+            raise make_unsupported_error(problem, hint, params={name: 0})
     addresses = getattr(settings, f"pool{version}", ())
     inside = getattr(settings, f"inside{version}", ())
     if not addresses:

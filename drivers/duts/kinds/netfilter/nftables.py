@@ -101,12 +101,8 @@ def load_table(
     list_options: str = "",
 ) -> list[Step]:
     """Load a table with one chain in one transaction, after a syntax check."""
-    lines = [
-        f"add table {table}",
-        f"delete table {table}",
-        f"table {table} {{",
-        f"  chain {chain} {{",
-    ]
+    lines = [f"add table {table}", f"delete table {table}"]
+    lines += [f"table {table} {{", f"  chain {chain} {{"]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
     return [
         write_config_file(file, "\n".join(lines) + "\n", "the rules"),

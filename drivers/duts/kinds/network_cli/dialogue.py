@@ -26,11 +26,11 @@ SETTLE_S = 0.05
 """Silence after which a line that looks like a prompt is one [s]."""
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
 """Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
-MOST_QUESTIONS = 50
+MAX_QUESTIONS = 50
 PASSWORDS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
-LONGEST = 512
+MAX_PROMPT_LENGTH = 512
 """Characters of the longest prompt or question: patterns take their time over longer lines."""
-STEM = 12
+STEM_LENGTH = 12
 """Characters of a device's name that each of its prompts holds: some cut it in deeper modes."""
 EFFECT_UNKNOWN = "the effect of the last line is unknown"
 _PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
@@ -54,11 +54,11 @@ class Dialogue:
 
     where = ON_DEVICE
 
-    def __init__(self, login: SshTransport, manners: CliOptions) -> None:
+    def __init__(self, login: SshTransport, options: CliOptions) -> None:
         self.name = login.name
         self.condition = ""
         self._login = login
-        self._manners = manners
+        self._options = options
         self._process: Process | None = None
         self._turn = threading.RLock()
         self._closed = threading.Event()
@@ -88,7 +88,7 @@ class Dialogue:
         except BaseException:
             self.close()
             raise
-        if self._manners.idle_s:
+        if self._options.idle_s:
             keeper = threading.Thread(
                 target=self._keep_alive, args=[self._closed], name="v6t-cli", daemon=True
             )
@@ -143,15 +143,15 @@ class Dialogue:
     def _begin(self) -> None:
         what = "after the login"
         try:
-            self._await(what, min(FIRST_PROMPT_S, self._manners.line_deadline_s))
+            self._await(what, min(FIRST_PROMPT_S, self._options.line_deadline_s))
         except DeadlinePassed:
             self._send("\n")
             self._await(what)
             while self._read(what, SECOND_PROMPT_S):
                 pass
         self._store_home_prompt()
-        enable = [self._manners.enable] if self._manners.enable and self._home[-1:] == ">" else []
-        for line in (*enable, *self._manners.open):
+        enable = [self._options.enable] if self._options.enable and self._home[-1:] == ">" else []
+        for line in (*enable, *self._options.open):
             self._type(line, opening=True)
         self._store_home_prompt()
 
@@ -159,11 +159,11 @@ class Dialogue:
         """Store the present prompt as the one that all lines must return to."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
-        self._stem = name[0][:STEM] if name else ""
+        self._stem = name[0][:STEM_LENGTH] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
         """Press Enter after each idle time: some devices end a login at which nothing is typed."""
-        idle_s = self._manners.idle_s
+        idle_s = self._options.idle_s
         while not closed.wait(max(0.0, self._typed_s + idle_s - time.monotonic())):
             with self._turn, contextlib.suppress(DutError):
                 if time.monotonic() >= self._typed_s + idle_s and not closed.is_set():
@@ -205,7 +205,7 @@ class Dialogue:
         self._await(f"after '{line}'", opening=opening)
         lines = self._lines
         # a device that repeats nothing may refuse a line by words that end with it
-        refusal = self._manners.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
+        refusal = self._options.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
         if refusal:
             problem = f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}"
             raise LineRejected(problem, code="command-rejected")
@@ -213,7 +213,7 @@ class Dialogue:
 
     def _await(self, what: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
         """Read up to the next prompt; turn pages and answer questions on the way."""
-        deadline_s = deadline_s or self._manners.line_deadline_s
+        deadline_s = deadline_s or self._options.line_deadline_s
         end = time.monotonic() + deadline_s
         questions = passwords = 0
         while True:
@@ -229,7 +229,7 @@ class Dialogue:
             if passwords > 1:  # one more may lock the account
                 problem = f"it does not take the password {what}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
-            if answer is None or questions > MOST_QUESTIONS:
+            if answer is None or questions > MAX_QUESTIONS:
                 problem = (
                     f"no prompt within {deadline_s:g} s {what}; it said last: {self._tail}"
                     if answer is None
@@ -245,11 +245,11 @@ class Dialogue:
                 self._text += "\n"
 
     def _find_answer(self, last: str, what: str, *, opening: bool) -> str | None:
-        if len(last) > LONGEST:
+        if len(last) > MAX_PROMPT_LENGTH:
             return None
-        if self._manners.is_pager(last):
+        if self._options.is_pager(last):
             return " "
-        answer = self._manners.answer(last)
+        answer = self._options.answer(last)
         if answer is not None:
             typed = self._fill_in(answer)
             if redaction.asks_secret(last):
@@ -261,7 +261,7 @@ class Dialogue:
                 problem = f"{self.name}: the device prompts for a password {what}"
                 raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"
-        return "" if self._manners.is_prompt(last, self._stem) else None
+        return "" if self._options.is_prompt(last, self._stem) else None
 
     def _read(self, what: str, limit_s: float) -> bool:
         try:
@@ -310,9 +310,8 @@ class Dialogue:
         try:
             return check_one_line(typed)
         except ValueError as exc:
-            raise LineRejected(
-                f"{self.name}: {self._hide(str(exc))}", code="command-rejected"
-            ) from None
+            problem = f"{self.name}: {self._hide(str(exc))}"
+            raise LineRejected(problem, code="command-rejected") from None
 
     def _hide(self, text: str) -> str:
         for secret in self._secrets:
@@ -321,7 +320,7 @@ class Dialogue:
 
     def _abort(self) -> None:
         try:
-            for line in self._manners.abort:
+            for line in self._options.abort:
                 with contextlib.suppress(LineRejected):
                     self._type(line)
         except DutError:

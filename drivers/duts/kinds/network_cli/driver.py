@@ -113,9 +113,7 @@ class NetworkCli(Driver):
     def refuse(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
-                problem = (
-                    f"{self.name} has no built-in configuration, and dut.options.{name} is empty"
-                )
+                problem = f"{self.name} has no built-in configuration: dut.options.{name} is empty"
                 hint = f"{PAGE} has a complete testbed file"
                 raise UsageError(problem, hint, code="missing-setting")
         busy, answer = self.options.busy, facts.sections.get("busy", "")

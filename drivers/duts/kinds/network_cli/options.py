@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.kinds.command import CheckText, ProfileText, check_pattern
-from v6t.drivers.duts.options import DutOptions
+from v6t.drivers.duts.options import Directory, DutOptions
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -259,7 +259,7 @@ class FlushLines(StrictModel):
 class NetworkCliOptions(DutOptions):
     """Options of a device with a command line."""
 
-    state_dir: str = ""
+    state_dir: Directory = ""
     """Directory on this machine for lock and undo record; empty: one for each device in
     `/var/lib/v6t`, or in `~/.local/state/v6t` of who is not root."""
     platform: str = Field(default="", pattern=r"^[A-Za-z0-9_./~-]*$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 from typing import Any
 
 from v6t.base.errors import InvalidValue, UsageError
@@ -21,12 +21,6 @@ def _split_digits(mac: str, size: int, separator: str) -> str:
     return separator.join(digits[n : n + size] for n in range(0, 12, size))
 
 
-def _compute_power_of_two(exponent: str) -> str:
-    if int(exponent) > 128:
-        raise InvalidValue(f"'{exponent}'", code="wrong-form")
-    return str(1 << int(exponent))
-
-
 _FORMATS: Mapping[str, Callable[[str], str]] = {
     "ip": lambda v: str(ip_interface(v).ip),
     "length": lambda v: str(ip_interface(v).network.prefixlen),
@@ -34,7 +28,7 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
     "wildcard": lambda v: str(ip_interface(v).hostmask),
     "network": lambda v: str(ip_interface(v).network.network_address),
     "prefix": lambda v: str(ip_interface(v).network),
-    "power": _compute_power_of_two,
+    "power": lambda v: str(1 << int(ip_network(f"::/{v}").prefixlen)),  # of up to 128
     "dots": lambda v: _split_digits(v, 4, "."),
     "dashes": lambda v: _split_digits(v, 2, "-"),
 }

@@ -57,10 +57,6 @@ def _find_definitions() -> Path:
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if Path(folder, "definitions").is_dir():
             return Path(folder, "definitions")
-    problem = (
-        "dut.options.platform names a platform of scrapli, whose definitions are not installed"
-    )
-    hint = (
-        "pip install 'v6t[network-cli]', or say how its command line behaves with dut.options.cli"
-    )
+    problem = "dut.options.platform names a platform of scrapli, which is not installed"
+    hint = "pip install 'v6t[network-cli]', or describe the command line with dut.options.cli"
     raise EnvironmentLacking(problem, hint, code="unknown-platform")

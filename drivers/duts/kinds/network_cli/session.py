@@ -48,11 +48,10 @@ class CliSession(Session):
     def __init__(self, driver: Any, transport: Transport, intent: Intent, *more: Any, **named: Any):
         if not isinstance(transport, SshTransport):
             hint = "give dut.options.ssh.host, and a tester whose cables lead to it"
-            raise make_unsupported_error(
-                "the lab does not contain a device with a vendor command line", hint
-            )
-        self._manners: CliOptions = driver.cli_options
-        self._cli = Dialogue(transport, self._manners)
+            problem = "the lab does not contain a device with a vendor command line"
+            raise make_unsupported_error(problem, hint)
+        self._cli_options: CliOptions = driver.cli_options
+        self._cli = Dialogue(transport, self._cli_options)
         compare = driver.options.compare
         self._ignored: tuple[str, ...] = compare.but if compare else ()
         here = HereTransport(transport.name)
@@ -111,7 +110,7 @@ class CliSession(Session):
     def undo_program(self) -> str:
         device = {
             "ssh": self.driver.options.ssh.model_dump(mode="json", exclude_defaults=True),
-            "cli": self._manners.model_dump(mode="json", exclude_defaults=True),
+            "cli": self._cli_options.model_dump(mode="json", exclude_defaults=True),
             "ignored": self._ignored,
         }
         words = [sys.executable, "-m", __name__, json.dumps(device)]
@@ -160,9 +159,8 @@ class LabCliDevice(LabDut):
 def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
     """Type the undo lines of each step in reverse order; print ``left NUMBER`` for those that fail."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
-    begun, undone = (
-        set(path.read_text().split()) if path.exists() else set() for path in (progress, notes)
-    )
+    paths = (progress, notes)
+    begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)
     problems: dict[str, str] = {}
 
     def append(line: str) -> None:

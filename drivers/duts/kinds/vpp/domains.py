@@ -37,9 +37,8 @@ class MapRelay(VppFunction):
         delete = self.cli(f"map interface {port} del{self.mode}")
         why = f"MAP on {port}"
         read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
-        return create_object(
-            create, delete, why, read=read, want=has_lines(self.feature), silent=True
-        )
+        want = has_lines(self.feature)
+        return create_object(create, delete, why, read=read, want=want, silent=True)
 
     def change_domain(
         self, what: str, first: Domain, other: Domain, shown: tuple[str, str], rule: str = "true"
@@ -88,6 +87,5 @@ def delete_domain(cli: Vppctl, tag: str) -> str:
     return f"{list_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
 
 
-TUNNEL_PROFILE = ExpectProfile(
-    tunnel_hop_limit=63, why="it routes what it has encapsulated with hop limit 64"
-)
+_ROUTED = "it routes what it has encapsulated with hop limit 64"
+TUNNEL_PROFILE = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)

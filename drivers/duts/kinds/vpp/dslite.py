@@ -51,10 +51,7 @@ class DsLite(VppFunction):
 
     def refuse(self, version: str) -> None:
         if not self.options.started:
-            problem = (
-                "VPP cannot forget the AFTR's tunnel address: only a VPP that v6t starts itself can be "
-                "put back"
-            )
+            problem = "VPP cannot forget the AFTR's tunnel address unless v6t starts it"
             raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
         own = [interface.ip for interface in self.intent.right.addresses]
         for address in self.aftr.pool4:
@@ -87,18 +84,12 @@ class DsLite(VppFunction):
         """Attach networks to the left interface without an address."""
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
-        return [
-            cli.step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE),
-            *(
-                cli.step(
-                    f"ip route add {net} via {port}",
-                    f"{net} is on {port}",
-                    **links.has_route(cli, net, port),
-                    undo=f"ip route del {net} via {port}",
-                )
-                for net in nets
-            ),
-        ]
+        steps = [cli.step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE)]
+        for net in nets:
+            add, delete = (f"ip route {verb} {net} via {port}" for verb in ("add", "del"))
+            read = links.has_route(cli, net, port)
+            steps.append(cli.step(add, f"{net} is on {port}", **read, undo=delete))
+        return steps
 
     def steps(self, version: str) -> list[Step]:
         aftr = self.aftr.aftr

@@ -109,10 +109,8 @@ def has_route(cli: Vppctl, net: str, way: str) -> dict[str, Any]:
     """Return the read of a route of the default table, and what it must print."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
-    return {
-        "read": read,
-        "want": passes(lambda out: outputs.has_path(out, net, way), f"'{net}' via '{way}'"),
-    }
+    want = passes(lambda out: outputs.has_path(out, net, way), f"'{net}' via '{way}'")
+    return {"read": read, "want": want}
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:

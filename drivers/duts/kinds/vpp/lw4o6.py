@@ -37,10 +37,8 @@ class Lw4o6(MapRelay):
         return _add_softwires(rows, self.cli, self.options.state_dir)
 
     def live_change(self) -> Change:
-        row, b4 = (
-            next(generate_softwires(self.intent)),
-            find_spare_network(self.intent, 6).network_address + 1,
-        )
+        row = next(generate_softwires(self.intent))
+        b4 = find_spare_network(self.intent, 6).network_address + 1
         host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
         first, other = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
         add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")

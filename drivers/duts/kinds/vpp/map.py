@@ -55,11 +55,8 @@ class MapRules(MapRelay):
         return create_object(create, delete, why, read=list_domains(self.cli), want=want)
 
     def live_change(self) -> Change:
-        nets = (
-            str(find_spare_network(self.intent, 4)),
-            str(find_spare_network(self.intent, 6)),
-            str(self.source),
-        )
+        four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
+        nets = (four, six, str(self.source))
         first, other = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
         shown = ("ea-bits-len 16", "ea-bits-len 14")
         return self.change_domain("a MAP domain", first, other, shown)
@@ -71,11 +68,8 @@ class MapRules(MapRelay):
     def _find_nearest_prefix(self, rule: MapRuleConfig, version: str) -> IPv6Network:
         length = min(rule.ipv6_prefix.prefixlen, max(64 - rule.ea_len, 0))
         near = rule.ipv6_prefix.supernet(new_prefix=length)
-        return (
-            near.supernet(new_prefix=length // 8 * 8)
-            if self._loses_packets(near, version)
-            else near
-        )
+        loses = self._loses_packets(near, version)
+        return near.supernet(new_prefix=length // 8 * 8) if loses else near
 
     def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         if len(rules) != 1:
@@ -90,13 +84,9 @@ class MapRules(MapRelay):
             near = self._find_nearest_prefix(rule, version)
             hint = f"the nearest rule that works has rule_ipv6={near}"
             if end > 64:
-                problem = (
-                    f"VPP does not support EA bits beyond bit 64, but those of {net} end at bit {end}: it "
-                    "would reject the domain silently"
-                )
-                raise make_unsupported_error(
-                    problem, hint if rule.ea_len < 64 else "", params=params
-                )
+                problem = f"VPP does not support EA bits beyond bit 64; {net}'s end at bit {end}"
+                hint = hint if rule.ea_len < 64 else ""
+                raise make_unsupported_error(problem, hint, params=params)
             if self._loses_packets(net, version) and not self.options.known_losses:
                 problem = (
                     f"VPP {version} drops all MAP-T packets from IPv6 unless the rule's prefix length "
@@ -153,9 +143,7 @@ class MapT(MapRules):
                 params=params,
             )
         if len(relay.rules) > 1 and outputs.parse_version(version) < BITWISE_SINCE:
-            problem = (
-                f"VPP {version} finds the rule of a MAP-T packet by its DMR: one rule to a DMR"
-            )
+            problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
         self.refuse_rules(relay.rules, version)
@@ -184,9 +172,8 @@ class MapE(MapRules):
 
     def domains(self) -> list[Step]:
         rows = self._softwires()
-        more = (
-            _add_softwires(rows, self.cli, self.options.state_dir, len(self.rules)) if rows else []
-        )
+        place, first = self.options.state_dir, len(self.rules)
+        more = _add_softwires(rows, self.cli, place, first) if rows else []
         return [*more, *super().domains()]
 
     def _softwires(self) -> list[Softwire]:

@@ -92,11 +92,9 @@ class Nat44(VppFunction):
 
     def live_change(self) -> Change:
         """Change a public address that no connection uses, in a separate VRF."""
-        first, add = (
-            find_spare_network(self.intent, 4).network_address + 77,
-            f"{self.noun} add address",
-        )
-        other, show = first + 1, self.cli(f"show {self.noun} addresses")
+        first = find_spare_network(self.intent, 4).network_address + 77
+        other, add = first + 1, f"{self.noun} add address"
+        show = self.cli(f"show {self.noun} addresses")
 
         def remove(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
@@ -209,10 +207,9 @@ def get_pool(intent: Intent, can: Sequence[str] = ()) -> nat.Pool:
     """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.get_pool(intent, can=can)
     if (pool.low, pool.high) != PORTS:
-        problem = (
-            f"VPP's NAT gives out ports {PORTS[0]} to {PORTS[1]}, not {pool.low} to {pool.high}"
-        )
-        instead = {"pool_ports": {"min": PORTS[0], "max": PORTS[1]}}
+        low, high = PORTS
+        problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.low} to {pool.high}"
+        instead = {"pool_ports": {"min": low, "max": high}}
         raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
     return pool
 

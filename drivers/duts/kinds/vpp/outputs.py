@@ -145,7 +145,7 @@ def parse_pool_addresses(text: str) -> list[str]:
     return found
 
 
-COUNTED = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
+COUNTERS = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
 INTERFACE_LOSSES = {
     r".*\.drops": LossReason.ALL,
     r".*\.rx-miss": LossReason.INGRESS,
@@ -157,7 +157,7 @@ INTERFACE_LOSSES = {
 def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
     """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
-    name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(COUNTED)})\s+(\d+)\s*$")
+    name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(COUNTERS)})\s+(\d+)\s*$")
     for line in text.splitlines()[1:]:
         if line and not line[0].isspace():
             name = line.split()[0]
@@ -184,7 +184,7 @@ ERRORS = {
     "congestion drop": LossReason.QUEUE,
     "drop": LossReason.RULE,
 }
-"""Reasons worth telling, cut as ``show errors`` cuts them, which calls many harmless lines errors, too."""
+"""Error reasons that mean loss, truncated as ``show errors`` prints them; others are harmless."""
 ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
 
 

@@ -32,9 +32,8 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     """Write the start-up file, start the process, create one host interface per side."""
     place = options.state_dir
     file, pid, socket = (f"{place}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
-    files = " ".join(
-        [socket, *(f"{place}/vpp{end}" for end in (".log", "-api.sock", "-stats.sock"))]
-    )
+    ends = (".log", "-api.sock", "-stats.sock")
+    files = " ".join([socket, *(f"{place}/vpp{end}" for end in ends)])
     wait = (
         "for i in 1 2 3 4 5 6 7 8 9 10; do "
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
@@ -101,9 +100,7 @@ def refuse_without_plugin(plugin: str, listed: str, options: VppOptions) -> None
     """Refuse a VPP to be started that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listed.strip() and file not in listed.split():
-        hint = (
-            "install VPP's plugins (vpp-plugin-core), or set dut.options.plugins to their directory"
-        )
+        hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
         raise DutError(f"{options.program} has no {file}", hint, code="plugin-not-loaded")
 
 

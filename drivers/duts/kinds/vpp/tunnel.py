@@ -12,7 +12,7 @@ from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Step, has_lines, has_words
 from v6t.drivers.duts.steps import create_object
 
-OUTER = 40
+OUTER_HEADER_OCTETS = 40
 """Octets of the header that is put before a packet."""
 NUMBER = 8676
 NAME = f"ipip{NUMBER}"
@@ -42,7 +42,7 @@ class CustomerTunnel(VppFunction):
         outside, inside = self.ports[customer.side], self.ports[customer.inside]
         addresses = getattr(self.intent, customer.side).addresses
         exists = any(interface.ip == customer.local for interface in addresses)
-        mtu = getattr(self.intent.links, customer.side).mtu - OUTER
+        mtu = getattr(self.intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
         ends = f"src {customer.local} dst {customer.remote}"
         index = f"$({cli(f'show interface {NAME}')} | awk 'NR == 2 {{print $2}}')"
         return [

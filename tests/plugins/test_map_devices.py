@@ -1,13 +1,18 @@
-"""The customer's side: one CE of any rule, its relay's mirror image."""
+"""Relays and customers' devices of MAP and lw4o6: any rule, examples of the RFCs and papers, drops."""
 
-from ipaddress import IPv4Network, IPv6Address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scapy.layers.inet import UDP
+from scapy.layers.inet6 import IPv6
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
+from v6t.packets.checksum import write_ipv4_checksum
+from v6t.packets.direction import DIRECTIONS
+from v6t.plugins import translation
 from v6t.plugins.map_ce import (
     CustomerDrop,
     LwB4,
@@ -18,59 +23,61 @@ from v6t.plugins.map_ce import (
     MapTCeParams,
 )
 
-from .drawn_rules import rule_settings, rules
-from .support import addresses, first_frames, make, number
+from .drawn_rules import ce_settings, rule_settings, rules
+from .support import addresses, emitted, first_frames, forwarded_frames, make, number, packet_device
+
+SERVER = "203.0.113.56"
 
 
-def ce_settings(rule, ea):
-    """Return the parameters of a rule's CE number ``ea``."""
-    ipv4, psid = rule.decode_ea(ea) if rule.ea_len else (rule.ipv4_prefix.network_address, 0)
-    if not rule.ea_len and rule.ipv4_prefix.prefixlen < 32:
-        psid = 0
-    if rule.psid_len == 16 and not psid:
-        psid = 1
-    return {**rule_settings(rule), "ce_ipv4": str(ipv4), "ce_psid": psid}
-
-
-def as_sent(plugin, direction, frames):
-    """Return frames that left one device as they arrive at another one on the same cables."""
-    link = plugin.links.left if direction == "forward" else plugin.links.right
-    out = frames.copy()
-    out[:, :12] = list(bytes.fromhex((link.dut_mac + link.tester_mac).replace(":", "")))
-    return out
-
-
-@pytest.mark.parametrize(("ce_name", "relay_name", "unchanged", "hops"), [
-    # but for TTL, identification and checksum
-    ("mapt-ce", "mapt-br", [*range(14, 18), 23, *range(26, 40)], 2),
-    ("mape-ce", "mape-br", [*range(14, 22), 23, *range(26, 40)], None),
-], ids=["MAP-T", "MAP-E"])  # fmt: skip
-@settings(max_examples=60, deadline=None)
-@given(rule=rules(sendable=True), data=st.data())
-def test_ce_and_relay_of_one_rule_forward_each_others_frames(
-    ce_name, relay_name, unchanged, hops, rule, data
-):
-    ea = data.draw(st.integers(0, rule.ce_count - 1))
-    ce = make(ce_name, **ce_settings(rule, ea))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mape-br", "mapt-br", "mape-ce", "mapt-ce"])
+@settings(max_examples=40)
+@given(
+    rule=rules(sendable=True), length=st.sampled_from(translation.PREFIX_LENGTHS), data=st.data()
+)
+def test_frames_of_any_rule_equal_those_of_the_packet_level_device(name, rule, length, data):
+    params = {**rule_settings(rule), "ces": min(rule.ce_count, 100)}
+    if name.endswith("-ce"):
+        params = ce_settings(rule, data.draw(st.integers(0, rule.ce_count - 1)))
+    if name.startswith("mapt"):
+        params["dmr"] = str(IPv6Network((0x0064FF9B << 96, length)))
     try:
-        relay = make(relay_name, **rule_settings(rule), ces=min(rule.ce_count, 100))
+        plugin = make(name, **params)
     except UsageError as exc:
-        assert (exc.code, rule.psid_len) == ("not-enough-addresses", 16)
+        assert exc.code in ("address-conflict", "not-enough-addresses")
         return
-    frames = first_frames(ce, "reverse", 60)
-    across = ce.expect("reverse", frames)
-    assert not across.reason.any()
-    out = relay.expect("forward", as_sent(relay, "forward", across.frames))
-    assert not out.reason.any()
-    kept = [*unchanged, *range(42, out.frames.shape[1])]
-    assert (out.frames[:, kept] == frames[:, kept]).all()
-    assert hops is None or (out.frames[:, 22] == frames[:, 22] - hops).all()
-    frames = first_frames(ce, "forward", 60)
-    inside = ce.expect("forward", frames)
-    assert not inside.reason.any()
-    back = relay.expect("reverse", as_sent(relay, "reverse", inside.frames))
-    assert not back.reason.any()
-    assert (back.frames[:, 22:54] == frames[:, 22:54]).all()
+    device = packet_device(plugin)
+    for direction in DIRECTIONS:
+        frames = first_frames(plugin, direction, 40)
+        answer = plugin.expect(direction, frames)
+        assert not answer.reason.any()
+        assert emitted(answer)[::7] == forwarded_frames(device, direction, frames[::7])
+
+
+def test_example_of_rfc_7599_is_translated():
+    """Appendix A, examples 2 and 3."""
+    plugin = make(
+        "mapt-br", rule_ipv6="2001:db8::/40", rule_ipv4="192.0.2.0/24", ea_len=16, ces=100,
+        server_ipv4=SERVER, dmr="2001:db8:ffff::/64",
+    )  # fmt: skip
+    frames = first_frames(plugin, "reverse", 1)
+    frames[0, 26:34] = list(IPv4Address("10.2.3.4").packed + IPv4Address("192.0.2.18").packed)
+    frames[0, 34:38] = list((80).to_bytes(2, "big") + (1232).to_bytes(2, "big"))
+    write_ipv4_checksum(frames, 14)
+    six = IPv6(plugin.expect("reverse", frames).frames[0, 14:].tobytes())
+    assert six.src == "2001:db8:ffff:0:a:203:400:0"
+    assert six.dst == "2001:db8:12:3400:0:c000:212:34"
+    assert (six[UDP].sport, six[UDP].dport) == (80, 1232)
+
+
+@pytest.mark.parametrize("name", ["mape-br", "mapt-br"])
+@pytest.mark.parametrize("iid_format", ["rfc7597", "draft"])
+def test_all_hosts_of_ces_with_a_prefix_send_and_receive(iid_format, name):
+    """Sixteen CEs with a /28 each: erratum 5225 of RFC 7599 shows every host in the identifier."""
+    plugin = make(name, rule_ipv6="2001:db8:100::/40", ea_len=4, ces=16, iid_format=iid_format)
+    pool = {f"192.0.2.{n}" for n in range(256)}
+    sent = plugin.expect("forward", first_frames(plugin, "forward", 5000)).frames
+    assert addresses(sent, 26, 4) == addresses(first_frames(plugin, "reverse", 5000), 30, 4) == pool
 
 
 def routes(texts):
@@ -86,14 +93,6 @@ def test_ce_of_figure_8_of_the_mapperf_paper_has_its_addresses_and_ports():
     assert str(intent.configuration.tunnel_local) == "2001:db8:ce:17a9:0:c000:2bd:9"
     assert intent.left.routes == routes({"2001:db8:6::1/128": "2001:db8:6::1"})
     assert intent.right.routes == routes({"192.0.2.189/32": "192.168.19.2"})
-
-
-def test_intent_contains_the_way_to_the_relay():
-    intent = MapTCe().dut_intent()
-    assert str(intent.configuration.dmr) == "2001:db8:ffff::/64"
-    assert intent.left.routes == routes({"2001:db8:ffff::/64": "2001:db8:6::1"})
-    lwb4 = LwB4().dut_intent().configuration
-    assert (str(lwb4.tunnel_remote), str(lwb4.ipv4)) == ("2001:db8:6::1", "198.18.0.1/32")
 
 
 def reasons(plugin, frames):

@@ -1,4 +1,4 @@
-"""What each version of TAYGA refuses, as its sources have it."""
+"""What the programs of devices refuse, version by version, is refused before anything is changed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.tayga import parse_version
 from v6t.drivers.duts.registry import make_driver
+from v6t.plugins.dns64 import Dns64
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.siit import Siit, SiitParams
+from v6t.tests.expect import expect_error
 
 OWN = {"eam": [{"ipv4": "198.18.0.0/24", "ipv6": "2001:2::/120"}], "prefix": "2001:db8:64::/96"}
 VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-16-g8a028c7")
@@ -92,3 +94,65 @@ def test_tayga_refuses_a_reserved_dynamic_pool():
 
 def test_version_numbers_of_a_described_commit_end_before_the_hash():
     assert parse_version("0.9.6-16-g8a028c7") == (0, 9, 6, 16)
+
+
+@pytest.mark.parametrize(
+    ("driver", "name"),
+    [("tundra", "tundra-nat64"), ("tayga", "tayga"), ("tayga-nftables", "tayga")],
+)
+def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
+    assert make_driver(driver, {"program": f"/opt/built/{name}"})
+    with expect_error("wrong-form", path=["program"]):
+        make_driver(driver, {"program": f"/opt/built/{name}-6.0.2"})
+
+
+@pytest.mark.parametrize(
+    ("network", "code"),
+    [
+        ("10.0.0.0/31", "not-enough-addresses"),
+        ("10.0.0.1/30", "option-invalid"),
+        ("10.0.0.0/40", "option-invalid"),
+    ],
+)
+def test_dynamic_pool_that_is_not_a_network_is_rejected(network, code):
+    intent = Nat64().dut_intent()
+    driver = make_driver("tayga-nftables", {"dynamic_pool": network})
+    with expect_error(code, mentions="dut.options.dynamic_pool"):
+        driver.plan(intent, driver.example(intent))
+
+
+def test_tayga_address_option_is_used():
+    intent = Nat64().dut_intent()
+    driver = make_driver("tayga-nftables", {"ipv4_addr": "10.9.9.9"})
+    assert any(
+        "ipv4-addr 10.9.9.9" in step.text
+        for step in driver.plan(intent, driver.example(intent)).steps
+    )
+
+
+def plan(driver, technology, **options):
+    device = make_driver(driver, options)
+    intent = technology.dut_intent()
+    return device.plan(intent, device.example(intent))
+
+
+def refusal(*args, **options):
+    with pytest.raises(UsageError) as caught:
+        plan(*args, **options)
+    return caught.value
+
+
+def test_jool_refuses_a_udp_timeout_below_two_minutes():
+    assert refusal("jool", Nat64(Nat64Params(udp_timeout_s=119))).params == {"udp_timeout_s": 120}
+    assert refusal("jool", Nat64(), timeout_s=119).dut_params == {"timeout_s": 120}
+    plan("jool", Nat64(Nat64Params(udp_timeout_s=120)))
+
+
+@pytest.mark.parametrize("version", ["4.3.9", "5.2.0", "5.3.1"])
+def test_recursor_of_another_configuration_is_refused(version):
+    refusal("pdns-recursor", Dns64(), version=version)
+
+
+@pytest.mark.parametrize("version", ["4.4.0", "4.8", "4.8.8", "5.1.7"])
+def test_recursor_with_old_settings_is_planned(version):
+    plan("pdns-recursor", Dns64(), version=version)

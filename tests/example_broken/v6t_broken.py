@@ -1,3 +1,0 @@
-"""A plugin that cannot be imported."""
-
-raise RuntimeError("this plugin was written for another version")
