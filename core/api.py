@@ -208,16 +208,16 @@ def run(
     """
     flags = Flags(
         plugin=technology,
-        params=_texts(params),
+        params=_format_values(params),
         tester=tester,
-        tester_options=_texts(tester_options),
+        tester_options=_format_values(tester_options),
         dut=dut,
-        dut_params=_texts(dut_options),
+        dut_params=_format_values(dut_options),
         preset=preset,
         benchmarks=tuple(measure),
         modes=tuple(modes),
         frame_sizes=tuple(frame_sizes),
-        procedure_texts=_texts(procedure),
+        procedure_texts=_format_values(procedure),
         seed=seed,
         label=label,
     )
@@ -228,7 +228,7 @@ def run(
     return Run(path, runner.execute(bound, path, listener or Listener()))
 
 
-def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
+def _format_values(values: Mapping[str, Any] | None) -> dict[str, str]:
     """Write values as the command line takes them."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)

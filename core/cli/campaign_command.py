@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.packaged import locate
+from v6t.core.campaigns.packaged import locate_campaign
 from v6t.core.cli.options import (
     Command,
     assignments_option,
@@ -59,7 +59,7 @@ def command(
     different testbeds are made at the same time.
     """
     if file is not None:
-        document = YamlFile(locate(file))
+        document = YamlFile(locate_campaign(file))
     elif resume is None and not listing:
         raise UsageError(
             "the campaign file is missing",

@@ -54,7 +54,7 @@ def show_plan(campaign: Campaign) -> None:
     for run in campaign.runs:
         trials = pluralize(run.trials, "trial")
         print(f"{run.directory}: {trials}, about {format_duration(run.duration_s)}")
-    groups = campaign.groups()
+    groups = campaign.group_runs()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
         f"together {pluralize(len(campaign.runs), 'run')}, "
@@ -89,7 +89,7 @@ def continue_campaign(
     if group is None:
         with _open_page(live, directory, campaign) as view:
             return _carry_out(directory, campaign, report, view)
-    groups = campaign.groups()
+    groups = campaign.group_runs()
     if group not in groups:
         raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
     with signals(None):
@@ -97,7 +97,7 @@ def continue_campaign(
 
 
 def _carry_out(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
-    groups = campaign.groups()
+    groups = campaign.group_runs()
     stop = partial(stop_campaign, partial(_load_configs, directory), directory)
     with hold_lock(directory), signals(stop):
         if len(groups) > 1:

@@ -55,7 +55,7 @@ def resolve_alias(name: str) -> str:
 
 
 def is_technology(name: str) -> bool:
-    """Whether a technology has this name or alias."""
+    """Return whether a technology has this name or alias."""
     return resolve_alias(name) in names()
 
 
@@ -65,24 +65,24 @@ def load_plugin(name: str) -> type[Technology]:
 
 
 def accepts_any(driver: str) -> bool:
-    """Return whether a driver makes a device of any technology, as the user's own lines do."""
+    """Return whether a driver accepts any technology, as the driver of user commands does."""
     kind = driver_type(driver)
     return DeviceConfig in kind.accepts and not kind.of_parts
 
 
 def can_configure(driver: str, technology: str) -> bool:
-    """Return whether a driver knows how to configure a technology with its default parameters."""
+    """Return whether a driver can configure a technology with its default parameters."""
     if accepts_any(driver):
         return False
     try:
-        driver_type(driver).check_supported(_default_intent(load_plugin(technology)))
+        driver_type(driver).check_supported(_make_default_intent(load_plugin(technology)))
     except UsageError:
         return False
     return True
 
 
 def list_technologies(driver: str) -> tuple[str, ...]:
-    """List the technologies that a driver knows how to configure; none if it accepts any."""
+    """List the technologies that a driver can configure; empty if it accepts any."""
     found = []
     for name in () if accepts_any(driver) else names():
         with suppress(V6tError):  # a broken plugin of another distribution
@@ -92,8 +92,10 @@ def list_technologies(driver: str) -> tuple[str, ...]:
 
 
 def list_part_families(driver: str) -> tuple[str, ...]:
-    """List the families of devices that a driver can be in a chain only."""
-    whole = [_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)]
+    """List the device families that a driver supports only within a chain."""
+    whole = [
+        _make_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)
+    ]
     return tuple(
         kind.family
         for kind in driver_type(driver).accepts
@@ -102,15 +104,15 @@ def list_part_families(driver: str) -> tuple[str, ...]:
 
 
 def list_capabilities(driver: str) -> list[tuple[str, str]]:
-    """Return a table of what a driver can do as any technology: names and values."""
+    """Return the names and values of a driver's capabilities over all its technologies."""
     found = DriverCapabilities()
     for technology in list_technologies(driver):
-        intent = _default_intent(load_plugin(technology))
+        intent = _make_default_intent(load_plugin(technology))
         found |= find_capabilities(make_driver(driver, {}), intent)
     technologies = ", ".join(list_technologies(driver)) or "any"
     return [("technologies", technologies), *found.rows()]
 
 
 @cache
-def _default_intent(kind: type[Technology]) -> DeviceIntent:
+def _make_default_intent(kind: type[Technology]) -> DeviceIntent:
     return kind().dut_intent()

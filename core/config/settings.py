@@ -132,12 +132,12 @@ class LinksSettings(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in(cls, values: Any) -> Any:
-        """Give each end its own address where the file gives none."""
+    def _fill_in_addresses(cls, values: Any) -> Any:
+        """Add a default MAC address to each end without one."""
         if not isinstance(values, Mapping):
             return values
         sides: tuple[Port, ...] = ("left", "right")
-        links = {side: _with_addresses(values.get(side, {}), side) for side in sides}
+        links = {side: _add_addresses(values.get(side, {}), side) for side in sides}
         return {**values, **links}
 
     @model_validator(mode="after")
@@ -149,7 +149,7 @@ class LinksSettings(StrictModel):
         return self
 
 
-def _with_addresses(link: Any, side: Port) -> Any:
+def _add_addresses(link: Any, side: Port) -> Any:
     if not isinstance(link, Mapping):
         return link
     from v6t.plugins.base import Links
@@ -267,11 +267,11 @@ def make_procedure_model() -> type[ProcedureSettings]:
             "its author must choose another section",
             code="duplicate",
         )
-    return _compose(tuple(sections.items()))
+    return _compose_model(tuple(sections.items()))
 
 
 @lru_cache(maxsize=4)
-def _compose(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
+def _compose_model(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
     fields: dict[str, Any] = {
         name: (model, Field(model(), description=describe_model(model))) for name, model in sections
     }
@@ -286,14 +286,14 @@ def describe_model(model: type[StrictModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
-def _with_sections(values: Any) -> Any:
+def _add_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
     return make_procedure_model().model_validate(values)
 
 
 class ResolvedRun(StrictModel):
-    """One run with nothing left to look up: ``config.json``, from which it is resumed and reproduced."""
+    """Complete settings of a run, saved as ``config.json`` to resume and reproduce it."""
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
@@ -310,7 +310,7 @@ class ResolvedRun(StrictModel):
     benchmarks: tuple[str, ...] = ("throughput",)
     modes: tuple[Mode, ...]
     frame_sizes: tuple[FrameSize, ...]
-    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_with_sections)]
+    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_add_sections)]
     seed: int
     label: str = ""
     connects: bool = False
@@ -320,7 +320,7 @@ class ResolvedRun(StrictModel):
 
 
 def load_saved_run(values: Any) -> ResolvedRun:
-    """Read a saved run without the settings of benchmarks that are not installed."""
+    """Return a saved run without the settings of benchmarks that are not installed."""
     if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
         known = make_procedure_model().model_fields
         procedure = {
@@ -372,6 +372,6 @@ def make_preset(preset: Preset) -> dict[str, Any]:
 
 
 def is_demonstration(run: ResolvedRun) -> bool:
-    """Return whether trials are shorter than the RFC's, so that the numbers are no results."""
+    """Return whether trials are too short for their numbers to count as results."""
     p = run.procedure
     return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S

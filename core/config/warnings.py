@@ -34,7 +34,7 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 
 def list_setting_warnings(bound: BoundRun) -> list[str]:
-    """List what should be looked at before the run; empty for a sound one."""
+    """List warnings about the settings of a run, to be read before it starts."""
     return [
         *bound.notes,
         *_warn_of_prefixes(bound),
@@ -122,7 +122,7 @@ def _warn_of_device(bound: BoundRun) -> Iterator[str]:
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
-    lacking = no_client() if bound.driven and any(bound.driver.logins(bound.intent)) else None
+    lacking = no_client() if bound.has_driver and any(bound.driver.logins(bound.intent)) else None
     if lacking is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
@@ -138,10 +138,10 @@ def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(bound)
-        most_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
-        if most_fps < media_fps:
+        max_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        if max_fps < media_fps:
             yield (
-                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {most_fps:,.0f} fps "
+                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {max_fps:,.0f} fps "
                 "per direction; where it would take more it is not measured"
             )
 
@@ -149,7 +149,7 @@ def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
 def list_tester_warnings(
     run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
 ) -> list[str]:
-    """List what the opened tester reports against its own figures and the testbed."""
+    """List warnings where the open tester differs from its specification or the testbed."""
     return list(_warn_of_tester(run, tester or {}, in_lab=in_lab))
 
 
@@ -212,7 +212,7 @@ def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool
 
 
 def list_result_warnings(bound: BoundRun) -> list[str]:
-    """List the conditions that a reader of every number of this run must know."""
+    """List warnings that apply to all results of this run."""
     return list(_warn_of_results(bound))
 
 

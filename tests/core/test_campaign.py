@@ -350,7 +350,7 @@ def test_runs_that_share_a_tester_wait_for_one_another(tmp_path):
         "experiments:\n  - name: both\n    matrix:\n      testbed: [one, two]\n"
     )
     campaign = plan_campaign(written(tmp_path, text))
-    assert [len(runs) for runs in campaign.groups().values()] == [2]
+    assert [len(runs) for runs in campaign.group_runs().values()] == [2]
 
 
 BED = "tester: {kind: sim, options: {capacity_fps: 123456}}\n"

@@ -316,10 +316,10 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert (done["what"], done["why"]) == ("show", "it: show: not there")
     assert result_from_json(result_to_json(modified)).modifier == done
     assert "modifier" not in result_to_json(result)
-    (said,) = Management().summary([done, done])
+    (said,) = Management().summarize([done, done])
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")
-    assert Management().summary([]) == []
+    assert Management().summarize([]) == []
 
 
 def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():

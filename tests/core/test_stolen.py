@@ -6,7 +6,7 @@ import re
 
 import pytest
 from v6t.core.runs import trials
-from v6t.core.runs.trials import add_steal_time, find_steal_time, warn_of_steal_time
+from v6t.core.runs.trials import find_steal_time, warn_of_steal_time, with_steal_time
 from v6t.trials.result import TrialResult
 
 BEFORE = "cpu  100 0 100 700 50 0 50 1000 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
@@ -29,7 +29,7 @@ def measure(monkeypatch, tmp_path):
                 stat.write_text(after)
             return EMPTY
 
-        return add_steal_time(tester, **options)(None)
+        return with_steal_time(tester, **options)(None)
 
     return measured
 

@@ -22,7 +22,7 @@ from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.manifest import commit, describe_machine, utc_now
-from v6t.core.runs.tester_capacity import list_tester_facts
+from v6t.core.runs.tester_capacity import collect_tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleDecorator, Tester
@@ -61,7 +61,7 @@ Say = Callable[[str], None]
 
 def identity(bound: BoundRun) -> str:
     """Return a key of the tester, its options, this machine and this version."""
-    facts = [SCHEMA, version("v6t"), list_tester_facts(bound)]
+    facts = [SCHEMA, version("v6t"), collect_tester_facts(bound)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
