@@ -9,7 +9,8 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.config.plugins import can_configure, load_plugin
+from v6t.core.config.compatibility import can_configure
+from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import REFERENCE, make_driver, names
 
 SET_COMMANDS = ("run", "audit", "compile", "dut")

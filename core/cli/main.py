@@ -220,7 +220,7 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
 
 
 def _fit(line: str) -> str:
-    """Wrap a line for a terminal; a proposed command gets lines of its own."""
+    """Wrap a line for a terminal; a proposed command is on separate lines."""
     if not sys.stderr.isatty():
         return line
     from v6t.core.cli.terminal import format_command, make_console, wrap

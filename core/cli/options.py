@@ -203,7 +203,7 @@ def device_options(command: F) -> F:
 def run_options(command: F) -> F:
     """Add the options that describe a run."""
     from v6t.benchmarks import registry
-    from v6t.core.modifiers.base import MODIFIERS
+    from v6t.core.modifiers import MODIFIERS
     from v6t.drivers.testers import AUTOMATIC, TESTERS
 
     return combine(

@@ -97,7 +97,7 @@ def _format_default(field: Any) -> Any:
 
 def _show_drivers(name: str | None, as_json: bool) -> None:
     """Print the capabilities of one driver, or of all that configure a single device."""
-    from v6t.core.config.plugins import list_capabilities
+    from v6t.core.config.compatibility import list_capabilities
     from v6t.drivers.duts.registry import driver_type, names
 
     kinds = {driver: driver_type(driver) for driver in ([name] if name else names())}

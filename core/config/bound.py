@@ -12,7 +12,7 @@ from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import LinkSettings, ResolvedRun
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
 from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
 from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import is_encodable, suggest_names
 from v6t.base.validation import describe_problem
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 EXAMPLES = Path(__file__).parent / "examples"
 MAX_DEPTH = 50
@@ -269,6 +271,8 @@ def validate(
     model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
 ) -> Any:
     """Validate settings."""
+    from pydantic import ValidationError
+
     with locate_errors(origin, *above):
         try:
             return model.model_validate(data)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.base.entry_points import Extensions
 from v6t.base.errors import V6tError
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.plan import Plan
     from v6t.trials.result import Measure, TrialResult
     from v6t.trials.trial import Trial
-
-
-MODIFIERS: Extensions[Modifier] = Extensions(
-    "v6t.modifiers", "v6t.core.modifiers.base:Modifier", "modifier"
-)
 
 
 Action = Callable[[], str]

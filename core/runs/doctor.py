@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
-from v6t.core.config.plugins import TECHNOLOGIES, list_technologies
+from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.runs.dut import find_technology
 from v6t.drivers.duts.registry import DRIVERS, make_driver, names
 from v6t.drivers.testers import DEFAULT, TESTERS

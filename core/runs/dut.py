@@ -238,7 +238,8 @@ def rollback(
 
 def find_technology(driver: str) -> str | None:
     """Return a technology that the driver can configure, or None for a chain."""
-    from v6t.core.config.plugins import list_technologies, names
+    from v6t.core.config.compatibility import list_technologies
+    from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import driver_type
     from v6t.drivers.duts.registry import names as drivers
 

@@ -25,7 +25,7 @@ from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.yaml_file import YamlFile
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers import MODIFIERS
 from v6t.tests.expect import expect_refusal
 
 from . import warm

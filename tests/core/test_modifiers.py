@@ -18,7 +18,8 @@ from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.modifiers.base import MODIFIERS, RepeatedAction
+from v6t.core.modifiers import MODIFIERS
+from v6t.core.modifiers.base import RepeatedAction
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module

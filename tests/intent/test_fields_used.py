@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import accepts_any
+from v6t.core.config.compatibility import accepts_any
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig

@@ -25,7 +25,7 @@ from v6t.analysis.report.exports import read_schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.config.plugins import can_configure, list_technologies
+from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
