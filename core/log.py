@@ -45,8 +45,8 @@ def _print(text: str) -> None:
 _screen = LineHandler(_print, NOTICE)
 
 
-def configure(verbosity: int) -> None:
-    """Set the level of messages on standard error.
+def configure_verbosity(verbosity: int) -> None:
+    """Set the verbosity of messages on standard error.
 
     Args:
         verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
@@ -67,19 +67,19 @@ def is_verbose() -> bool:
     return _screen.level < NOTICE
 
 
-def flags() -> list[str]:
+def list_flags() -> list[str]:
     """Return the flags that give another command the verbosity of this one."""
     level = _screen.level
     return {logging.WARNING: ["-q"], logging.INFO: ["-v"], logging.DEBUG: ["-vv"]}.get(level, [])
 
 
-def notice(text: str) -> None:
+def print_notice(text: str) -> None:
     """Show a message on standard error, unless the command is quiet."""
     _ROOT.log(NOTICE, "%s", text)
 
 
 @contextlib.contextmanager
-def shown_by(write: Write) -> Iterator[None]:
+def redirect_records(write: Write) -> Iterator[None]:
     """Send log records to a display that draws on the terminal while the context is open."""
     before, _screen.write = _screen.write, write
     try:

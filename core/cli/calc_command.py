@@ -9,7 +9,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import CommandGroup, OneOf, json_option
 from v6t.core.cli.terminal import print_json, print_text
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 SHOWN_RANGES = 8
 
@@ -86,7 +86,7 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
 
 def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
     for warning in warnings:
-        notice(f"v6t: note: {warning}")
+        print_notice(f"v6t: note: {warning}")
     if as_json:
         print_json(values)
         return

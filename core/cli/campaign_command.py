@@ -96,7 +96,7 @@ def command(
 
 
 def _parse_testbeds(texts: tuple[str, ...]) -> dict[str, Path]:
-    """Return testbed files by the names of the testbeds; a file without a name has an empty one."""
+    """Return testbed files by testbed name; a file without one has an empty name."""
     files: dict[str, Path] = {}
     for text in texts:
         name, _, file = text.partition("=") if "=" in text else ("", "", text)

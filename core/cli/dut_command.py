@@ -23,7 +23,7 @@ from v6t.core.cli.options import (
     read_run_files,
 )
 from v6t.core.cli.terminal import make_console, print_json, print_table, print_text
-from v6t.core.log import is_verbose, notice
+from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -95,7 +95,7 @@ def compare(as_json: bool, **given: Any) -> int:
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
-    with _device_work(given):
+    with _manage_device_work(given):
         name, steps = dut.compare(run)
     if as_json:
         print_json({"device": name, "steps": [asdict(step) for step in steps]})
@@ -127,7 +127,7 @@ def commit(as_json: bool, revert_in: int | None, replaces: bool, **given: Any) -
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _device_work(given, run):
+    with _manage_device_work(given, run):
         done = dut.commit(run, revert_in, replace=replaces)
     _print_done(done, as_json)
 
@@ -139,7 +139,7 @@ def confirm(as_json: bool, **given: Any) -> None:
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _device_work(given):
+    with _manage_device_work(given):
         done = dut.confirm(run)
     _print_done(done, as_json)
 
@@ -153,7 +153,7 @@ def verify(as_json: bool, **given: Any) -> None:
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _device_work(given, run):
+    with _manage_device_work(given, run):
         done = dut.verify(run)
     _print_done(done, as_json)
 
@@ -165,12 +165,12 @@ def status(as_json: bool, **given: Any) -> None:
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _device_work(given):
+    with _manage_device_work(given):
         state = dut.status(run)
     if as_json:
         print_json(state)
         return
-    for line in _status_lines(state, run.rollback_command):
+    for line in _describe_status(state, run.rollback_command):
         print_text(line)
 
 
@@ -181,7 +181,7 @@ def flush(as_json: bool, **given: Any) -> None:
     run = _resolve(given)
     from v6t.core.runs import dut
 
-    with _device_work(given):
+    with _manage_device_work(given):
         done = dut.flush(run)
     _print_done(done, as_json)
 
@@ -198,8 +198,10 @@ def rollback(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None
     run = _resolve(given, any_technology=True)
     from v6t.core.runs import dut
 
-    with _device_work(given, run):
-        done = dut.rollback(run, record_dir=_run_dir(given), forget=forget, by_script=by_script)
+    with _manage_device_work(given, run):
+        done = dut.rollback(
+            run, record_dir=_find_run_dir(given), forget=forget, by_script=by_script
+        )
     if as_json:
         print_json(done)
         return
@@ -235,23 +237,23 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     with RunDir(directory, new=False) as held:
         run = replace(bind(held.config()), rollback_command=_rollback_command(given, whole=False))
     run.tester.prepare()
-    show = notice if as_json else print_text
-    with _device_work(given, run):
+    show = print_notice if as_json else print_text
+    with _manage_device_work(given, run):
         entries = watch_device(directory, show, duration, run)
     if as_json:
         print_json(entries)
 
 
 def resolve_device(given: dict[str, Any]) -> BoundRun:
-    """Resolve the run behind :func:`device_options`, for single frames."""
+    """Return the run that :func:`device_options` describe, for single frames."""
     return _resolve(given, single_frames=True)
 
 
 def _resolve(
     given: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
 ) -> BoundRun:
-    """Resolve the run; the technology may be left out where any one will do."""
-    if _run_dir(given) is not None:
+    """Return the run; ``any_technology`` chooses a technology if none is given."""
+    if _find_run_dir(given) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
@@ -296,7 +298,7 @@ def _rollback_command(given: dict[str, Any], *, whole: bool) -> str:
         given: the options.
         whole: the command needs the technology, too.
     """
-    if _run_dir(given) is not None:
+    if _find_run_dir(given) is not None:
         return shlex.join([*ROLLBACK, str(given["run_file"])])
     words = [*ROLLBACK]
     if whole and given["run_file"] is not None:
@@ -310,23 +312,23 @@ def _rollback_command(given: dict[str, Any], *, whole: bool) -> str:
     return shlex.join(words)
 
 
-def _run_dir(given: dict[str, Any]) -> Path | None:
-    """Return the run's directory, if one is given in place of files."""
+def _find_run_dir(given: dict[str, Any]) -> Path | None:
+    """Return the run directory, if one is given instead of files."""
     path: Path | None = given["run_file"]
     return path if path is not None and path.is_dir() else None
 
 
 @contextmanager
-def _device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
-    """Log to the run's log file, if there is one; on a signal, end the work on a device in order."""
-    from v6t.core.cli.stopping import signals, stop_device
+def _manage_device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
+    """Log the work on a device and finish it in order on a signal, while the context is open."""
+    from v6t.core.cli.stopping import describe_device_stop, handle_signals
     from v6t.core.runs.events import log_to
 
-    with log_to(_run_dir(given)):
+    with log_to(_find_run_dir(given)):
         if run is None:
             yield
             return
-        with signals(lambda: stop_device(run.settings, run.rollback_command)):
+        with handle_signals(lambda: describe_device_stop(run.settings, run.rollback_command)):
             yield
 
 
@@ -337,11 +339,13 @@ def _print_done(text: str, as_json: bool) -> None:
         print_text(text)
 
 
-def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
+def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:
     """Describe the status of a device, and of each part of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
-        lines = [line for part in parts.values() for line in _status_lines(part, rollback_command)]
+        lines = [
+            line for part in parts.values() for line in _describe_status(part, rollback_command)
+        ]
     else:
         lines = [f"{status['device']}: {_describe_configuration(status, rollback_command)}"]
         if (left_s := status["rollback_in_s"]) is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from v6t.core.cli.options import RunCommand, json_option, resolve_run, run_options
 from v6t.core.cli.terminal import print_json, print_text
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 
 @click.command(cls=RunCommand)
@@ -21,7 +21,7 @@ def command(as_json: bool, **given: Any) -> None:
     from v6t.profiles.mixes import format_sizes
 
     bound.tester.prepare()
-    rows = measure_capacities(bound, notice)
+    rows = measure_capacities(bound, print_notice)
     if as_json:
         print_json(rows)
         return
