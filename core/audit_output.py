@@ -79,7 +79,7 @@ def make_record(
 
 
 def write_record(record: AuditRecord, out: Path) -> None:
-    """Write the record only.
+    """Write the audit record, without captures and report.
 
     Raises:
         OSError: it cannot be written.
@@ -89,7 +89,7 @@ def write_record(record: AuditRecord, out: Path) -> None:
 
 
 def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None:
-    """Write all files of an audit.
+    """Write the record, the captures and the report of an audit.
 
     Raises:
         UsageError: they cannot be written.

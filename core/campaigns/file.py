@@ -50,7 +50,7 @@ class Experiment(StrictModel):
 
 
 class CampaignFile(StrictModel):
-    """A campaign."""
+    """Content of a campaign file."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
     """Of the campaign."""
@@ -68,7 +68,7 @@ class CampaignFile(StrictModel):
     differs: dict[str, str] = Field(default_factory=dict)
     """What differs from the paper in all experiments, as in each of them."""
     experiments: list[Experiment] = Field(min_length=1)
-    """Runs that differ in what a matrix varies."""
+    """Runs that differ in the settings of a matrix."""
 
 
 @dataclass(frozen=True)

@@ -179,15 +179,15 @@ class CampaignProgress:
 
     def _read(self, run: CampaignRun) -> str:
         versions = [
-            _read_version(self._directory / run.directory / rundir.RESULTS),
-            _read_version(self._directory / FAILURES / f"{run.directory}.json"),
+            _read_file_version(self._directory / run.directory / rundir.RESULTS),
+            _read_file_version(self._directory / FAILURES / f"{run.directory}.json"),
         ]
         if self._known.get(run.directory, ((), ""))[0] != versions:
             self._known[run.directory] = versions, read_status(self._directory, run)
         return self._known[run.directory][1]
 
 
-def _read_version(path: Path) -> tuple[int, int] | None:
+def _read_file_version(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
@@ -202,7 +202,7 @@ def are_campaigns(directories: Sequence[Path]) -> bool:
     )
 
 
-def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
+def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> Comparison:
     """Compare each run of the first campaign with the runs of the same name in the others."""
     from v6t.analysis.compare.comparison import Comparison, compare
 
@@ -216,7 +216,10 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
                 continue
             with rundir.report_damage(other[name]):
                 found = compare(
-                    load_run(path), [load_run(other[name])], load_presentations(), anyway=anyway
+                    load_run(path),
+                    [load_run(other[name])],
+                    load_presentations(),
+                    anyway=allow_differences,
                 )
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")

@@ -79,14 +79,14 @@ def command(
     every: bool,
     listed: bool,
     as_json: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Test a device clause by clause for conformance to RFCs.
 
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
     """
-    bound = resolve_device(given)
+    bound = resolve_device(arguments)
     if listed:
         _list_clauses(bound, suites, no_variants, as_json)
         return 0

@@ -220,7 +220,7 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
 
 
 def _wrap_message(line: str) -> str:
-    """Wrap a line for a terminal; a proposed command is on separate lines."""
+    """Return a line wrapped for a terminal, with a proposed command on separate lines."""
     if not sys.stderr.isatty():
         return line
     from v6t.core.cli.terminal import format_command, make_console, wrap

@@ -73,30 +73,30 @@ def calc_map(
     }
 
 
-def list_map_warnings(given: Mapping[str, Any]) -> Iterator[str]:
+def list_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield a warning if the interface identifier of ``ipv6`` belongs to another CE.
 
     Only an identifier in the form of RFC 7597, section 6, or of the drafts before it names a CE.
 
     Args:
-        given: arguments of :func:`calc_map`.
+        arguments: arguments of :func:`calc_map`.
     """
-    if given["ipv6"] is None:
+    if arguments["ipv6"] is None:
         return
-    address = read_address6(given["ipv6"], "IPv6 address")
+    address = read_address6(arguments["ipv6"], "IPv6 address")
     identifier = address.packed[8:]
     named = []
     if identifier[:2] == bytes(2) and identifier[2]:
         named.append(IPv4Address(identifier[2:6]))
     if identifier[0] == identifier[7] == 0 and identifier[1]:
         named.append(IPv4Address(identifier[1:5]))
-    ce = calc_map(**given)
+    ce = calc_map(**arguments)
     prefix = IPv4Network(ce["ipv4"])
     is_own_host = prefix.num_addresses > 1 and any(a in prefix for a in named)
     if not named or is_own_host or str(address) == ce["map_address"]:
         return
     for name in ("rfc7597", "draft"):
-        alike: dict[str, Any] = {**given, "iid_format": name}
+        alike: dict[str, Any] = {**arguments, "iid_format": name}
         if calc_map(**alike)["map_address"] == str(address):
             yield f"the interface identifier has the format {name}: use --iid-format {name}"
             return

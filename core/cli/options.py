@@ -383,7 +383,7 @@ def _list_names(param: click.Parameter) -> tuple[str, ...]:
 # ----------------------------------------------------------------- resolved runs
 
 
-def resolve_run(given: dict[str, Any]) -> BoundRun:
+def resolve_run(arguments: dict[str, Any]) -> BoundRun:
     """Return the run that the values of :func:`run_options` describe.
 
     In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
@@ -392,22 +392,22 @@ def resolve_run(given: dict[str, Any]) -> BoundRun:
     Raises:
         UsageError: the options or the files are wrong.
     """
-    run_file, testbed = read_run_files(given)
-    del given["run_file"], given["testbed"]
+    run_file, testbed = read_run_files(arguments)
+    del arguments["run_file"], arguments["testbed"]
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.config.settings import Flags
 
-    params, variant = given["params"], given.pop("variant")
+    params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
         raise UsageError(
             f"--variant {variant} and --set variant={params['variant']} contradict each other",
             "give one of them",
             code="conflicting-options",
         )
-    if given.pop("force"):
-        given["tester_options"]["force"] = "true"
-    procedure: Mapping[str, Any] = {"adaptive": {}} if given.pop("adaptive") else {}
-    bound = resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
+    if arguments.pop("force"):
+        arguments["tester_options"]["force"] = "true"
+    procedure: Mapping[str, Any] = {"adaptive": {}} if arguments.pop("adaptive") else {}
+    bound = resolve_and_bind(run_file, testbed, Flags(**arguments, procedure=procedure))
     if bound.optional:
         from v6t.core.runs.bench import drop_unsupported
 
@@ -415,7 +415,7 @@ def resolve_run(given: dict[str, Any]) -> BoundRun:
     return bound
 
 
-def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
+def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
     """Return run file and testbed file, read before slow imports to report errors early.
 
     The name of a technology in place of the run file becomes the option ``--plugin``.
@@ -425,7 +425,7 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
     """
     from v6t.core.config.yaml_file import YamlFile
 
-    path, testbed = given["run_file"], given["testbed"]
+    path, testbed = arguments["run_file"], arguments["testbed"]
     files = None if testbed is None else YamlFile(testbed)
     if path is None:
         return None, files
@@ -434,21 +434,21 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
 
         run_file, own_testbed = read_files(path)
         return run_file, files or own_testbed
-    if _is_technology(given):
-        given["plugin"], given["run_file"] = str(path), None
+    if _is_technology(arguments):
+        arguments["plugin"], arguments["run_file"] = str(path), None
         return None, files
     return YamlFile(path), files
 
 
-def _is_technology(given: Mapping[str, Any]) -> bool:
+def _is_technology(arguments: Mapping[str, Any]) -> bool:
     from v6t.core.config.plugins import is_technology, resolve_alias
 
-    path = given["run_file"]
+    path = arguments["run_file"]
     if path.exists() or not is_technology(str(path)):
         return False
-    if given["plugin"] not in (None, str(path), resolve_alias(str(path))):
+    if arguments["plugin"] not in (None, str(path), resolve_alias(str(path))):
         raise UsageError(
-            f"{path} and --plugin {given['plugin']} name different technologies",
+            f"{path} and --plugin {arguments['plugin']} name different technologies",
             "leave out one of them",
             code="conflicting-options",
         )

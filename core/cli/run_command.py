@@ -78,7 +78,7 @@ def command(
     audit: str | None,
     fail_below: float | None,
     dry_run: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Measure a technology on a device.
 
@@ -86,7 +86,7 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
-    bound = resolve_run(given)
+    bound = resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
 

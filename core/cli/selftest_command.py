@@ -14,9 +14,9 @@ from v6t.core.log import print_notice
 @click.command(cls=RunCommand)
 @run_options
 @json_option
-def command(as_json: bool, **given: Any) -> None:
+def command(as_json: bool, **arguments: Any) -> None:
     """Measure what the tester itself sends and receives without loss, without a device."""
-    bound = resolve_run(given)
+    bound = resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
     from v6t.profiles.mixes import format_sizes
 

@@ -339,7 +339,7 @@ class DataField:
 
 @cache
 def list_fields() -> tuple[DataField, ...]:
-    """List every column and field, file by file."""
+    """Return every column and field, file by file."""
     return tuple(
         _make_field(file, name, text)
         for file, names in (

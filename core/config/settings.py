@@ -79,7 +79,7 @@ VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_ta
 
 
 class BackgroundSettings(StrictModel):
-    """Where native IPv6 goes instead of through the technology (RFC 8219, section 4.1)."""
+    """Path of native IPv6 traffic that bypasses the technology (RFC 8219, section 4.1)."""
 
     vlan: VlanId
     """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
@@ -90,7 +90,7 @@ class BackgroundSettings(StrictModel):
 
 
 class LinkSettings(StrictModel):
-    """One cable."""
+    """Link between one tester port and the device."""
 
     tester_mac: MacAddress
     """MAC address of the tester's end; default: one of v6t's own for the lab."""
@@ -123,7 +123,7 @@ class LinkSettings(StrictModel):
 
 
 class LinksSettings(StrictModel):
-    """Both cables."""
+    """Links between tester and device."""
 
     left: LinkSettings
     """The cable at the tester's left port: with IPv6, or with the private side."""
@@ -165,7 +165,7 @@ def _add_addresses(link: Any, side: Port) -> Any:
 
 
 class TesterSettings(StrictModel):
-    """Which tester."""
+    """Tester and its options."""
 
     kind: str = "auto"
     """`embedded`, `trex` or `sim`; `auto`: embedded."""
@@ -174,7 +174,7 @@ class TesterSettings(StrictModel):
 
 
 class DutSettings(StrictModel):
-    """Which device driver."""
+    """Device driver and its options."""
 
     driver: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = ""
     """Name of a device driver; default: the technology's own, or `reference`."""
@@ -183,7 +183,7 @@ class DutSettings(StrictModel):
 
 
 class RunFile(StrictModel):
-    """What to measure."""
+    """Settings of a run file."""
 
     plugin: str | None = None
     """Technology: a name of `v6t plugins`."""

@@ -37,16 +37,16 @@ def list_setting_warnings(bound: BoundRun) -> list[str]:
     """List warnings about the settings of a run, to be read before it starts."""
     return [
         *bound.notes,
-        *_warn_of_prefixes(bound),
-        *_warn_of_procedure(bound),
-        *_warn_of_links(bound),
-        *_warn_of_device(bound),
-        *_warn_of_rates(bound),
+        *_yield_prefix_warnings(bound),
+        *_yield_procedure_warnings(bound),
+        *_yield_link_warnings(bound),
+        *_yield_device_warnings(bound),
+        *_yield_rate_warnings(bound),
         *(check_tester_connections(bound) if bound.settings.connects else ()),
     ]
 
 
-def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
+def _yield_prefix_warnings(bound: BoundRun) -> Iterator[str]:
     for name, (prefix, addresses) in bound.technology.params.embedded_addresses.items():
         private = next((a for a in addresses if not a.is_global), None)
         if prefix == WELL_KNOWN and private is not None:
@@ -56,7 +56,7 @@ def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
             )
 
 
-def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
+def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     preset = make_procedure_model().model_validate(make_preset(run.preset))
     measured = registry.select_benchmarks(bound)
@@ -93,7 +93,7 @@ def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
-def _warn_of_links(bound: BoundRun) -> Iterator[str]:
+def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
     left, right = bound.settings.links_left, bound.settings.links_right
     for side, link in (("left", left), ("right", right)):
         if link.tester_mac.lower() == link.dut_mac.lower():
@@ -116,7 +116,7 @@ def _warn_of_links(bound: BoundRun) -> Iterator[str]:
         )
 
 
-def _warn_of_device(bound: BoundRun) -> Iterator[str]:
+def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
     if not bound.tester.loops_back and not bound.driver.configures and not bound.driver.absent:
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
@@ -127,7 +127,7 @@ def _warn_of_device(bound: BoundRun) -> Iterator[str]:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
 
-def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
+def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
@@ -150,15 +150,17 @@ def list_tester_warnings(
     run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
 ) -> list[str]:
     """List warnings where the open tester differs from its specification or the testbed."""
-    return list(_warn_of_tester(run, tester or {}, in_lab=in_lab))
+    return list(_yield_tester_warnings(run, tester or {}, in_lab=in_lab))
 
 
-def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool) -> Iterator[str]:
+def _yield_tester_warnings(
+    run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool
+) -> Iterator[str]:
     servers = tester.get("servers") or {}
     share = run.model_copy(update={"line_rate_bps": run.line_rate_bps / max(1, len(servers))})
     for place, (name, own) in enumerate(servers.items()):
         # links hold the addresses of the first server
-        for text in _warn_of_tester(share, own, in_lab=in_lab or place > 0):
+        for text in _yield_tester_warnings(share, own, in_lab=in_lab or place > 0):
             yield f"server {name}: {text}"
     if servers:
         return
@@ -213,10 +215,10 @@ def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool
 
 def list_result_warnings(bound: BoundRun) -> list[str]:
     """List warnings that apply to all results of this run."""
-    return list(_warn_of_results(bound))
+    return list(_yield_result_warnings(bound))
 
 
-def _warn_of_results(bound: BoundRun) -> Iterator[str]:
+def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
@@ -239,10 +241,10 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
         yield f"under a modifier: {bound.modifier.words} ({bound.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
-    yield from _warn_of_mixes(bound)
+    yield from _yield_mix_warnings(bound)
     yield from bound.technology.warnings
-    yield from _warn_of_driver_defaults(bound)
-    yield from _warn_of_searches(p)
+    yield from _yield_driver_default_warnings(bound)
+    yield from _yield_search_warnings(p)
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
@@ -263,7 +265,7 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
-def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
+def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
     own = bound.driver.parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
@@ -272,7 +274,7 @@ def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 
-def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:
+def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn where the sent frame sizes differ from the written ones."""
     for mix in bound.settings.frame_sizes:
         if not isinstance(mix, str):
@@ -292,7 +294,7 @@ def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:
             )
 
 
-def _warn_of_searches(p: ProcedureSettings) -> Iterator[str]:
+def _yield_search_warnings(p: ProcedureSettings) -> Iterator[str]:
     if p.search == "mlrsearch":
         yield mlr.LABEL
     if p.adaptive is not None:

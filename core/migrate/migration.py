@@ -48,29 +48,29 @@ class Migration:
         self.testbed: dict[str, Any] = {}
         self.remarks: list[str] = []
         self._spelt = {name.lower(): name for name in known} | dict(aliases)
-        self._given: dict[str, ForeignParameter] = {}
+        self._parameters: dict[str, ForeignParameter] = {}
         self._targets: dict[str, str] = {}
         self._unknown: list[ForeignParameter] = []
-        for given in _read_lines(path):
-            name = self._spelt.get(given.name.lower())
+        for parameter in _read_lines(path):
+            name = self._spelt.get(parameter.name.lower())
             if name is None:
-                self._unknown.append(given)
+                self._unknown.append(parameter)
             else:
-                self._given[name] = given
-        if not self._given:
+                self._parameters[name] = parameter
+        if not self._parameters:
             problem = f"{path} does not contain a known parameter"
             raise UsageError(problem, "is it the right file?", code="wrong-kind-of-file")
 
     def has_parameter(self, name: str) -> bool:
         """Return whether the file contains the parameter."""
-        return name in self._given
+        return name in self._parameters
 
     def read_string(self, name: str, default: str, target: str) -> str:
         """Return the value of a parameter and record ``target`` as its setting."""
-        if name not in self._given:
+        if name not in self._parameters:
             return default
         self._targets[name] = target
-        return self._given[name].value
+        return self._parameters[name].value
 
     def read_choice(self, name: str, default: str, target: str, values: Iterable[str]) -> str:
         """Return the value of a parameter; refuse one that is not among ``values``."""
@@ -156,31 +156,35 @@ class Migration:
         self, name: str, problem: str, hint: str = "", code: str = "invalid-foreign-file"
     ) -> UsageError:
         """Return the error for a parameter whose value cannot be converted."""
-        given = self._given[name]
-        text = f"{self.path}:{given.line}: {given.name} {given.value}: {problem}"
+        parameter = self._parameters[name]
+        text = f"{self.path}:{parameter.line}: {parameter.name} {parameter.value}: {problem}"
         return UsageError(text, hint, code=code)
 
     def with_renamed_parameters(self, exchange: Callable[[str], str]) -> Migration:
         """Return a copy of the migration with its parameters renamed."""
         swapped = copy.copy(self)
-        swapped._given = {exchange(name): given for name, given in self._given.items()}
+        swapped._parameters = {
+            exchange(name): parameter for name, parameter in self._parameters.items()
+        }
         swapped._targets = {exchange(name): what for name, what in self._targets.items()}
         return swapped
 
     def explain(self, why: str, *names: str) -> None:
         """Record why parameters have no counterpart, except those already converted."""
         for name in names:
-            if name in self._given:
+            if name in self._parameters:
                 self._targets.setdefault(name, why)
 
     @property
     def became(self) -> list[tuple[ForeignParameter, str]]:
         """Parameters in the order of the file, each with its target."""
-        rows = [(given, self._targets.get(name, "")) for name, given in self._given.items()]
-        for given in self._unknown:
-            near = find_similar_names(given.name.lower(), self._spelt)
+        rows = [
+            (parameter, self._targets.get(name, "")) for name, parameter in self._parameters.items()
+        ]
+        for parameter in self._unknown:
+            near = find_similar_names(parameter.name.lower(), self._spelt)
             hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
-            rows.append((given, f"not known to v6t, left out{hint}"))
+            rows.append((parameter, f"not known to v6t, left out{hint}"))
         return sorted(rows, key=lambda row: row[0].line)
 
     def to_texts(self, tool: str) -> dict[str, str]:

@@ -42,15 +42,15 @@ METHOD = (
 )
 
 
-def compare_runs(runs: Sequence[RunData], anyway: bool) -> Comparison:
+def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> Comparison:
     """Compare runs with the first of them.
 
     Raises:
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    comparison = compare(first, others, load_presentations(), anyway=anyway)
-    if comparison.unlike and not anyway:
+    comparison = compare(first, others, load_presentations(), anyway=allow_differences)
+    if comparison.unlike and not allow_differences:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         problem = f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}"

@@ -13,9 +13,9 @@ from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import (
     DeviceAction,
-    find_state,
     lab_device,
     make_remote_session,
+    make_state_device,
     run_hook,
     with_running_event,
 )
@@ -177,7 +177,7 @@ class Bench:
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:
-            state = None if self._loopback else find_state(self._bound, tester, self._device)
+            state = None if self._loopback else make_state_device(self._bound, tester, self._device)
             stateful = cast(StatefulTester, tester)
             self._two_phase = TwoPhaseTester(stateful, state, self._stream).measure
         return self._two_phase

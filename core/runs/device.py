@@ -51,8 +51,10 @@ def make_remote_session(bound: BoundRun, record_dir: Path | None = None) -> Devi
     return make_session(bound.driver, bound.intent, record_dir, bound.rollback_command)
 
 
-def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:
-    """Return access to the connection table of the device."""
+def make_state_device(
+    bound: BoundRun, tester: Tester, session: DeviceSession | None
+) -> StateDevice:
+    """Return an object that reads and fills the connection table of the device."""
     state = tester.device_state() if session is None else session.state()
     if state is not None:
         return state
@@ -72,7 +74,7 @@ def run_hook(name: str, hook: Hook) -> str:
     """Run a hook's command, retrying on failure, and return its output."""
     for remaining in reversed(range(hook.tries)):
         try:
-            return _run_once(name, hook.command, hook.timeout_s)
+            return _run_command(name, hook.command, hook.timeout_s)
         except DutError as exc:
             if not remaining:
                 tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
@@ -81,7 +83,7 @@ def run_hook(name: str, hook: Hook) -> str:
     raise AssertionError("a hook is tried at least once")
 
 
-def _run_once(name: str, command: str, timeout_s: float) -> str:
+def _run_command(name: str, command: str, timeout_s: float) -> str:
     began = time.monotonic()
     try:
         done = subprocess.run(

@@ -104,7 +104,7 @@ class RemainingTime:
         self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage and end the one before."""
+        """Begin a stage and end the previous one."""
         if self.stage is not None:
             self._taken_s[self.stage] = self._elapsed_s()
         if planned is not None:

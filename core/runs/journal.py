@@ -64,7 +64,7 @@ class Journal:
             data = read_octets(path, JOURNAL_OCTETS)
             for line, entry, result in _parse_lines(path, data, run):
                 self.run = entry.get("run", "") if self.run is None else self.run
-                self._remember(entry["trial"], result)
+                self._store_trial(entry["trial"], result)
                 self._size += len(line) + 1
         except BaseException:
             os.close(self._file)
@@ -94,7 +94,7 @@ class Journal:
             raise OSError(f"{self.path}: only {written} of {len(line)} octets were written")
         os.fsync(self._file)
         self._size += len(line)
-        self._remember(entry["trial"], result_from_json(entry["result"]))
+        self._store_trial(entry["trial"], result_from_json(entry["result"]))
 
     def answer(self, measure: Measure) -> Measure:
         """Wrap ``measure`` to return the results of known trials and to record new ones."""
@@ -117,7 +117,7 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def _remember(self, trial: dict[str, Any], result: TrialResult) -> None:
+    def _store_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
 

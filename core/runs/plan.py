@@ -185,7 +185,7 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
 def count_trials(
     benchmark: Benchmark[Any, Any], point: Point, *, carries_all: bool = False
 ) -> tuple[int, float, Sequence[float]]:
-    """Run a benchmark on an ideal device and return its trials.
+    """Count the trials of a benchmark by running it on an ideal device.
 
     Returns:
         The number of trials, their time [s], and the rates that other benchmarks depend on.

@@ -34,7 +34,7 @@ from v6t.trials.trial import Mode
 
 
 class MeasuredPoint:
-    """A point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
+    """Measured point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
 
     planned: ClassVar[bool] = False
 

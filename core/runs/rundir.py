@@ -198,7 +198,7 @@ def _find_change_time(path: Path) -> tuple[float, str]:
 
 
 def choose_default_path(run: ResolvedRun) -> Path:
-    """Return ``runs/<UTC>-<plugin>[-<label>]``, not yet existing."""
+    """Return an unused path ``runs/<UTC>-<plugin>[-<label>]``."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
     return find_unused_path(

@@ -129,7 +129,7 @@ class Trials:
             *list_result_warnings(self.bound),
             *(modifier.summarize(self._modifications) if modifier is not None else ()),
             *tester.caveats_of(self._tester_figures),
-            *warn_of_steal_time(self._steal_times),
+            *list_steal_time_warnings(self._steal_times),
         ]
 
     def close(self) -> None:
@@ -153,6 +153,8 @@ class Trials:
         return read_and_measure if bench is self.bench else measure
 
     def _with_announcement(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` to announce each trial to the listeners."""
+
         def announce_and_measure(trial: Trial) -> TrialResult:
             self.measured += 1
             self.events.on_trial_start(self.remaining.describe_trial(trial, self._before))
@@ -210,7 +212,7 @@ def find_steal_time(result: TrialResult) -> float | None:
     return float(share) if isinstance(share, (int, float)) else None
 
 
-def warn_of_steal_time(shares: Sequence[float]) -> list[str]:
+def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
     """Return a warning if the median or the worst steal time is high, else an empty list."""
     if not shares or (median(shares) < USUAL_SHARE and max(shares) < WORST_SHARE):
         return []
