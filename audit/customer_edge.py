@@ -101,7 +101,7 @@ def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
     edges, foreign, v = edge_ports(ports), neighbor_ports(ports), h.view
     if not foreign:
         return
-    up = partial(Row, "RFC 7599", "8.2", side=v.six_side)
+    up = partial(Row, "RFC 7599", "8.2", side=v.ipv6_side)
     yield up("edges", f"packets for the ports {list_ports(edges)} of the CE are forwarded",
              [h.ip6() / transport("udp", v.port, port) for port in edges],
              [h.at4() / UDP(dport=port) for port in edges])
@@ -114,7 +114,7 @@ def port_rows(h: TranslatorHosts, ports: PortSet) -> Iterator[Row]:
               f"what a host behind the CE sends from port {foreign[0]} leaves with a port of the CE's, "
               "if at all",
               h.ip4() / UDP(sport=foreign[0], dport=h.port4) / Raw(DATA), partial(_have_own_port, ports),
-              side=v.four_side)
+              side=v.ipv4_side)
 # fmt: on
 
 

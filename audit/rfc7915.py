@@ -43,17 +43,17 @@ class TranslatorHosts(LinkHosts):
 
     def open_session(self, row: Row, wire: Wire) -> Opening:
         v = self.view
-        outwards = row.side == v.six_side
+        outwards = row.side == v.ipv6_side
         if not v.stateful or (outwards and "checksum" not in row.label):
             return self
-        end = yield from find_public_end(wire, v.six_side, self.plain6(row.flow), row.flow)
+        end = yield from find_public_end(wire, v.ipv6_side, self.plain6(row.flow), row.flow)
         udp_end = None
         if end and row.flow != "udp" and not outwards:
-            udp_end = yield from find_public_end(wire, v.six_side, self.plain6(), "udp")
+            udp_end = yield from find_public_end(wire, v.ipv6_side, self.plain6(), "udp")
         return replace(self, six4=end[0], port4=end[1], udp_end=udp_end) if end else None
 
     def plain(self, side: SideName) -> Packet:
-        if side == self.view.six_side:
+        if side == self.view.ipv6_side:
             return self.plain6()
         six4, port4 = self.udp_end or (self.six4, self.port4)
         return self.ip4(dst=str(six4)) / UDP(sport=self.view.server_port, dport=port4) / Raw(DATA)
@@ -94,7 +94,7 @@ class TranslatorHosts(LinkHosts):
 def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of section 4 but those about ICMP."""
     v, ip, at, udp, plain = h.view, h.ip4, h.at6, h.udp4, h.ip4() / h.udp4 / Raw(DATA)
-    down = partial(Row, "RFC 7915", side=v.four_side)
+    down = partial(Row, "RFC 7915", side=v.ipv4_side)
     yield down("4.1", "udp", "an IPv4 packet becomes an IPv6 packet between the mapped addresses, "
                "its checksum updated, its data unchanged", plain, at() / UDP(dport=v.port) / Raw(DATA),
                plain=True)
@@ -177,7 +177,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
 def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
     """Return the clauses about ``lowest-ipv6-mtu``: it is 1280, or what the user chose."""
     lowest, payload = h.view.lowest_ipv6_mtu, data(LARGE - 28)
-    down = partial(Row, "RFC 7915", side=h.view.four_side)
+    down = partial(Row, "RFC 7915", side=h.view.ipv4_side)
     yield down("4", f"no-df-fits{suffix}",
                f"a packet without DF that becomes {lowest} octets is not fragmented",
                h.ip4() / h.udp4 / data(lowest - 48), h.at6(plen=lowest - 40) / UDP())
@@ -190,7 +190,7 @@ def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of section 5 but those about ICMPv6."""
     v, ip, at, udp, plain = h.view, h.ip6, h.at4, h.udp6, h.plain6()
-    up, sender = partial(Row, "RFC 7915", side=v.six_side), IPv6(dst=str(v.six))
+    up, sender = partial(Row, "RFC 7915", side=v.ipv6_side), IPv6(dst=str(v.six))
     yield up("5.1", "udp", "an IPv6 packet becomes an IPv4 packet between the mapped addresses, "
              "its checksum updated, its data unchanged", plain, at(ihl=5) / UDP() / Raw(DATA), plain=True)
     yield up("5.1", "tos", "the TOS octet is the traffic class", ip(tc=0xB9) / udp / DATA, IP(tos=0xB9),

@@ -60,7 +60,7 @@ def error_rows(row: partial[Row], error: Callable[[Packet], Packet], ip: Packet)
 def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of sections 4.2 to 4.4."""
     v, ip, six = h.view, h.ip4, h.at6()
-    down, into = (partial(Row, "RFC 7915", section, side=v.four_side) for section in ("4.2", "4.3"))
+    down, into = (partial(Row, "RFC 7915", section, side=v.ipv4_side) for section in ("4.2", "4.3"))
     ports, ports6 = {"sport": h.port4, "dport": v.server_port}, {"sport": v.port, "dport": v.server_port}
     about = h.quoted4() / UDP(**ports) / Raw(data(64))
     def error(kind: int, code: int, inner: Packet = about, **fields: Any) -> Packet:
@@ -95,7 +95,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
         yield down(f"dropped-{kind}-{code}", f"{words} (ICMP {kind}/{code}) is silently dropped",
                    error(kind, code), silent=True)
     yield Row("RFC 7915", "4.4", "no-error-about-error", "no ICMP error is sent about an ICMP error",
-              ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.four_side, silent=True, only_reply=True)
+              ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.ipv4_side, silent=True, only_reply=True)
     unreachable = six / icmp6(1, code=4)
     about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
     yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
@@ -115,7 +115,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of sections 5.2 to 5.4."""
     v, ip, four = h.view, h.ip6, h.at4()
-    up, into = (partial(Row, "RFC 7915", section, side=v.six_side) for section in ("5.2", "5.3"))
+    up, into = (partial(Row, "RFC 7915", section, side=v.ipv6_side) for section in ("5.2", "5.3"))
     ports = {"sport": v.server_port, "dport": v.port}
     about = h.quoted6() / UDP(**ports) / Raw(data(64))
     def error(message: Packet, inner: Packet = about) -> Packet:
@@ -147,7 +147,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
         yield up(f"dropped-{kind}-{code}", f"{words} (ICMPv6 {kind}/{code}) is silently dropped",
                  ip() / message, silent=True)
     yield Row("RFC 7915", "5.4", "no-error-about-error", "no ICMPv6 error is sent about an ICMPv6 error",
-              ip(hlim=1) / icmp6(1, code=0) / about, side=v.six_side, silent=True, only_reply=True)
+              ip(hlim=1) / icmp6(1, code=0) / about, side=v.ipv6_side, silent=True, only_reply=True)
     message, unreachable = icmp6(1, code=4), four / ICMP(type=3, code=3)
     about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
     yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",

@@ -36,7 +36,7 @@ class TranslationSuite(Suite):
         view, wire = subject.find(Translator), subject.wire
         if view is None or (variant != views.WELL_KNOWN_PREFIX and self.requirement(subject)):
             return ()
-        mtus = wire.mtu(view.six_side), wire.mtu(view.four_side)
+        mtus = wire.mtu(view.ipv6_side), wire.mtu(view.ipv4_side)
         h = TranslatorHosts(view, *mtus, view.six4[0], view.port)
         edge, sources = subject.find(CustomerEdge), []
         if not variant:
@@ -47,7 +47,7 @@ class TranslationSuite(Suite):
             h = replace(h, view=replace(view, lowest_ipv6_mtu=1400))
             sources = [partial(rfc7915.rows_without_df, suffix="-1400")]
         elif variant == views.WELL_KNOWN_PREFIX:
-            neighbors = subject.neighbors[view.four_side]
+            neighbors = subject.neighbors[view.ipv4_side]
             local = next(a for a in neighbors if isinstance(a, IPv4Address))
             sources = [partial(_well_known_rows, local=local)]
         elif variant == views.PREFIX_BESIDE_MAPPINGS and view.table and view.table.prefix:
@@ -70,38 +70,38 @@ class TranslationSuite(Suite):
 def _prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "2.2", plain=True)
     yield row(f"up-{length}", f"an IPv4 address is found behind a prefix of /{length}",
-              h.plain(v.six_side), h.at4() / UDP(), side=v.six_side)
+              h.plain(v.ipv6_side), h.at4() / UDP(), side=v.ipv6_side)
     yield row(f"down-{length}",
               f"an IPv4 address is embedded behind a prefix of /{length}, bits 64 to 71 zero",
-              h.plain(v.four_side), h.at6() / UDP(), side=v.four_side)
+              h.plain(v.ipv4_side), h.at6() / UDP(), side=v.ipv4_side)
 
 
 def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "3.1")
     address = v.four if v.four.is_global else v.six4[0]
     yield row("global", f"{address}, which is global, may stand behind the prefix",
-              h.plain(v.six_side), h.at4() / UDP(), "MAY", side=v.six_side, plain=True)
+              h.plain(v.ipv6_side), h.at4() / UDP(), "MAY", side=v.ipv6_side, plain=True)
     end, words = ("src", "from") if v.prefix_side == "six" else ("dst", "for")
     yield row("not-global", f"a packet {words} {local}, which is not global, behind the prefix is dropped",
-              h.ip6(**{end: str(embed(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.six_side)
+              h.ip6(**{end: str(embed(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.ipv6_side)
     if not v.stateful and end == "dst":
         yield row("not-represented", f"the well-known prefix does not represent {local}, which is not global",
-                  h.ip4(src=str(local)) / h.udp4 / Raw(DATA), side=v.four_side)
+                  h.ip4(src=str(local)) / h.udp4 / Raw(DATA), side=v.ipv4_side)
 
 
 def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
     v, row, name = h.view, partial(Row, "RFC 7757", plain=True), "longest" if longest else "padded"
     yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.six}: "
               + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
-              h.plain(v.four_side), h.at6() / UDP(), side=v.four_side)
+              h.plain(v.ipv4_side), h.at6() / UDP(), side=v.ipv4_side)
     source = v.six if longest else v.six + 7
     yield row("3.3.2", name, f"{source} becomes {MAPPED_HOST}: "
               + ("the longest IPv6 prefix tells" if longest else "bits behind the suffix are discarded"),
-              h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.six_side)
+              h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.ipv6_side)
 
 
 def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
-    near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.six_side, near=True)
+    near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.ipv6_side, near=True)
     one, two = h.view.six, h.view.six + 1
     name1, name2 = (str(embed(prefix, h.view.six4[0] + n)) for n in (0, 1))
     request, reply = UDP(sport=PORT, dport=SERVER_PORT), UDP(sport=SERVER_PORT, dport=PORT)

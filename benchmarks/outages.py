@@ -395,7 +395,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
         _check_moment("reconfiguration", "a change", own.at_s, own.duration_s)
         if bound.tester.simulates:
             return
-        if not bound.driven:
+        if not bound.has_driver:
             raise UsageError(
                 "reconfiguration needs a device driver that changes the device under traffic",
                 "name one with --dut or in the testbed file",

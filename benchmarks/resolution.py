@@ -236,7 +236,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         if own.timeout_s > LONGEST_TIMEOUT_S:
             yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
         simulated = bound.tester.simulates
-        if not bound.driven and not simulated and "flush" not in bound.driver.hooks:
+        if not bound.has_driver and not simulated and "flush" not in bound.driver.hooks:
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
 
     def combinations(self, bound: RunContext) -> list[tuple[int, int]]:

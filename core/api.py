@@ -52,7 +52,7 @@ class Tables(ABC):
 
 @dataclass(frozen=True)
 class Run(Tables):
-    """A run, complete or not.
+    """Run in a directory, complete or not.
 
     Attributes:
         path: its directory.
@@ -64,7 +64,7 @@ class Run(Tables):
 
     @cached_property
     def data(self) -> RunData:
-        """Everything in the directory."""
+        """All data of the run directory."""
         return self.measured or load_run(self.path)
 
     @property
@@ -132,18 +132,18 @@ class Run(Tables):
 
 @dataclass(frozen=True)
 class Campaign(Tables):
-    """A campaign in its directory."""
+    """Campaign in a directory."""
 
     path: Path
 
     @cached_property
     def runs(self) -> Mapping[str, Run]:
-        """Runs that have begun, by their directory."""
+        """Started runs by directory name."""
         names = [run.directory for run in load_campaign(self.path).runs]
         return {n: Run(self.path / n) for n in names if (self.path / n / rundir.CONFIG).is_file()}
 
     def table(self, name: str) -> list[Row]:
-        """Return the rows of all runs that have such a table, each with its ``run``."""
+        """Return the rows of a table of all runs, each with the name of its ``run``."""
         return [
             {"run": directory, **row}
             for directory, run in self.runs.items()
@@ -153,7 +153,7 @@ class Campaign(Tables):
 
 
 def load(directory: str | Path) -> Run | Campaign:
-    """Load a run or a campaign from its directory; nothing in it is changed.
+    """Return the run or the campaign in a directory.
 
     Raises:
         UsageError: the directory holds neither.
@@ -208,16 +208,16 @@ def run(
     """
     flags = Flags(
         plugin=technology,
-        params=_texts(params),
+        params=_format_values(params),
         tester=tester,
-        tester_options=_texts(tester_options),
+        tester_options=_format_values(tester_options),
         dut=dut,
-        dut_params=_texts(dut_options),
+        dut_params=_format_values(dut_options),
         preset=preset,
         benchmarks=tuple(measure),
         modes=tuple(modes),
         frame_sizes=tuple(frame_sizes),
-        procedure_texts=_texts(procedure),
+        procedure_texts=_format_values(procedure),
         seed=seed,
         label=label,
     )
@@ -228,8 +228,8 @@ def run(
     return Run(path, runner.execute(bound, path, listener or Listener()))
 
 
-def _texts(values: Mapping[str, Any] | None) -> dict[str, str]:
-    """Write values as the command line takes them."""
+def _format_values(values: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return values formatted as command line arguments."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in (values or {}).items()

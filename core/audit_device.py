@@ -77,7 +77,7 @@ class ProbedDevice:
 
     @contextmanager
     def _use_session(self) -> Iterator[DeviceSession]:
-        """Turn an error of the device into :class:`ProbeUnable`, unless the user interrupted it."""
+        """Yield the session; raise its errors as :class:`ProbeUnable`, unless the user interrupted."""
         if self.session is None:
             raise ProbeUnable("v6t does not configure this device")
         try:
@@ -131,7 +131,7 @@ class BoundDevice:
 
 @contextmanager
 def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[ProbedDevice]:
-    """Configure and verify a device; restore it at the end, also after errors.
+    """Yield a probe of a device that is configured, verified and finally restored.
 
     Args:
         bound: technology and device.
@@ -188,7 +188,7 @@ def _open_remote(
 
 
 def _make_prober(bound: BoundRun, links: Links, interfaces: tuple[str, str] | None) -> Prober:
-    """Open two interfaces of this machine, or the tester's ports."""
+    """Return the prober on two interfaces of this machine, or on the tester's ports."""
     if interfaces is None:
         prober = bound.tester.prober(links, None)
         if prober is None:

@@ -29,7 +29,7 @@ _CAPTURE_FPS = 1000.0
 
 @contextmanager
 def reserve_directory(out: Path) -> Iterator[None]:
-    """Create the directory of an audit before minutes are spent; remove it if it stays empty.
+    """Create the output directory before the audit starts; remove it at the end if it is empty.
 
     Raises:
         UsageError: it cannot be created, or holds a run or an audit.
@@ -41,7 +41,7 @@ def reserve_directory(out: Path) -> Iterator[None]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise _unwritable(out, exc) from exc
+        raise _make_write_error(out, exc) from exc
     try:
         yield
     finally:
@@ -79,7 +79,7 @@ def make_record(
 
 
 def write_record(record: AuditRecord, out: Path) -> None:
-    """Write the record only.
+    """Write the audit record, without captures and report.
 
     Raises:
         OSError: it cannot be written.
@@ -89,7 +89,7 @@ def write_record(record: AuditRecord, out: Path) -> None:
 
 
 def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None:
-    """Write all files of an audit.
+    """Write the record, the captures and the report of an audit.
 
     Raises:
         UsageError: they cannot be written.
@@ -102,8 +102,8 @@ def write_audit(record: AuditRecord, frames: Sequence[bytes], out: Path) -> None
             write_atomically(out / FILES[kind], text)
         write_pcap(out / CAPTURE, frames, _CAPTURE_FPS, overwrite=True)
     except OSError as exc:
-        raise _unwritable(out, exc) from exc
+        raise _make_write_error(out, exc) from exc
 
 
-def _unwritable(out: Path, error: OSError) -> UsageError:
+def _make_write_error(out: Path, error: OSError) -> UsageError:
     return UsageError(f"{out} cannot be written: {error.strerror}", code="file-unwritable")

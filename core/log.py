@@ -29,11 +29,11 @@ class LineHandler(logging.Handler):
         self.write = write
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.write(make_legible(record.getMessage()))
+        self.write(sanitize_text(record.getMessage()))
 
 
-def make_legible(text: str) -> str:
-    """Return text without known secrets, its control characters visible and its tabs unchanged."""
+def sanitize_text(text: str) -> str:
+    """Return text with secrets removed and control characters other than tabs made visible."""
     return "\t".join(escape_controls(part) for part in redact_values(text).split("\t"))
 
 
@@ -45,8 +45,8 @@ def _print(text: str) -> None:
 _screen = LineHandler(_print, NOTICE)
 
 
-def configure(verbosity: int) -> None:
-    """Set the level of messages on standard error.
+def configure_verbosity(verbosity: int) -> None:
+    """Set the verbosity of messages on standard error.
 
     Args:
         verbosity: ``QUIET`` (warnings only), ``NORMAL``, ``VERBOSE`` or ``DEBUG``.
@@ -58,29 +58,29 @@ def configure(verbosity: int) -> None:
 
 
 def is_quiet() -> bool:
-    """Return whether only results, paths and errors are to be printed."""
+    """Return whether only results, paths and errors are printed."""
     return _screen.level > NOTICE
 
 
 def is_verbose() -> bool:
-    """Return whether details are to be printed, too."""
+    """Return whether details are printed."""
     return _screen.level < NOTICE
 
 
-def flags() -> list[str]:
+def list_flags() -> list[str]:
     """Return the flags that give another command the verbosity of this one."""
     level = _screen.level
     return {logging.WARNING: ["-q"], logging.INFO: ["-v"], logging.DEBUG: ["-vv"]}.get(level, [])
 
 
-def notice(text: str) -> None:
+def print_notice(text: str) -> None:
     """Show a message on standard error, unless the command is quiet."""
     _ROOT.log(NOTICE, "%s", text)
 
 
 @contextlib.contextmanager
-def shown_by(write: Write) -> Iterator[None]:
-    """Have records shown by a display that draws on the terminal, for the time being."""
+def redirect_records(write: Write) -> Iterator[None]:
+    """Send log records to a display that draws on the terminal while the context is open."""
     before, _screen.write = _screen.write, write
     try:
         yield
@@ -90,7 +90,7 @@ def shown_by(write: Write) -> Iterator[None]:
 
 @contextlib.contextmanager
 def record_log(write: Write, notify: Write | None = None) -> Iterator[None]:
-    """Give each record to a log file, those of level INFO and above, with ``-vv`` all.
+    """Send records of level INFO and above, or all with ``-vv``, to a log file.
 
     Args:
         write: appends a text to the file.

@@ -81,7 +81,7 @@ class Translator:
     link of a ``stateful`` one need a session. If it ``uses_ports``, it cannot deliver later fragments.
     """
 
-    six_side: SideName
+    ipv6_side: SideName
     six: IPv6Address
     six4: tuple[IPv4Address, ...]
     port: int
@@ -96,8 +96,8 @@ class Translator:
     may_reassemble: bool = False
 
     @property
-    def four_side(self) -> SideName:
-        return "right" if self.six_side == "left" else "left"
+    def ipv4_side(self) -> SideName:
+        return "right" if self.ipv6_side == "left" else "left"
 
 
 @dataclass(frozen=True)

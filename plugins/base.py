@@ -106,7 +106,7 @@ class PluginParams(StrictModel):
         return None
 
     def check_limits(self) -> None:
-        """Raise an error with a sufficient value if a limit of each client is smaller than what it opens."""
+        """Refuse a limit per client below the connections that a client opens; name one that suffices."""
 
 
 @dataclass(frozen=True)

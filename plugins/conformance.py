@@ -180,7 +180,7 @@ def check(
     kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
 ) -> Report:
     """Check a plugin with ``params`` in place of its defaults; ``entry`` names its entry point."""
-    findings = _run("declaration", partial(check_class, kind, entry), kind)
+    findings = _check("declaration", partial(check_class, kind, entry), kind)
     if findings:
         return Report(1, tuple(findings))
     try:
@@ -196,7 +196,7 @@ def check(
         checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
-    findings = [finding for where, rows in checks for finding in _run(where, rows, kind)]
+    findings = [finding for where, rows in checks for finding in _check(where, rows, kind)]
     lacking = tried and Role.NEGATIVE not in roles
     notes = ("it has no traffic that must be dropped (negative_percent)",) if lacking else ()
     return Report(1 + len(checks), tuple(findings), notes)
@@ -209,7 +209,7 @@ def assert_conforms(kind: type[Technology], params: PluginParams | None = None) 
         raise AssertionError("\n".join(map(str, findings)))
 
 
-def _run(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[Finding]:
+def _check(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[Finding]:
     findings: list[Finding] = []
     try:
         faults = (Finding(where, code, text) for code, fault, text in rows() if fault)
@@ -376,7 +376,7 @@ def check_answers(case: Case) -> Rows:
     for stream in case.streams.streams:
         for code, fault, text in _check_stream(case, stream):
             yield code, fault, f"class '{stream.name}': {text}"
-    yield from _check_strangers(case)
+    yield from _check_foreign_frames(case)
 
 
 def _check_stream(case: Case, stream: Stream) -> Rows:
@@ -431,7 +431,7 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
     yield "trailer", changed, "out of expect(): the trailer of 16 octets is not the one sent"
 
 
-def _check_strangers(case: Case) -> Rows:
+def _check_foreign_frames(case: Case) -> Rows:
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
     frames, vlan = case.stamp_frames(stream)[:4], case.links[0].vlan
     at = 12 if vlan is None else 16

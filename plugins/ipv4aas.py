@@ -244,7 +244,7 @@ def _split_lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
 def _split_ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     near, far = p.middle
     b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
-    (middle_ce, middle_pe), outer = _describe_middle(p), Links(far, links.right)
+    (middle_ce, middle_pe), outer = _describe_access_links(p), Links(far, links.right)
     customers = describe_link(p, links, "left", p.clients)
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
@@ -256,7 +256,7 @@ def _split_ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
-def _describe_middle(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
+def _describe_access_links(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
     ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
     near, far = p.middle
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
@@ -273,7 +273,7 @@ def _split_464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     config = ClatConfig(eam=eam, prefix=plat, ipv6_side="right", lowest_ipv6_mtu=mtu)
     to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
     left = describe_link(p, links, "left", [inside])
-    right = replace(_describe_middle(p)[0], routes=to_servers)
+    right = replace(_describe_access_links(p)[0], routes=to_servers)
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}

@@ -46,7 +46,7 @@ class Bounds(PluginParams):
 
 
 class Ports(Bounds):
-    """A range of ports, both ends included."""
+    """The smallest and the largest port of a range."""
 
     min: int = Field(ge=1, le=65535)
     max: int = Field(ge=1, le=65535)

@@ -39,7 +39,7 @@ def _list_rows(stream: Stream, rows: int) -> Stream:
         return stream
     frames = Expander(stream).frames(0, count)
     try:
-        listed, lists = list_frames(stream, frames, make_list, "use the plain program (rows: 0)")
+        listed, lists = list_frames(stream, frames, list_values, "use the plain program (rows: 0)")
     except UsageError:  # too many octets change
         if rows:
             raise
@@ -82,8 +82,8 @@ def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:
     return spans
 
 
-def make_list(frames: U8, at: int, size: int) -> ins.Instruction:
-    """Return the list of the values that some octets have in each frame."""
-    octets = frames[:, at : at + size].tobytes()
+def list_values(frames: U8, offset: int, size: int) -> ins.Instruction:
+    """Return the instruction that lists the values of ``size`` octets in each frame."""
+    octets = frames[:, offset : offset + size].tobytes()
     values = [int.from_bytes(octets[i : i + size], "big") for i in range(0, len(octets), size)]
-    return ins.list_var(f"at{at}", size, values)
+    return ins.list_var(f"at{offset}", size, values)

@@ -102,7 +102,7 @@ def _parameters(command: click.Command) -> Iterator[str]:
 
 
 def _options(command: click.Command) -> list[click.Option]:
-    """All but ``--help``, which every command has."""
+    """Return all options except ``--help``."""
     context = click.Context(command, help_option_names=[])
     found = command.get_params(context)
     return [p for p in found if isinstance(p, click.Option) and not p.hidden]

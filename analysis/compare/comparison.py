@@ -199,7 +199,7 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
         for benchmark, group in groupby(lines, lambda line: line.benchmark):
             quantities = [*group]
             if len(quantities) <= MOST_ROWS:
-                rows += [_brief_row(line) for line in quantities]
+                rows += [_make_brief_row(line) for line in quantities]
                 continue
             counts = Counter(line.conclusion for line in quantities)
             text = ", ".join(f"{count} {conclusion}" for conclusion, count in counts.items())
@@ -217,7 +217,7 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
         yield sheet(title, columns, rows)
 
 
-def _brief_row(line: Line) -> tuple[str, ...]:
+def _make_brief_row(line: Line) -> tuple[str, ...]:
     first, second = _format_medians(line)
     result = line.conclusion
     if line.loads[0] != line.loads[1]:

@@ -62,7 +62,7 @@ def estimate_shift(first: Sequence[float], second: Sequence[float]) -> Effect | 
 
 
 @cache
-def count_repetitions_needed() -> int:
+def count_needed_repetitions() -> int:
     """Return the smallest number of repetitions of two runs for an interval of the coverage asked for."""
     return next(n for n in range(1, MOST) if _find_rank(n, n)[1] >= CONFIDENCE)
 

@@ -59,9 +59,9 @@ class TranslatingDevice(PacketDevice, ABC):
 
     def __init__(self, intent: DeviceIntent, view: Any) -> None:
         super().__init__(intent, view)
-        self.six_side: SideName = getattr(view, "six_side", "left")
-        self.four_side, self.lowest_ipv6_mtu = opposite(self.six_side), view.lowest_ipv6_mtu
-        self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.six_side), self.mtu(self.four_side)
+        self.ipv6_side: SideName = getattr(view, "ipv6_side", "left")
+        self.ipv4_side, self.lowest_ipv6_mtu = opposite(self.ipv6_side), view.lowest_ipv6_mtu
+        self.ipv6_mtu, self.ipv4_mtu = self.mtu(self.ipv6_side), self.mtu(self.ipv4_side)
 
     @abstractmethod
     def map_for(self, packet: IPPacket) -> TableMap:
@@ -76,9 +76,9 @@ class TranslatingDevice(PacketDevice, ABC):
 
     def forward(self, side: SideName, packet: IPPacket) -> Iterable[Sent]:
         from_ipv6 = packet.version == 6
-        if from_ipv6 and (side != self.six_side or not self.is_ipv4_destination(packet.dst)):
+        if from_ipv6 and (side != self.ipv6_side or not self.is_ipv4_destination(packet.dst)):
             return self.route(side, packet)
-        if not from_ipv6 and side != self.four_side:
+        if not from_ipv6 and side != self.ipv4_side:
             raise Drop
         ip.check_source_route(packet)
         whole = self.reassemble(packet)
@@ -91,10 +91,10 @@ class TranslatingDevice(PacketDevice, ABC):
         return self.emit_ipv6(packet, self.map_for(packet))
 
     def emit_ipv4(self, arrived: IPPacket, packet: IPPacket) -> Iterable[Sent]:
-        return [(self.four_side, packet)]
+        return [(self.ipv4_side, packet)]
 
     def emit_ipv6(self, packet: IPPacket, addresses: TableMap) -> list[Sent]:
-        return [(self.six_side, piece) for piece in self.to_ipv6(packet, addresses)]
+        return [(self.ipv6_side, piece) for piece in self.to_ipv6(packet, addresses)]
 
     def to_ipv6(self, packet: IPPacket, addresses: TableMap) -> list[IPPacket]:
         """Return the IPv6 packet for an IPv4 packet, or its fragments (RFC 7915, section 4)."""

@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class CampaignRun:
-    """One run of a campaign: a directory within the campaign's, and what is planned there.
+    """One run of a campaign: a directory within the campaign's, and its plan.
 
     Attributes:
         axes: what varies, by setting.
@@ -59,7 +59,7 @@ class CampaignRun:
 
     @property
     def resolved(self) -> ResolvedRun:
-        """The run to carry out."""
+        """Settings of the run."""
         return ResolvedRun.model_validate(self.config)
 
     @property
@@ -80,11 +80,11 @@ class Campaign:
 
     @property
     def duration_s(self) -> float:
-        """Planned seconds; testbeds that work at the same time are counted once."""
-        return max((sum(r.duration_s for r in g) for g in self.groups().values()), default=0.0)
+        """Planned duration in seconds; testbeds work in parallel."""
+        return max((sum(r.duration_s for r in g) for g in self.group_runs().values()), default=0.0)
 
-    def groups(self) -> dict[str, list[CampaignRun]]:
-        """Group runs by the testbed they need; those that share a tester wait for one another."""
+    def group_runs(self) -> dict[str, list[CampaignRun]]:
+        """Group runs by testbed; runs that share a tester are in one group."""
         found: dict[str, list[CampaignRun]] = {}
         names: dict[str, str] = {}
         for run in self.runs:
@@ -97,7 +97,7 @@ class Campaign:
 
 @dataclass(frozen=True)
 class Overrides:
-    """Changes of the command line to every run.
+    """Command line options that apply to every run.
 
     Attributes:
         beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
@@ -114,7 +114,7 @@ class Overrides:
 
 
 def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> Campaign:
-    """Read a campaign file and resolve all its runs; nothing is touched."""
+    """Read a campaign file and return the campaign with all its runs resolved."""
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
     content, planned = read_campaign(file, changes.beds, changes.only)
@@ -132,7 +132,7 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
 
 
 def _is_lab(bed: Mapping[str, Any]) -> bool:
-    """Return whether a campaign's own testbed is this machine's lab, not an example of a bench."""
+    """Return whether the testbed of a campaign file uses the lab on this machine."""
     tester = bed.get("tester") or {}
     return bool(tester) and kind_of(tester["kind"], tester.get("options", {})).in_lab
 
@@ -172,7 +172,7 @@ def _resolve_run(
 
 
 def name_directory(number: str, experiment: str, axes: Mapping[str, Any]) -> str:
-    """Name a run's directory: its number, its experiment, the values that vary."""
+    """Return a directory name made of a run's number, experiment and varying values."""
     words = [number, experiment, *map(_slug, axes.values())]
     return "-".join(w for w in words if w)[:100]
 
@@ -236,7 +236,7 @@ def _write_plan(directory: Path, campaign: Campaign) -> None:
 
 
 def extend_campaign(directory: Path, campaign: Campaign) -> int:
-    """Add to the plan in a directory what a campaign has beyond it; nothing planned there is touched.
+    """Add the runs of a campaign that the plan in a directory lacks; planned runs stay unchanged.
 
     Runs are the same if they have experiment, testbed and axes in common; those that the campaign lacks
     stay.
@@ -277,7 +277,7 @@ def read_status(directory: Path, run: CampaignRun) -> str:
 
 
 def read_failure(directory: Path, run: CampaignRun) -> dict[str, Any] | None:
-    """Return why a run failed, or None if it did not fail or was not tried."""
+    """Return why a run failed; None if it did not fail or has not started."""
     return _read_object(directory / FAILURES / f"{run.directory}.json")
 
 
@@ -290,7 +290,7 @@ def _read_object(path: Path) -> dict[str, Any] | None:
 
 
 def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener) -> list[V6tError]:
-    """Carry out the runs that are not complete; return the errors of those that failed.
+    """Execute the incomplete runs and return the errors of those that failed.
 
     Raises:
         V6tError: a run's error that hides a Ctrl-C.
@@ -306,7 +306,7 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
         began = time.monotonic()
         try:
             with attribute_errors():
-                _carry_out(directory, run, events)
+                _execute_run(directory, run, events)
         except V6tError as exc:
             errors.append(exc)
             _write_failure(directory, run, exc)
@@ -320,11 +320,11 @@ def run_campaign(directory: Path, runs: Sequence[CampaignRun], events: Listener)
     return errors
 
 
-def _carry_out(directory: Path, run: CampaignRun, events: Listener) -> None:
+def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
     path = directory / run.directory
     (directory / FAILURES / f"{run.directory}.json").unlink(missing_ok=True)
     if read_status(directory, run) == INCORRECT or not (path / rundir.CONFIG).exists():
-        # a device that translated wrongly is looked at anew; a directory without configuration
+        # a device that translated wrongly is looked at again; a directory without configuration
         # was left by a run that was killed before its first trial
         shutil.rmtree(path, ignore_errors=True)
     bound = bind(run.resolved)

@@ -26,7 +26,7 @@ TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")
 
 
 class Experiment(StrictModel):
-    """Runs that differ in what the matrix varies."""
+    """Group of runs that differ in the settings of a matrix."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
     """Begins the names of its runs."""
@@ -50,7 +50,7 @@ class Experiment(StrictModel):
 
 
 class CampaignFile(StrictModel):
-    """A campaign."""
+    """Content of a campaign file."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
     """Of the campaign."""
@@ -68,12 +68,12 @@ class CampaignFile(StrictModel):
     differs: dict[str, str] = Field(default_factory=dict)
     """What differs from the paper in all experiments, as in each of them."""
     experiments: list[Experiment] = Field(min_length=1)
-    """Runs that differ in what a matrix varies."""
+    """Runs that differ in the settings of a matrix."""
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One run of a campaign as its file describes it; ``axes`` are the values that vary, by setting."""
+    """Run as described in a campaign file; ``axes`` maps each varying setting to its value."""
 
     experiment: str
     testbed: str
@@ -83,16 +83,16 @@ class PlannedRun:
 
 
 class ExperimentSettings(YamlFile):
-    """Settings that a campaign file puts together; errors name the experiment's line."""
+    """Settings composed from a campaign file; errors name the experiment's line."""
 
     def __init__(self, data: dict[str, Any], origin: YamlFile, keys: Sequence[str | int]) -> None:
         self.path = origin.path
         self.data = data
-        self._place = origin.place(keys)
+        self._location = origin.format_location(keys)
 
-    def place(self, keys: Sequence[Any]) -> str:
+    def format_location(self, keys: Sequence[Any]) -> str:
         """Return the experiment's line, and the setting."""
-        return f"{self._place}{'.'.join(map(str, keys))}: " if keys else self._place
+        return f"{self._location}{'.'.join(map(str, keys))}: " if keys else self._location
 
 
 def read_campaign(
@@ -151,7 +151,7 @@ def _plan_runs(
 
 
 def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]:
-    """Return for each axis its values: their names, and the settings that change with them."""
+    """Return the values of each axis as pairs of name and changed settings."""
     for axis in experiment.along:
         if axis not in experiment.matrix:
             problem = f"the matrix lacks the axis {axis}"

@@ -8,12 +8,12 @@ from v6t.base.errors import UsageError
 
 
 def list_packaged() -> dict[str, Path]:
-    """Campaigns that come with v6t, by name."""
+    """Return the paths of the campaigns that come with v6t, by name."""
     return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
 
 
-def locate(name: str) -> Path:
-    """Find a file, or a campaign that comes with v6t."""
+def locate_campaign(name: str) -> Path:
+    """Return the path of a file, or of a campaign that comes with v6t."""
     path = Path(name)
     if path.exists():
         return path

@@ -71,7 +71,7 @@ def write_summary(
 
 
 def render_page(directory: Path, campaign: Campaign, complete: dict[str, RunResult]) -> str:
-    """Return the report so far as one page without figures and links; see :func:`load_runs`."""
+    """Return the current report as one HTML page without figures and links."""
     from v6t.analysis.report.render import to_html
 
     runs = load_runs(directory, campaign, complete)
@@ -101,7 +101,7 @@ def make_tables(runs: Sequence[RunResult]) -> list[Sheet]:
 def load_runs(
     directory: Path, campaign: Campaign, complete: dict[str, RunResult] | None = None
 ) -> list[RunResult]:
-    """Load the results so far of each run; ``complete`` runs are not loaded again, and added to."""
+    """Load the current results of each run; ``complete`` caches the complete ones."""
     complete = {} if complete is None else complete
     results = []
     for run in campaign.runs:
@@ -136,7 +136,7 @@ def summarize(campaign: Campaign, runs: Sequence[RunResult]) -> dict[str, Any]:
 
 
 def to_csv(content: dict[str, Any]) -> str:
-    """Write one line for each figure, with a column for each setting that varies."""
+    """Return a CSV table with a row per figure and a column per varying setting."""
     from v6t.analysis.report.campaign_run import format_axis_value
 
     axes = list(dict.fromkeys(a for run in content["runs"] for a in run["axes"]))
@@ -161,14 +161,14 @@ def to_csv(content: dict[str, Any]) -> str:
 
 
 class CampaignProgress:
-    """States of runs that other processes make; a file is read again only if it was replaced."""
+    """Reads the states of runs in other processes; unchanged files are not read again."""
 
     def __init__(self, directory: Path, campaign: Campaign) -> None:
         self._directory, self._runs = directory, campaign.runs
         self._known: dict[str, tuple[object, str]] = {}
 
     def describe(self) -> tuple[str, int]:
-        """Return a sentence, and the number of runs that are over."""
+        """Return a progress message and the number of finished runs."""
         states = {run.directory: self._read(run) for run in self._runs}
         done = sum(state == COMPLETE for state in states.values())
         running = ", ".join(name for name, state in states.items() if state == RUNNING)
@@ -179,15 +179,15 @@ class CampaignProgress:
 
     def _read(self, run: CampaignRun) -> str:
         versions = [
-            _read_version(self._directory / run.directory / rundir.RESULTS),
-            _read_version(self._directory / FAILURES / f"{run.directory}.json"),
+            _read_file_version(self._directory / run.directory / rundir.RESULTS),
+            _read_file_version(self._directory / FAILURES / f"{run.directory}.json"),
         ]
         if self._known.get(run.directory, ((), ""))[0] != versions:
             self._known[run.directory] = versions, read_status(self._directory, run)
         return self._known[run.directory][1]
 
 
-def _read_version(path: Path) -> tuple[int, int] | None:
+def _read_file_version(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
@@ -196,14 +196,14 @@ def _read_version(path: Path) -> tuple[int, int] | None:
 
 
 def are_campaigns(directories: Sequence[Path]) -> bool:
-    """Return whether several campaigns are given, as they were made or published."""
+    """Return whether the directories are campaigns, as measured or as published."""
     return len(directories) > 1 and all(
         (path / PLAN).is_file() or (path / SUMMARY).is_file() for path in directories
     )
 
 
-def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
-    """Compare every run of the first campaign with the runs of its name in the others."""
+def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> Comparison:
+    """Compare each run of the first campaign with the runs of the same name in the others."""
     from v6t.analysis.compare.comparison import Comparison, compare
 
     names = _name_campaigns(directories)
@@ -216,7 +216,10 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
                 continue
             with rundir.report_damage(other[name]):
                 found = compare(
-                    load_run(path), [load_run(other[name])], load_presentations(), anyway=anyway
+                    load_run(path),
+                    [load_run(other[name])],
+                    load_presentations(),
+                    anyway=allow_differences,
                 )
             lines += [
                 replace(line, run=campaign, benchmark=f"{name}: {line.benchmark}")
@@ -232,8 +235,8 @@ def compare_campaigns(directories: Sequence[Path], anyway: bool) -> Comparison:
     return Comparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
 
 
-def find_campaign_trends(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
-    """Find the trend of every run that the last campaign holds."""
+def find_campaign_trends(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
+    """Return the trend of each run in the last campaign."""
     from v6t.analysis.trend import Trend
     from v6t.core.reporting.trend import find_trend_of_runs
 
@@ -247,7 +250,7 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
                 with rundir.report_damage(paths[name]):
                     runs.append(replace(load_run(paths[name]), name=campaign))
         try:
-            trend = find_trend_of_runs(runs, order, least_percent)
+            trend = find_trend_of_runs(runs, order, min_percent)
         except UsageError as exc:  # the trends of other runs are shown all the same
             left_out.append(f"{name}: {exc.message}")
             continue
@@ -261,7 +264,7 @@ def find_campaign_trends(directories: Sequence[Path], order: str, least_percent:
 
 
 def _find_runs(directory: Path) -> dict[str, Path]:
-    """Return the directories of runs by the names of the runs."""
+    """Return the run directories of a campaign by run name."""
     from v6t.analysis.report.campaign_run import strip_number
 
     configs = sorted(directory.glob(f"*/{rundir.CONFIG}"))
@@ -269,6 +272,6 @@ def _find_runs(directory: Path) -> dict[str, Path]:
 
 
 def _name_campaigns(directories: Sequence[Path]) -> list[str]:
-    """Return different names for the campaigns."""
+    """Return a unique name for each campaign."""
     plain = [path.resolve().name for path in directories]
     return [n if plain.count(n) == 1 else str(p) for n, p in zip(plain, directories, strict=True)]

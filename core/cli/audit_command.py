@@ -22,7 +22,7 @@ from v6t.core.cli.options import (
     path_option,
 )
 from v6t.core.cli.terminal import print_document, print_json, print_text
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 if TYPE_CHECKING:
     from v6t.audit.auditor import AuditProgress, Selection
@@ -79,21 +79,21 @@ def command(
     every: bool,
     listed: bool,
     as_json: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Test a device clause by clause for conformance to RFCs.
 
     Sends single frames and short exchanges, no load. The exit status is 6 if the device deviates from a
     MUST or SHOULD.
     """
-    bound = resolve_device(given)
+    bound = resolve_device(arguments)
     if listed:
         _list_clauses(bound, suites, no_variants, as_json)
         return 0
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
     from v6t.core.audit_device import BoundDevice
     from v6t.core.audit_output import make_record, reserve_directory, write_audit, write_record
-    from v6t.core.cli.stopping import signals, stop_device
+    from v6t.core.cli.stopping import describe_device_stop, handle_signals
     from v6t.core.runs.events import log_to
     from v6t.core.runs.rundir import find_unused_path
 
@@ -117,7 +117,7 @@ def command(
     request = AuditRequest(clauses, not no_variants, LASTING_S[timers], wait_s)
     with reserve_directory(out), log_to(out):
         with (
-            signals(lambda: stop_device(bound.settings, bound.rollback_command)),
+            handle_signals(lambda: describe_device_stop(bound.settings, bound.rollback_command)),
             _state_line() as show,
         ):
             progress = AuditProgress(tested=show, save=save)
@@ -149,7 +149,7 @@ def _state_line() -> Iterator[Callable[[int, int, str], None]]:
 
 
 def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[BoundDevice, Selection]:
-    """Choose the clauses for a device.
+    """Return the clauses of the suites, chosen for a device.
 
     Raises:
         UsageError: no clause applies; the hint names technologies that have some.
@@ -176,7 +176,7 @@ def _list_clauses(
 
     device, selection = _choose_clauses(BoundDevice(bound), suites)
     for problem, fix in selection.unmet:
-        notice(f"clauses are left out: {problem}; {fix}")
+        print_notice(f"clauses are left out: {problem}; {fix}")
     request = AuditRequest(variants=not no_variants, lasting_s=float("inf"))
     rows = [
         (c.name, f"{c.rfc} {c.section}", c.level, c.title + (f" ({variant})" if variant else ""))
@@ -184,7 +184,7 @@ def _list_clauses(
         for c in clauses
     ]
     if uncovered := find_uncovered_rfcs(device.technology, selection):
-        notice(f"no clauses exist for {', '.join(uncovered)}")
+        print_notice(f"no clauses exist for {', '.join(uncovered)}")
     if as_json:
         keys = ("clause", "section", "level", "title")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])

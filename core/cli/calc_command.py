@@ -9,7 +9,7 @@ import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import CommandGroup, OneOf, json_option
 from v6t.core.cli.terminal import print_json, print_text
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 SHOWN_RANGES = 8
 
@@ -32,11 +32,11 @@ def command() -> None:
 @click.option("--iid-format", type=OneOf("interface identifier format", "rfc7597", "draft"),
               default="rfc7597", show_default=True, help="rfc7597 or draft.")  # fmt: skip
 @json_option
-def map_command(as_json: bool, **given: Any) -> None:
+def map_command(as_json: bool, **arguments: Any) -> None:
     """End-user prefix, MAP address, PSID and ports of a CE (RFC 7597)."""
     from v6t.core.cli.map_calculator import calc_map, list_map_warnings
 
-    _show(calc_map(**given), as_json, list_map_warnings(given))
+    _print_values(calc_map(**arguments), as_json, list_map_warnings(arguments))
 
 
 @command.command("rfc6052")
@@ -49,7 +49,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
     from v6t.core.cli.map_calculator import calc_rfc6052, list_rfc6052_warnings
 
     values = calc_rfc6052(prefix, ipv4, ipv6)
-    _show(values, as_json, list_rfc6052_warnings(**values))
+    _print_values(values, as_json, list_rfc6052_warnings(**values))
 
 
 @command.command("eam")
@@ -58,7 +58,7 @@ def rfc6052_command(prefix: str, ipv4: str | None, ipv6: str | None, as_json: bo
 @click.option("--ipv4", metavar="ADDRESS", help="IPv4 address to translate.")
 @click.option("--ipv6", metavar="ADDRESS", help="IPv6 address to translate.")
 @json_option
-def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def eam_command(pairs: tuple[str, ...], as_json: bool, **arguments: Any) -> None:
     """Translate an address by a table of explicit mappings (RFC 7757), both ways."""
     from v6t.core.cli.map_calculator import calc_eam
 
@@ -69,7 +69,7 @@ def eam_command(pairs: tuple[str, ...], as_json: bool, **given: Any) -> None:
             code="not-name-and-value",
         )
     mappings = [[part.strip() for part in pair.split("=")] for pair in pairs]
-    _show(calc_eam(mappings, **given), as_json)
+    _print_values(calc_eam(mappings, **arguments), as_json)
 
 
 @command.command("rate")
@@ -81,12 +81,12 @@ def rate_command(line_rate: str, frame_size: int, overhead: int, as_json: bool) 
     """Frames per second a line carries at most, per direction (RFC 8219 appendix A)."""
     from v6t.core.cli.map_calculator import calc_rate
 
-    _show(calc_rate(line_rate, frame_size, overhead), as_json)
+    _print_values(calc_rate(line_rate, frame_size, overhead), as_json)
 
 
-def _show(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
+def _print_values(values: dict[str, Any], as_json: bool, warnings: Iterable[str] = ()) -> None:
     for warning in warnings:
-        notice(f"v6t: note: {warning}")
+        print_notice(f"v6t: note: {warning}")
     if as_json:
         print_json(values)
         return

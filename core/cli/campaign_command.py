@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 from v6t.base.errors import UsageError
-from v6t.core.campaigns.packaged import locate
+from v6t.core.campaigns.packaged import locate_campaign
 from v6t.core.cli.options import (
     Command,
     assignments_option,
@@ -59,7 +59,7 @@ def command(
     different testbeds are made at the same time.
     """
     if file is not None:
-        document = YamlFile(locate(file))
+        document = YamlFile(locate_campaign(file))
     elif resume is None and not listing:
         raise UsageError(
             "the campaign file is missing",
@@ -96,7 +96,7 @@ def command(
 
 
 def _parse_testbeds(texts: tuple[str, ...]) -> dict[str, Path]:
-    """Return testbed files by the names of the testbeds; a file without a name has an empty one."""
+    """Return testbed files by testbed name; a file without one has an empty name."""
     files: dict[str, Path] = {}
     for text in texts:
         name, _, file = text.partition("=") if "=" in text else ("", "", text)

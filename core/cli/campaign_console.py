@@ -27,7 +27,7 @@ from v6t.core.campaigns.campaign import (
     run_campaign,
 )
 from v6t.core.cli.progress import show_progress
-from v6t.core.cli.stopping import print_line, signals, stop_campaign
+from v6t.core.cli.stopping import describe_campaign_stop, handle_signals, print_line
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.rundir import read_config
@@ -50,11 +50,11 @@ def show_packaged() -> None:
 
 
 def show_plan(campaign: Campaign) -> None:
-    """Print every run with its trials and time, and the sums."""
+    """Print each run with its trials and duration, and the totals."""
     for run in campaign.runs:
         trials = pluralize(run.trials, "trial")
         print(f"{run.directory}: {trials}, about {format_duration(run.duration_s)}")
-    groups = campaign.groups()
+    groups = campaign.group_runs()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
         f"together {pluralize(len(campaign.runs), 'run')}, "
@@ -68,38 +68,38 @@ def begin_campaign(campaign: Campaign, directory: Path, report: bool, live: str 
     with _open_page(live, directory, campaign) as view:  # before anything is on disk
         create_campaign(campaign, directory)
         runs = pluralize(len(campaign.runs), "run")
-        log.notice(f"{runs}, about {format_duration(campaign.duration_s)}")
-        return _carry_out(directory, load_campaign(directory), report, view)
+        log.print_notice(f"{runs}, about {format_duration(campaign.duration_s)}")
+        return _execute_runs(directory, load_campaign(directory), report, view)
 
 
 def add_runs(campaign: Campaign, directory: Path, report: bool, live: str | None) -> int:
-    """Continue a campaign in its directory, with the runs that are only in its file."""
+    """Continue a campaign with runs that were added to its file."""
     load_campaign(directory)  # an error leaves no lock behind
     with hold_lock(directory):
         more = extend_campaign(directory, campaign)
-    log.notice(f"{pluralize(more, 'run')} more than planned before")
+    log.print_notice(f"{pluralize(more, 'run')} more than planned before")
     return continue_campaign(directory, report, None, live)
 
 
 def continue_campaign(
     directory: Path, report: bool, group: str | None, live: str | None = None
 ) -> int:
-    """Carry out the runs that are not complete; return the exit status of the first that failed."""
+    """Execute the incomplete runs and return the exit status of the first that failed."""
     campaign = load_campaign(directory)
     if group is None:
         with _open_page(live, directory, campaign) as view:
-            return _carry_out(directory, campaign, report, view)
-    groups = campaign.groups()
+            return _execute_runs(directory, campaign, report, view)
+    groups = campaign.group_runs()
     if group not in groups:
         raise UsageError(f"unknown group of runs '{group}'", code="unknown-name")
-    with signals(None):
+    with handle_signals(None):
         return _measure(directory, groups[group], report, f"[{group}] ", None)
 
 
-def _carry_out(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
-    groups = campaign.groups()
-    stop = partial(stop_campaign, partial(_load_configs, directory), directory)
-    with hold_lock(directory), signals(stop):
+def _execute_runs(directory: Path, campaign: Campaign, report: bool, view: LiveView | None) -> int:
+    groups = campaign.group_runs()
+    stop = partial(describe_campaign_stop, partial(_load_configs, directory), directory)
+    with hold_lock(directory), handle_signals(stop):
         if len(groups) > 1:
             from v6t.core.campaigns.workers import run_in_parallel
 
@@ -107,13 +107,13 @@ def _carry_out(directory: Path, campaign: Campaign, report: bool, view: LiveView
             status = run_in_parallel(directory, groups, report, attend)
         else:
             status = _measure(directory, campaign.runs, report, "", view)
-    _conclude(directory, campaign, report)
+    _finish_campaign(directory, campaign, report)
     return status
 
 
 @contextmanager
 def _open_page(live: str | None, directory: Path, campaign: Campaign) -> Iterator[LiveView | None]:
-    """Open the port of the page; requests are answered later."""
+    """Open the port of the live page before the first request is answered."""
     if live is None:
         yield None
         return
@@ -127,7 +127,7 @@ def _open_page(live: str | None, directory: Path, campaign: Campaign) -> Iterato
 
 
 def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
-    """Return the settings of the runs that have begun, by their directories."""
+    """Return the settings of the started runs by directory."""
     configs = {}
     for path in sorted(directory.glob("*/config.json")):
         with contextlib.suppress(UsageError):
@@ -138,7 +138,7 @@ def _load_configs(directory: Path) -> dict[Path, ResolvedRun]:
 def _show_states(
     directory: Path, campaign: Campaign, view: LiveView | None, at_work: Callable[[], bool]
 ) -> None:
-    """Show on the page which runs other processes carry out."""
+    """Show on the live page which runs other processes execute."""
     if view is None:
         return
     from v6t.core.campaigns.results import CampaignProgress
@@ -166,13 +166,13 @@ def _measure(
     except BaseException as exc:
         if hides_interrupt(exc):
             command = f"v6t campaign --resume {shlex.quote(str(directory))}"
-            log.notice(f"{prefix}interrupted: {command} continues")
+            log.print_notice(f"{prefix}interrupted: {command} continues")
         raise
     return failed[0].exit_code if failed else 0
 
 
 def _write_report(directory: Path, run: CampaignRun) -> None:
-    """Write the report of a run that has none yet; a failure becomes a warning."""
+    """Write the report of a run without one; warn if that fails."""
     from v6t.core.reporting.write import UNREPORTED, write
 
     path = directory / run.directory
@@ -183,7 +183,7 @@ def _write_report(directory: Path, run: CampaignRun) -> None:
             _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
 
 
-def _conclude(directory: Path, campaign: Campaign, report: bool) -> None:
+def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
     """Print the states of the runs and the tables of the campaign, and write its summary."""
     from v6t.core.campaigns.results import FILES, load_runs, make_tables, write_summary
     from v6t.core.cli.terminal import make_console, print_table

@@ -16,13 +16,13 @@ from v6t.base.quantities import convert_quantity, is_bit_rate
 from v6t.core.cli.options import (
     Command,
     OneOf,
+    complete_parameter,
     flag,
     frame_size_option,
-    offer,
     parameters_option,
     path_option,
 )
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 if TYPE_CHECKING:
     from v6t.packets.direction import Direction
@@ -35,7 +35,7 @@ ENDLESS_FRAMES = 1000
 
 
 @click.command(cls=Command)
-@click.option("--plugin", required=True, shell_complete=offer, help="Technology.")
+@click.option("--plugin", required=True, shell_complete=complete_parameter, help="Technology.")
 @parameters_option
 @path_option("--testbed", text="Testbed file (MACs, VLANs).")
 @click.option("--direction", type=OneOf("direction", "forward", "reverse"), default="forward",
@@ -129,7 +129,7 @@ def command(
         try:
             exports.check_file_name(path.name)
         except UsageError as exc:  # TRex does not accept it; the file can be renamed
-            notice(f"v6t: note: {exc.message}")
+            print_notice(f"v6t: note: {exc.message}")
 
 
 def _check_expected(technology: Technology, expected: Path, output: Path | None) -> None:

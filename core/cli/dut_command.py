@@ -23,7 +23,7 @@ from v6t.core.cli.options import (
     read_run_files,
 )
 from v6t.core.cli.terminal import make_console, print_json, print_table, print_text
-from v6t.core.log import is_verbose, notice
+from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -72,9 +72,9 @@ def list_drivers(as_json: bool) -> None:
 
 @command.command(short_help="print every command, its undo and its check")
 @dut_options
-def plan(as_json: bool, **given: Any) -> None:
+def plan(as_json: bool, **arguments: Any) -> None:
     """Print what the driver would do. Nothing is opened."""
-    run = _resolve(given)
+    run = _resolve(arguments)
     from v6t.core.runs import dut
 
     driver, planned = dut.plan_without_device(run)
@@ -86,16 +86,16 @@ def plan(as_json: bool, **given: Any) -> None:
 
 @command.command(short_help="show how the device differs from the plan")
 @dut_options
-def compare(as_json: bool, **given: Any) -> int:
+def compare(as_json: bool, **arguments: Any) -> int:
     """Compare the plan with the present state of the device. Nothing is changed.
 
     Prints the steps that differ; with -v all. Exit status 7: a step differs.
     """
-    run = _resolve(given)
+    run = _resolve(arguments)
     from v6t.core.runs import dut
     from v6t.drivers.duts.session.plan_steps import StepState, format_comparison
 
-    with _device_work(given):
+    with _manage_device_work(arguments):
         name, steps = dut.compare(run)
     if as_json:
         print_json({"device": name, "steps": [asdict(step) for step in steps]})
@@ -122,24 +122,24 @@ def compare(as_json: bool, **given: Any) -> int:
     "replaces",
     text="Roll back the finished configuration of another operator or technology first.",
 )
-def commit(as_json: bool, revert_in: int | None, replaces: bool, **given: Any) -> None:
+def commit(as_json: bool, revert_in: int | None, replaces: bool, **arguments: Any) -> None:
     """Configure the device and read everything back; `rollback` undoes it."""
-    run = _resolve(given)
+    run = _resolve(arguments)
     from v6t.core.runs import dut
 
-    with _device_work(given, run):
+    with _manage_device_work(arguments, run):
         done = dut.commit(run, revert_in, replace=replaces)
     _print_done(done, as_json)
 
 
 @command.command(short_help="stop the rollback timer")
 @dut_options
-def confirm(as_json: bool, **given: Any) -> None:
+def confirm(as_json: bool, **arguments: Any) -> None:
     """Stop the rollback timer of a configured device: the configuration stays."""
-    run = _resolve(given, any_technology=True)
+    run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _device_work(given):
+    with _manage_device_work(arguments):
         done = dut.confirm(run)
     _print_done(done, as_json)
 
@@ -147,41 +147,41 @@ def confirm(as_json: bool, **given: Any) -> None:
 @command.command(short_help="configure, read back, send frames both ways, roll back")
 @dut_options
 @frame_size_option
-def verify(as_json: bool, **given: Any) -> None:
+def verify(as_json: bool, **arguments: Any) -> None:
     """Prove the configuration: read-back, and frames each way through the tester."""
-    run = _resolve(given)
+    run = _resolve(arguments)
     from v6t.core.runs import dut
 
     run.tester.prepare()
-    with _device_work(given, run):
+    with _manage_device_work(arguments, run):
         done = dut.verify(run)
     _print_done(done, as_json)
 
 
 @command.command(short_help="lock, configuration, rollback timer and counters")
 @dut_options
-def status(as_json: bool, **given: Any) -> None:
+def status(as_json: bool, **arguments: Any) -> None:
     """Show who holds the lock, who configured the device, its rollback timer and its counters."""
-    run = _resolve(given, any_technology=True)
+    run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _device_work(given):
+    with _manage_device_work(arguments):
         state = dut.status(run)
     if as_json:
         print_json(state)
         return
-    for line in _status_lines(state, run.rollback_command):
+    for line in _describe_status(state, run.rollback_command):
         print_text(line)
 
 
 @command.command(short_help="empty its session table")
 @dut_options
-def flush(as_json: bool, **given: Any) -> None:
+def flush(as_json: bool, **arguments: Any) -> None:
     """Empty the state of a configured device, and see that it is empty."""
-    run = _resolve(given)
+    run = _resolve(arguments)
     from v6t.core.runs import dut
 
-    with _device_work(given):
+    with _manage_device_work(arguments):
         done = dut.flush(run)
     _print_done(done, as_json)
 
@@ -190,16 +190,18 @@ def flush(as_json: bool, **given: Any) -> None:
 @dut_options
 @flag("--forget", text="Drop the undo record even if the device is not as it was.")
 @flag("--by-script", text="Run undo.sh where the undo record is damaged.")
-def rollback(as_json: bool, forget: bool, by_script: bool, **given: Any) -> None:
+def rollback(as_json: bool, forget: bool, by_script: bool, **arguments: Any) -> None:
     """Undo the configuration by v6t, also after a crash, from any host that can log in.
 
     The undo record is kept until the device is as it was.
     """
-    run = _resolve(given, any_technology=True)
+    run = _resolve(arguments, any_technology=True)
     from v6t.core.runs import dut
 
-    with _device_work(given, run):
-        done = dut.rollback(run, record_dir=_run_dir(given), forget=forget, by_script=by_script)
+    with _manage_device_work(arguments, run):
+        done = dut.rollback(
+            run, record_dir=_find_run_dir(arguments), forget=forget, by_script=by_script
+        )
     if as_json:
         print_json(done)
         return
@@ -231,37 +233,39 @@ def bottleneck(directory: Path, duration: float, as_json: bool) -> None:
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.rundir import RunDir
 
-    given = {"run_file": directory}
+    arguments = {"run_file": directory}
     with RunDir(directory, new=False) as held:
-        run = replace(bind(held.config()), rollback_command=_rollback_command(given, whole=False))
+        run = replace(
+            bind(held.config()), rollback_command=_rollback_command(arguments, whole=False)
+        )
     run.tester.prepare()
-    show = notice if as_json else print_text
-    with _device_work(given, run):
+    show = print_notice if as_json else print_text
+    with _manage_device_work(arguments, run):
         entries = watch_device(directory, show, duration, run)
     if as_json:
         print_json(entries)
 
 
-def resolve_device(given: dict[str, Any]) -> BoundRun:
-    """Resolve the run behind :func:`device_options`, for single frames."""
-    return _resolve(given, single_frames=True)
+def resolve_device(arguments: dict[str, Any]) -> BoundRun:
+    """Return the run that :func:`device_options` describe, for single frames."""
+    return _resolve(arguments, single_frames=True)
 
 
 def _resolve(
-    given: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
+    arguments: dict[str, Any], *, any_technology: bool = False, single_frames: bool = False
 ) -> BoundRun:
-    """Resolve the run; the technology may be left out where any one will do."""
-    if _run_dir(given) is not None:
+    """Return the run; ``any_technology`` chooses a technology if none is given."""
+    if _find_run_dir(arguments) is not None:
         from v6t.core.config.bound import bind
         from v6t.core.runs.rundir import read_config
 
-        run = bind(read_config(given["run_file"]))
-        return replace(run, rollback_command=_rollback_command(given, whole=False))
-    run_file, testbed = read_run_files(given)
+        run = bind(read_config(arguments["run_file"]))
+        return replace(run, rollback_command=_rollback_command(arguments, whole=False))
+    run_file, testbed = read_run_files(arguments)
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
 
-    plugin, driver = given["plugin"], given["dut"]
+    plugin, driver = arguments["plugin"], arguments["dut"]
     if any_technology and plugin is None and run_file is None:
         from v6t.core.runs.dut import find_technology
         from v6t.drivers.duts.registry import load_driver_type
@@ -277,56 +281,56 @@ def _resolve(
         plugin = find_technology(driver or find_driver_name(testbed))
     flags = Flags(
         plugin=plugin,
-        params=given["params"],
+        params=arguments["params"],
         dut=driver,
-        dut_params=given["dut_params"],
+        dut_params=arguments["dut_params"],
         procedure=FEW_CONNECTIONS if any_technology or single_frames else {},
-        frame_sizes=() if given.get("frame_size") is None else (given["frame_size"],),
+        frame_sizes=() if arguments.get("frame_size") is None else (arguments["frame_size"],),
         single_frames=single_frames,
     )
     run = resolve_and_bind(run_file, testbed, flags)
     whole = run.driver.of_parts or run.driver.name != (driver or find_driver_name(testbed))
-    return replace(run, rollback_command=_rollback_command(given, whole=whole))
+    return replace(run, rollback_command=_rollback_command(arguments, whole=whole))
 
 
-def _rollback_command(given: dict[str, Any], *, whole: bool) -> str:
+def _rollback_command(arguments: dict[str, Any], *, whole: bool) -> str:
     """Return the command that rolls back the device of these options.
 
     Args:
-        given: the options.
+        arguments: values of the options.
         whole: the command needs the technology, too.
     """
-    if _run_dir(given) is not None:
-        return shlex.join([*ROLLBACK, str(given["run_file"])])
+    if _find_run_dir(arguments) is not None:
+        return shlex.join([*ROLLBACK, str(arguments["run_file"])])
     words = [*ROLLBACK]
-    if whole and given["run_file"] is not None:
-        words.append(str(given["run_file"]))
+    if whole and arguments["run_file"] is not None:
+        words.append(str(arguments["run_file"]))
     for option, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):
-        if given[name] is not None and (whole or name != "plugin"):
-            words += [option, str(given[name])]
+        if arguments[name] is not None and (whole or name != "plugin"):
+            words += [option, str(arguments[name])]
     for option, name in (("--set-dut", "dut_params"), ("--set", "params")):
-        for pair in given[name].items() if whole or name != "params" else ():
+        for pair in arguments[name].items() if whole or name != "params" else ():
             words += [option, "=".join(pair)]
     return shlex.join(words)
 
 
-def _run_dir(given: dict[str, Any]) -> Path | None:
-    """Return the run's directory, if one is given in place of files."""
-    path: Path | None = given["run_file"]
+def _find_run_dir(arguments: dict[str, Any]) -> Path | None:
+    """Return the run directory, if one is given instead of files."""
+    path: Path | None = arguments["run_file"]
     return path if path is not None and path.is_dir() else None
 
 
 @contextmanager
-def _device_work(given: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
-    """Log to the run's log file, if there is one; on a signal, end the work on a device in order."""
-    from v6t.core.cli.stopping import signals, stop_device
+def _manage_device_work(arguments: dict[str, Any], run: BoundRun | None = None) -> Iterator[None]:
+    """Log the work on a device and finish it in order on a signal, while the context is open."""
+    from v6t.core.cli.stopping import describe_device_stop, handle_signals
     from v6t.core.runs.events import log_to
 
-    with log_to(_run_dir(given)):
+    with log_to(_find_run_dir(arguments)):
         if run is None:
             yield
             return
-        with signals(lambda: stop_device(run.settings, run.rollback_command)):
+        with handle_signals(lambda: describe_device_stop(run.settings, run.rollback_command)):
             yield
 
 
@@ -337,11 +341,13 @@ def _print_done(text: str, as_json: bool) -> None:
         print_text(text)
 
 
-def _status_lines(status: dict[str, Any], rollback_command: str) -> list[str]:
+def _describe_status(status: dict[str, Any], rollback_command: str) -> list[str]:
     """Describe the status of a device, and of each part of a chain."""
     parts = status.get("parts") or {}
     if len(parts) > 1:
-        lines = [line for part in parts.values() for line in _status_lines(part, rollback_command)]
+        lines = [
+            line for part in parts.values() for line in _describe_status(part, rollback_command)
+        ]
     else:
         lines = [f"{status['device']}: {_describe_configuration(status, rollback_command)}"]
         if (left_s := status["rollback_in_s"]) is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import click
-from v6t.core.cli.options import Command, flag, json_option, name_option, offer
+from v6t.core.cli.options import Command, complete_parameter, flag, json_option, name_option
 from v6t.core.cli.terminal import print_json, print_text
 
 
 @click.command(cls=Command)
-@click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=offer)
+@click.argument("setting", nargs=-1, metavar="[NAME]...", shell_complete=complete_parameter)
 @name_option("--plugin", text="Look among its parameters, too.")
 @flag("--all", "everything", text="Explain all settings.")
 @json_option

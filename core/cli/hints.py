@@ -9,7 +9,8 @@ from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.config.plugins import can_configure, load_plugin
+from v6t.core.config.compatibility import can_configure
+from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import REFERENCE, make_driver, names
 
 SET_COMMANDS = ("run", "audit", "compile", "dut")
@@ -45,7 +46,7 @@ def add_command_hints(error: UsageError, words: Sequence[str]) -> None:
 def _split_options(
     words: Sequence[str], options: Container[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the words of a command line; those of some options with name and value of the option."""
+    """Yield the words of a command line; those of ``options`` with their name and value."""
     rest = iter(words)
     for word in rest:
         option, equals, value = word.partition("=")
@@ -59,8 +60,8 @@ def _split_options(
 
 
 def _propose_driver(words: Sequence[str], technology: str) -> str:
-    """Name the drivers for a technology, with a command unless a testbed file names the device."""
-    drivers = drivers_for(technology, configured=words[0] == "dut")
+    """Propose drivers for a technology, with a command unless a testbed file names the device."""
+    drivers = list_drivers_for(technology, configured=words[0] == "dut")
     if not drivers:
         return ""
     hint = f"{technology} is made by: {', '.join(drivers)}"
@@ -72,14 +73,14 @@ def _propose_driver(words: Sequence[str], technology: str) -> str:
     return f"{hint}; try: {shlex.join([*command, option, _choose_driver(drivers, technology)])}"
 
 
-def drivers_for(technology: str, *, configured: bool = False) -> list[str]:
-    """Return the drivers that make a whole device of a technology, without those that run user commands.
+def list_drivers_for(technology: str, *, configured: bool = False) -> list[str]:
+    """Return the drivers that can configure a technology, except those that run user commands.
 
     Args:
         technology: name of the technology.
         configured: leave out the reference device, which has no configuration.
     """
-    is_reference = not configured and _default_driver(technology) == REFERENCE
+    is_reference = not configured and _find_default_driver(technology) == REFERENCE
     drivers = [REFERENCE] if is_reference else []
     for name in names():
         with suppress(V6tError):  # a broken driver of another distribution
@@ -88,8 +89,8 @@ def drivers_for(technology: str, *, configured: bool = False) -> list[str]:
     return drivers
 
 
-def _default_driver(technology: str) -> str:
-    """Return the default driver in the lab, or an empty text for an unknown technology."""
+def _find_default_driver(technology: str) -> str:
+    """Return the default driver in the lab, or an empty string for an unknown technology."""
     with suppress(V6tError):
         return load_plugin(technology).default_driver or REFERENCE
     return ""
@@ -97,7 +98,7 @@ def _default_driver(technology: str) -> str:
 
 def _choose_driver(drivers: Sequence[str], technology: str) -> str:
     """Return the default driver, else one whose programs are installed, else the first."""
-    default = _default_driver(technology)
+    default = _find_default_driver(technology)
     if default in drivers and default != REFERENCE:
         return default
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"

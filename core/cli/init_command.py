@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from v6t.base.errors import UsageError
 from v6t.core.cli.options import PATH, Command, path_option
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 
 @click.command(cls=Command)
@@ -59,9 +59,9 @@ def command(
                 maptperf, lambda path: read_maptperf(path, plugin), directory, "Maptperf"
             )
         paths = [directory / "run.yaml", directory / "testbed.yaml"]
-        for given, meaning in imported.became:
+        for parameter, meaning in imported.became:
             if meaning.startswith("not known"):
-                notice(f"v6t: note: line {given.line}: {given.name} is {meaning}")
+                print_notice(f"v6t: note: line {parameter.line}: {parameter.name} is {meaning}")
     elif run:
         from v6t.core.runs.rundir import restore
 

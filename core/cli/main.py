@@ -56,8 +56,8 @@ PRESERVED = "finished trials are saved"
 
 
 @contextmanager
-def _without_errno() -> Iterator[None]:
-    """Raise a broken pipe without its number, which click would turn into exit status 1."""
+def _strip_errno() -> Iterator[None]:
+    """Raise a broken pipe without its errno, which click would turn into exit status 1."""
     try:
         yield
     except BrokenPipeError:
@@ -65,14 +65,14 @@ def _without_errno() -> Iterator[None]:
 
 
 class LazyGroup(CommandGroup):
-    """Knows names and summaries of its commands without importing them."""
+    """Command group that lists names and summaries of commands without importing them."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _without_errno():  # --help and --version print here
+        with _strip_errno():  # --help and --version print here
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _without_errno():
+        with _strip_errno():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -110,7 +110,7 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
     """Benchmark IPv6 transition technologies with the procedures of RFC 8219."""
-    log.configure(log.NORMAL)
+    log.configure_verbosity(log.NORMAL)
     if debug:
         os.environ["V6T_DEBUG"] = "1"
     if ctx.invoked_subcommand is None:
@@ -118,7 +118,7 @@ def cli(ctx: click.Context, debug: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; every error becomes one or two lines and an exit status."""
+    """Run a command; print an error in one or two lines and return the exit status."""
     # imported modules stay: garbage collection among them takes a tenth of the start
     gc.set_threshold(100_000, 20, 20)
     _open_standard_streams()
@@ -192,7 +192,7 @@ def _call(words: list[str]) -> Any:
 
 
 def _describe_click_error(error: click.ClickException) -> tuple[str, str, int, str]:
-    """Return message, hint, exit status and code of an error that click found in the command line."""
+    """Return message, hint, exit status and code of a click error."""
     text = error.format_message().strip().removesuffix(".")
     message = text[:1].lower() + text[1:]
     if isinstance(error, click.NoSuchOption):
@@ -213,14 +213,14 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
         traceback.print_exc()
     message = (escape_line if status in ONE_LINE else escape_controls)(redact_values(message))
     first, newline, rest = message.partition("\n")
-    print(_fit(f"v6t: {first} [{code}]") + newline + rest, file=sys.stderr)
+    print(_wrap_message(f"v6t: {first} [{code}]") + newline + rest, file=sys.stderr)
     if hint:
-        print(_fit(f"     {escape_line(redact_values(hint))}"), file=sys.stderr)
+        print(_wrap_message(f"     {escape_line(redact_values(hint))}"), file=sys.stderr)
     return status
 
 
-def _fit(line: str) -> str:
-    """Wrap a line for a terminal; a proposed command gets lines of its own."""
+def _wrap_message(line: str) -> str:
+    """Return a line wrapped for a terminal, with a proposed command on separate lines."""
     if not sys.stderr.isatty():
         return line
     from v6t.core.cli.terminal import format_command, make_console, wrap

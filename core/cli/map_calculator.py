@@ -28,7 +28,7 @@ def calc_map(
     port: int | None = None,
     iid_format: IidFormat = "rfc7597",
 ) -> dict[str, Any]:
-    """Compute the addresses and ports of one CE of a MAP rule.
+    """Return the addresses and ports of one CE of a MAP rule.
 
     The CE is named by IPv4 address and PSID, by IPv4 address and port, or by any of its IPv6 addresses.
 
@@ -73,30 +73,30 @@ def calc_map(
     }
 
 
-def list_map_warnings(given: Mapping[str, Any]) -> Iterator[str]:
-    """Compare the interface identifier of ``ipv6`` with the CE that its prefix names.
+def list_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning if the interface identifier of ``ipv6`` belongs to another CE.
 
     Only an identifier in the form of RFC 7597, section 6, or of the drafts before it names a CE.
 
     Args:
-        given: arguments of :func:`calc_map`.
+        arguments: arguments of :func:`calc_map`.
     """
-    if given["ipv6"] is None:
+    if arguments["ipv6"] is None:
         return
-    address = read_address6(given["ipv6"], "IPv6 address")
+    address = read_address6(arguments["ipv6"], "IPv6 address")
     identifier = address.packed[8:]
     named = []
     if identifier[:2] == bytes(2) and identifier[2]:
         named.append(IPv4Address(identifier[2:6]))
     if identifier[0] == identifier[7] == 0 and identifier[1]:
         named.append(IPv4Address(identifier[1:5]))
-    ce = calc_map(**given)
+    ce = calc_map(**arguments)
     prefix = IPv4Network(ce["ipv4"])
     is_own_host = prefix.num_addresses > 1 and any(a in prefix for a in named)
     if not named or is_own_host or str(address) == ce["map_address"]:
         return
     for name in ("rfc7597", "draft"):
-        alike: dict[str, Any] = {**given, "iid_format": name}
+        alike: dict[str, Any] = {**arguments, "iid_format": name}
         if calc_map(**alike)["map_address"] == str(address):
             yield f"the interface identifier has the format {name}: use --iid-format {name}"
             return
@@ -133,7 +133,7 @@ def _find_psid(rule: MapRule, psid: int | None, port: int | None) -> int:
 
 
 def _find_ce(rule: MapRule, ipv6: IPv6Address) -> tuple[IPv4Address, int]:
-    """Return IPv4 address and PSID of the CE that has an address, by its end-user prefix."""
+    """Return IPv4 address and PSID of the CE whose end-user prefix contains an address."""
     if ipv6 not in rule.ipv6_prefix:
         message = f"{ipv6} is outside the rule's IPv6 prefix {rule.ipv6_prefix}"
         raise UsageError(message, code="outside-prefix")
@@ -163,7 +163,7 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
 
 
 def list_rfc6052_warnings(prefix: str, ipv4: str, ipv6: str) -> Iterator[str]:
-    """Compare the values of :func:`calc_rfc6052` with the form that RFC 6052 requires."""
+    """Yield warnings about values of :func:`calc_rfc6052` that violate RFC 6052."""
     embedded = translation.embed(IPv6Network(prefix), IPv4Address(ipv4))
     if str(embedded) != ipv6:
         yield (

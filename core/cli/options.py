@@ -34,7 +34,7 @@ PATH = click.Path(path_type=Path, readable=False)
 
 
 class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
-    """One of several names; an unknown one has the code ``unknown-name``."""
+    """Option type for one of several names; an unknown one has the code ``unknown-name``."""
 
     name = "text"
 
@@ -57,7 +57,7 @@ class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic from 8.2 on
 
 
 class FrameSize(click.ParamType):  # type: ignore[type-arg]
-    """Octets of a frame, or a mix of several sizes."""
+    """Option type for a frame size in octets, or a mix of sizes."""
 
     name = "octets|imix"
 
@@ -70,7 +70,7 @@ class FrameSize(click.ParamType):  # type: ignore[type-arg]
 
 
 class NumberRange(click.FloatRange):
-    """A number between two others; ``nan`` is invalid."""
+    """Option type for a number in a range, without ``nan``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -82,7 +82,7 @@ class NumberRange(click.FloatRange):
 def parse_frame_sizes(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[int | str, ...]:
-    """Split lists of frame sizes at commas, but not within a mix."""
+    """Return frame sizes, split at commas except within a mix."""
     from v6t.profiles.mixes import is_mix
 
     parts = [p.strip() for text in values for p in ([text] if is_mix(text) else text.split(","))]
@@ -106,7 +106,7 @@ def parse_assignments(
 def parse_names(
     _ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return names given one by one or separated by commas."""
+    """Return names from repeated or comma-separated values."""
     names = tuple(name.strip() for text in values for name in text.split(","))
     if not all(names):
         message = f"{param.opts[0]} takes names separated by commas"
@@ -114,40 +114,42 @@ def parse_names(
     return names
 
 
-def offer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return what the shell offers for a parameter, by its name."""
-    from v6t.core.cli.shell_completion import complete
+def complete_parameter(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Return the shell completions of a parameter."""
+    from v6t.core.cli.shell_completion import complete_value
 
-    return complete(str(param.name), ctx, incomplete)
+    return complete_value(str(param.name), ctx, incomplete)
 
 
 # -------------------------------------------------------------- kinds of options
 
 
 def flag(*names: str, text: str) -> Callable[[F], F]:
-    """Return an option without a value."""
+    """Return a decorator that adds an option without a value."""
     return click.option(*names, is_flag=True, help=text)
 
 
 def path_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
-    """Return an option that names a file or directory."""
+    """Return a decorator that adds an option for a file or directory."""
     return click.option(*names, type=PATH, help=text, **more)
 
 
 def names_option(*names: str, text: str, **more: Any) -> Callable[[F], F]:
-    """Return an option with one or several names, which can be repeated."""
+    """Return a decorator that adds a repeatable option for one or several names."""
     more = {"metavar": "NAMES", "callback": parse_names, **more}
-    return click.option(*names, multiple=True, shell_complete=offer, help=text, **more)
+    return click.option(*names, multiple=True, shell_complete=complete_parameter, help=text, **more)
 
 
 def assignments_option(*names: str, text: str) -> Callable[[F], F]:
-    """Return an option that takes ``name=value`` and can be repeated."""
+    """Return a decorator that adds a repeatable ``name=value`` option."""
     return names_option(*names, text=text, metavar="NAME=VALUE", callback=parse_assignments)
 
 
 def name_option(*names: str, text: str) -> Callable[[F], F]:
-    """Return an option that takes the name of an extension."""
-    return click.option(*names, shell_complete=offer, help=text)
+    """Return a decorator that adds an option for the name of an extension."""
+    return click.option(*names, shell_complete=complete_parameter, help=text)
 
 
 def combine(*options: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -188,7 +190,7 @@ parameters_option = assignments_option("--set", "params", text="Plugin parameter
 
 
 def device_options(command: F) -> F:
-    """Add the options that name a device, and what it must be."""
+    """Add the options that name a device and its required configuration."""
     dut_text = "Option of the driver, for example version=24.02; repeatable."
     return combine(
         run_file_argument,
@@ -203,7 +205,7 @@ def device_options(command: F) -> F:
 def run_options(command: F) -> F:
     """Add the options that describe a run."""
     from v6t.benchmarks import registry
-    from v6t.core.modifiers.base import MODIFIERS
+    from v6t.core.modifiers import MODIFIERS
     from v6t.drivers.testers import AUTOMATIC, TESTERS
 
     return combine(
@@ -282,7 +284,7 @@ def _configure_log(ctx: click.Context, _param: click.Parameter, value: int) -> N
             "-v and -q exclude each other", "leave one of them out", code="conflicting-options"
         )
     ctx.meta[_VERBOSITY] = True
-    log.configure(log.QUIET if value is True else value)
+    log.configure_verbosity(log.QUIET if value is True else value)
 
 
 def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
@@ -290,7 +292,7 @@ def _set_color(ctx: click.Context, _param: click.Parameter, value: str) -> None:
 
 
 class Command(click.Command):
-    """A command with ``-v``, ``-q`` and ``--color``, which are set up before it starts."""
+    """Command with ``-v``, ``-q`` and ``--color``, which take effect before it starts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -308,14 +310,14 @@ class Command(click.Command):
 
 
 class CommandGroup(click.Group):
-    """A group of commands that suggests a known name for an unknown one."""
+    """Command group that suggests a known name for an unknown one."""
 
     command_class = Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command.
+        """Return the command, or suggest a similar name.
 
         Raises:
             UsageError: no command has this name.
@@ -328,7 +330,7 @@ class CommandGroup(click.Group):
 
 
 class RunCommand(Command):
-    """A command with :func:`run_options`, and an option for each setting that declares one.
+    """Command with :func:`run_options` and an option for each setting that declares one.
 
     Only the benchmarks know these options, and importing all benchmarks takes half of the start: they are
     imported if such an option is used, or if all are listed. Values are in the parameter ``settings``.
@@ -342,7 +344,7 @@ class RunCommand(Command):
         return [*params[:end], *self._setting_options, *params[end:]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        known = {name for param in super().get_params(ctx) for name in _names(param)}
+        known = {name for param in super().get_params(ctx) for name in _list_names(param)}
         used = {word.partition("=")[0] for word in args if word.startswith("--")}
         listed = ctx.resilient_parsing or not {*used, *args}.isdisjoint(ctx.help_option_names)
         ctx.meta[_WITHOUT_SETTINGS] = used <= known and not listed
@@ -364,7 +366,7 @@ class RunCommand(Command):
         settings = {
             name: [field] for name, field in list_flags(ProcedureSettings)
         } | registry.list_flags()
-        known = {name for param in self.params for name in _names(param)}
+        known = {name for param in self.params for name in _list_names(param)}
         options = []
         for name, fields in settings.items():
             section, _, field = fields[0].rpartition(".")
@@ -374,15 +376,15 @@ class RunCommand(Command):
         return options
 
 
-def _names(param: click.Parameter) -> tuple[str, ...]:
+def _list_names(param: click.Parameter) -> tuple[str, ...]:
     return (*param.opts, *param.secondary_opts)
 
 
 # ----------------------------------------------------------------- resolved runs
 
 
-def resolve_run(given: dict[str, Any]) -> BoundRun:
-    """Resolve the run that the values of :func:`run_options` describe.
+def resolve_run(arguments: dict[str, Any]) -> BoundRun:
+    """Return the run that the values of :func:`run_options` describe.
 
     In place of a run file a technology can be named, or the directory of a run to repeat it; an existing
     file or directory wins.
@@ -390,22 +392,22 @@ def resolve_run(given: dict[str, Any]) -> BoundRun:
     Raises:
         UsageError: the options or the files are wrong.
     """
-    run_file, testbed = read_run_files(given)
-    del given["run_file"], given["testbed"]
+    run_file, testbed = read_run_files(arguments)
+    del arguments["run_file"], arguments["testbed"]
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.config.settings import Flags
 
-    params, variant = given["params"], given.pop("variant")
+    params, variant = arguments["params"], arguments.pop("variant")
     if variant is not None and params.setdefault("variant", variant) != variant:
         raise UsageError(
             f"--variant {variant} and --set variant={params['variant']} contradict each other",
             "give one of them",
             code="conflicting-options",
         )
-    if given.pop("force"):
-        given["tester_options"]["force"] = "true"
-    procedure: Mapping[str, Any] = {"adaptive": {}} if given.pop("adaptive") else {}
-    bound = resolve_and_bind(run_file, testbed, Flags(**given, procedure=procedure))
+    if arguments.pop("force"):
+        arguments["tester_options"]["force"] = "true"
+    procedure: Mapping[str, Any] = {"adaptive": {}} if arguments.pop("adaptive") else {}
+    bound = resolve_and_bind(run_file, testbed, Flags(**arguments, procedure=procedure))
     if bound.optional:
         from v6t.core.runs.bench import drop_unsupported
 
@@ -413,8 +415,8 @@ def resolve_run(given: dict[str, Any]) -> BoundRun:
     return bound
 
 
-def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
-    """Read run file and testbed file before slow imports, so that a bad one is reported at once.
+def read_run_files(arguments: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | None]:
+    """Return run file and testbed file, read before slow imports to report errors early.
 
     The name of a technology in place of the run file becomes the option ``--plugin``.
 
@@ -423,7 +425,7 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
     """
     from v6t.core.config.yaml_file import YamlFile
 
-    path, testbed = given["run_file"], given["testbed"]
+    path, testbed = arguments["run_file"], arguments["testbed"]
     files = None if testbed is None else YamlFile(testbed)
     if path is None:
         return None, files
@@ -432,21 +434,21 @@ def read_run_files(given: dict[str, Any]) -> tuple[YamlFile | None, YamlFile | N
 
         run_file, own_testbed = read_files(path)
         return run_file, files or own_testbed
-    if _is_technology(given):
-        given["plugin"], given["run_file"] = str(path), None
+    if _is_technology(arguments):
+        arguments["plugin"], arguments["run_file"] = str(path), None
         return None, files
     return YamlFile(path), files
 
 
-def _is_technology(given: Mapping[str, Any]) -> bool:
+def _is_technology(arguments: Mapping[str, Any]) -> bool:
     from v6t.core.config.plugins import is_technology, resolve_alias
 
-    path = given["run_file"]
+    path = arguments["run_file"]
     if path.exists() or not is_technology(str(path)):
         return False
-    if given["plugin"] not in (None, str(path), resolve_alias(str(path))):
+    if arguments["plugin"] not in (None, str(path), resolve_alias(str(path))):
         raise UsageError(
-            f"{path} and --plugin {given['plugin']} name different technologies",
+            f"{path} and --plugin {arguments['plugin']} name different technologies",
             "leave out one of them",
             code="conflicting-options",
         )

@@ -44,20 +44,20 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
     modes = dict.fromkeys(p.mode for p in planned.points)
     rows = [
-        *_label_first("traffic", _traffic(bound, planned)),
+        *_label_first("traffic", _describe_traffic(bound, planned)),
         ("measures", ", ".join(dict.fromkeys(p.benchmark for p in planned.points))),
         ("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}"),
-        ("takes", _time(planned)),
+        ("takes", _describe_time(planned)),
     ]
     if bound.driver.configures:
         steps = len(plan_without_device(bound)[1].steps)
         rows += [
-            ("device gets", "; ".join(_device(bound))),
+            ("device gets", "; ".join(_describe_device(bound))),
             ("", f"in {pluralize(steps, 'step')}, all undone at the end"),
             ("", "(commands: v6t dut plan, or -v)"),
         ]
     elif not bound.driver.absent:
-        rows.append(("device needs", "; ".join(_device(bound))))
+        rows.append(("device needs", "; ".join(_describe_device(bound))))
     rows += _label_first("warnings", [*planned.caveats, *list_setting_warnings(bound)])
     for name, text in rows:
         yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
@@ -85,7 +85,7 @@ def _describe_clients(p: Any) -> Iterator[str]:
     yield f"{servers}, pool of {len(p.pool):,} {addresses} from {p.pool[0]} on"
 
 
-def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
+def _describe_traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     technology = bound.technology
     versions = dict.fromkeys(f"IPv{version}" for version in technology.ip_versions)
     yield f"{technology.title}, {' and '.join(versions)}"
@@ -99,7 +99,7 @@ def _traffic(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         yield f"{pluralize(len(background), 'stream')} of background traffic"
 
 
-def _time(planned: RunPlan) -> str:
+def _describe_time(planned: RunPlan) -> str:
     text = f"about {pluralize(planned.trials, 'trial')}, {format_duration(planned.duration_s)}"
     if planned.least_s < EARLY_SHARE * planned.duration_s:
         text += (
@@ -108,7 +108,7 @@ def _time(planned: RunPlan) -> str:
     return text
 
 
-def _device(bound: BoundRun) -> Iterator[str]:
+def _describe_device(bound: BoundRun) -> Iterator[str]:
     """Yield the addresses of each side, and the numbers of routes and neighbors."""
     intent = bound.intent
     sides: tuple[tuple[str, LinkIntent], ...] = (("left", intent.left), ("right", intent.right))
@@ -129,7 +129,7 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
             f"{point.trials} trials, about {format_duration(point.duration_s)}; the medium carries "
             f"{point.media_fps:,} fps per direction{counted}"
         )
-    yield f"  together {_time(planned)}"
+    yield f"  together {_describe_time(planned)}"
     yield "Streams"
     yield from (f"  {line}" for line in planned.streams)
     if bound.driver.configures and not bound.driver.of_parts:

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 from v6t.base.errors import ExtensionError, UsageError
-from v6t.core.cli.options import Command, flag, json_option, offer
+from v6t.core.cli.options import Command, complete_parameter, flag, json_option
 from v6t.core.cli.terminal import print_json, print_text
 
 
 @click.command(cls=Command)
-@click.argument("plugin", required=False, metavar="[NAME]", shell_complete=offer)
+@click.argument("plugin", required=False, metavar="[NAME]", shell_complete=complete_parameter)
 @flag("--check", text="Run the conformance suite on the plugin NAME.")
 @flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
 @json_option
@@ -97,7 +97,7 @@ def _format_default(field: Any) -> Any:
 
 def _show_drivers(name: str | None, as_json: bool) -> None:
     """Print the capabilities of one driver, or of all that configure a single device."""
-    from v6t.core.config.plugins import list_capabilities
+    from v6t.core.config.compatibility import list_capabilities
     from v6t.drivers.duts.registry import load_driver_type, names
 
     kinds = {driver: load_driver_type(driver) for driver in ([name] if name else names())}

@@ -34,7 +34,7 @@ SHORTEST_BAR, LONGEST_BAR = 6, 24
 
 @contextlib.contextmanager
 def show_progress(*, prefix: str = "", part: bool = False) -> Iterator[Listener]:
-    """Show log records, and the events that the listener receives, as the verbosity requires.
+    """Yield a listener that shows events and log records at the chosen verbosity.
 
     Args:
         prefix: of each message, if one of several processes prints them; steps are not shown.
@@ -45,7 +45,7 @@ def show_progress(*, prefix: str = "", part: bool = False) -> Iterator[Listener]
     console = make_console(stderr=True)
     is_live = console.is_terminal and not log.is_quiet() and not prefix
     lines = LiveProgress(console, part=part) if is_live else LineProgress(prefix)
-    with log.shown_by(lines.on_message):
+    with log.redirect_records(lines.on_message):
         try:
             yield Listener() if log.is_quiet() else lines
         finally:
@@ -53,7 +53,7 @@ def show_progress(*, prefix: str = "", part: bool = False) -> Iterator[Listener]
 
 
 class LineProgress(Listener):
-    """Prints one line for each message and point, with ``-v`` also for each step."""
+    """Prints a line for each message and point, with ``-v`` also for each step."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -83,7 +83,7 @@ class LineProgress(Listener):
 
 
 class LiveProgress(LineProgress):
-    """Draws the state of the run below those lines.
+    """Draws the state of the run below the printed lines.
 
     Args:
         console: terminal to draw on; drawing starts with the first trial.

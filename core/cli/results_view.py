@@ -101,7 +101,7 @@ def print_results(
 
 
 def _list_warning_kinds(data: RunData, known: Presentations) -> list[tuple[str, int]]:
-    """Return a warning of each kind with the number of its figures; 0: it is about the whole run."""
+    """Return a warning of each kind with the number of affected figures, 0 for the whole run."""
     from v6t.analysis.warnings import list_warnings
 
     whole = [*data.results.get("caveats", ()), *([SAME_CODE] if data.shares_oracle else ())]

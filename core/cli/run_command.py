@@ -18,7 +18,7 @@ from v6t.core.cli.options import (
     results_option,
     run_options,
 )
-from v6t.core.log import is_verbose, notice
+from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -78,7 +78,7 @@ def command(
     audit: str | None,
     fail_below: float | None,
     dry_run: bool,
-    **given: Any,
+    **arguments: Any,
 ) -> int:
     """Measure a technology on a device.
 
@@ -86,7 +86,7 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
-    bound = resolve_run(given)
+    bound = resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
 
@@ -102,25 +102,25 @@ def command(
         if planned_audit:
             click.echo(planned_audit, err=as_json)
         return 0
-    from v6t.core.cli.run_console import carry_out
+    from v6t.core.cli.run_console import execute_and_report
 
     bound.tester.prepare()
     if audit:
         _audit_device(bound, refuse=audit == "refuse")
-    path = carry_out(bound, output, as_json, report, bottleneck, live)
+    path = execute_and_report(bound, output, as_json, report, bottleneck, live)
     return 0 if fail_below is None else _check_rates(path, fail_below)
 
 
-def _check_rates(path: Path, least_fps: float) -> int:
-    """Print each throughput below a rate; return the exit status."""
+def _check_rates(path: Path, min_fps: float) -> int:
+    """Print each throughput below a rate and return the exit status."""
     from v6t.core.runs.results import load_run
 
     rates = [(r.point, r.throughput_fps) for r in load_run(path).records]
     measured = [(point, fps) for point, fps in rates if fps is not None]
     lines = [
-        f"{point}: {fps:,.0f} fps is below {least_fps:,.0f} fps"
+        f"{point}: {fps:,.0f} fps is below {min_fps:,.0f} fps"
         for point, fps in measured
-        if fps < least_fps
+        if fps < min_fps
     ]
     if not measured:
         lines = ["no throughput was measured: --fail-below cannot be checked"]
@@ -130,7 +130,7 @@ def _check_rates(path: Path, least_fps: float) -> int:
 
 
 def _plan_audit(bound: BoundRun, audit: str) -> str:
-    """Describe the audit before the first trial.
+    """Return a description of the audit before the first trial.
 
     Raises:
         UsageError: the device cannot be audited.
@@ -155,16 +155,16 @@ def _plan_audit(bound: BoundRun, audit: str) -> str:
 
 
 def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
-    """Test the core clauses of an audit.
+    """Audit the core clauses of a device before the run.
 
     Raises:
         TranslationError: the device deviates from a MUST or SHOULD, and ``refuse`` is true.
     """
     from v6t.audit.auditor import check_core, core_clauses
     from v6t.core.audit_device import BoundDevice
-    from v6t.core.cli.stopping import signals, stop_device
+    from v6t.core.cli.stopping import describe_device_stop, handle_signals
 
-    with signals(lambda: stop_device(bound.settings, "")):
+    with handle_signals(lambda: describe_device_stop(bound.settings, "")):
         findings = check_core(BoundDevice(bound), core_clauses(bound.technology))
     failures = [f"{f.rfc} {f.section}: {f.title}: {f.got}" for f in findings if f.fails]
     if failures and refuse:
@@ -174,4 +174,4 @@ def _audit_device(bound: BoundRun, *, refuse: bool) -> None:
             code="device-deviates",
         )
     if not findings:
-        notice("audit: the device conforms to the core clauses")
+        print_notice("audit: the device conforms to the core clauses")

@@ -14,7 +14,7 @@ from v6t.base.entry_points import describe_culprit
 from v6t.base.errors import TranslationError, V6tError
 from v6t.core import log
 from v6t.core.cli.results_view import find_page, show_results
-from v6t.core.cli.stopping import print_line, signals, stop_run
+from v6t.core.cli.stopping import describe_run_stop, handle_signals, print_line
 from v6t.core.runs.events import Listener, Listeners
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ WATCHED_S = 10.0
 """Load at each rate while the device is watched [s]."""
 
 
-def carry_out(
+def execute_and_report(
     bound: BoundRun,
     output: Path | None,
     as_json: bool,
@@ -36,7 +36,7 @@ def carry_out(
     watch_device: bool = False,
     live: str | None = None,
 ) -> Path:
-    """Carry out a run in a new directory, write the report and print the results.
+    """Execute a run in a new directory, write the report and print the results.
 
     Args:
         bound: the run.
@@ -63,7 +63,7 @@ def carry_out(
 
 
 def continue_run(path: Path, as_json: bool, report: bool = True, live: str | None = None) -> None:
-    """Resume a run, write the report and print the results; print those of a complete run."""
+    """Resume a run, write the report and print the results; a complete run is only printed."""
     from v6t.core.config.bound import bind
     from v6t.core.runs.results import COMPLETE, read_results
     from v6t.core.runs.rundir import RunDir
@@ -74,7 +74,7 @@ def continue_run(path: Path, as_json: bool, report: bool = True, live: str | Non
         complete = read_results(path).get("status") == COMPLETE
     if complete:
         data = resume(path, Listener())
-        log.notice("this run was complete already; nothing was measured")
+        log.print_notice("this run was complete already; nothing was measured")
         show_results(path, as_json, page=find_page(path), data=data)
         return
     bound = bind(run)
@@ -103,7 +103,7 @@ def _show_run(
 
                 view = LiveView(parse_address(live), path, print_line)
                 events = Listeners(events, stack.enter_context(view))
-            with signals(lambda: stop_run(bound.settings, path)):
+            with handle_signals(lambda: describe_run_stop(bound.settings, path)):
                 data = measure(events, planned)
             if report and isinstance(terminal, LiveProgress):
                 terminal.on_message("writing the report")
@@ -111,7 +111,7 @@ def _show_run(
     except KeyboardInterrupt:
         if (path / "config.json").exists():
             command = f"v6t resume {shlex.quote(str(path))}"
-            log.notice(f"interrupted; every finished trial is kept: {command}")
+            log.print_notice(f"interrupted; every finished trial is kept: {command}")
         raise
     except TranslationError:
         if report:
@@ -121,7 +121,7 @@ def _show_run(
 
 
 def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) -> RunData:
-    """Look for the bottleneck and add it to the data; the results are on disk already."""
+    """Find the device's bottleneck and add it to the data of a finished run."""
     from v6t.core.runs.bottleneck import watch_device
     from v6t.core.runs.events import log_to
 
@@ -138,7 +138,7 @@ def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) 
 
 
 def write_report(path: Path, data: RunData | None = None) -> Path | None:
-    """Write the report, without figures if they cannot be drawn; failures become warnings."""
+    """Write the report, without figures if they cannot be drawn; warn of failures."""
     from v6t.core.reporting.write import UNREPORTED, write
 
     choices: tuple[FiguresWanted, ...] = ("few", "none")

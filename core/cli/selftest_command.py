@@ -8,20 +8,20 @@ from typing import Any
 import click
 from v6t.core.cli.options import RunCommand, json_option, resolve_run, run_options
 from v6t.core.cli.terminal import print_json, print_text
-from v6t.core.log import notice
+from v6t.core.log import print_notice
 
 
 @click.command(cls=RunCommand)
 @run_options
 @json_option
-def command(as_json: bool, **given: Any) -> None:
+def command(as_json: bool, **arguments: Any) -> None:
     """Measure what the tester itself sends and receives without loss, without a device."""
-    bound = resolve_run(given)
+    bound = resolve_run(arguments)
     from v6t.core.runs.tester_capacity import measure_capacities
     from v6t.profiles.mixes import format_sizes
 
     bound.tester.prepare()
-    rows = measure_capacities(bound, notice)
+    rows = measure_capacities(bound, print_notice)
     if as_json:
         print_json(rows)
         return

@@ -16,8 +16,10 @@ LISTS = ("benchmarks", "suites")
 MODES = ("bidirectional", "forward", "reverse")
 
 
-def complete(subject: str, ctx: click.Context | None, incomplete: str) -> list[CompletionItem]:
-    """Return the completions of a parameter; a broken extension has its error as help."""
+def complete_value(
+    subject: str, ctx: click.Context | None, incomplete: str
+) -> list[CompletionItem]:
+    """Return the completions of a parameter, with an error as help for a broken extension."""
     before, comma, last = incomplete.rpartition(",") if subject in LISTS else ("", "", incomplete)
     helps: dict[str, str] = {}
     extensions = _find_extensions(subject)
@@ -60,7 +62,7 @@ def _find_extensions(subject: str) -> Extensions[Any] | None:
 
 
 def _find_names(subject: str, ctx: click.Context) -> Iterable[str]:
-    """Return names of settings, those of a mapping with ``=``."""
+    """Return the names of settings, followed by ``=`` for assignments."""
     from v6t.core.config.explain import list_all_settings, list_settings
     from v6t.core.config.plugins import TECHNOLOGIES, load_plugin
     from v6t.core.config.settings import make_procedure_model

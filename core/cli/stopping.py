@@ -27,7 +27,7 @@ drawing: list[Callable[[str], None]] = []
 
 
 class Stop(NamedTuple):
-    """Messages of a signal.
+    """Messages printed after the first and the second signal.
 
     Attributes:
         first: the restoration, and the effect of a second signal.
@@ -38,8 +38,8 @@ class Stop(NamedTuple):
     second: tuple[str, ...]
 
 
-def stop_run(run: ResolvedRun, path: Path) -> Stop:
-    """Return the messages while a run is carried out in a directory."""
+def describe_run_stop(run: ResolvedRun, path: Path) -> Stop:
+    """Return the stop messages of a run in a directory."""
     place = shlex.quote(str(path))
     resume = f"every finished trial is kept: v6t resume {place}"
     if not (path / "config.json").exists():
@@ -60,18 +60,18 @@ def stop_run(run: ResolvedRun, path: Path) -> Stop:
     )
 
 
-def stop_campaign(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
-    """Return the messages while a campaign is carried out; ``runs`` returns those that have begun."""
+def describe_campaign_stop(runs: Callable[[], dict[Path, ResolvedRun]], directory: Path) -> Stop:
+    """Return the stop messages of a campaign; ``runs`` returns the started runs."""
     again = f"v6t campaign --resume {shlex.quote(str(directory))} continues"
     for path, run in runs().items():
         if _find_device(run) and any(path.glob("**/dut-undo.json")):
-            first, second = stop_run(run, path)
+            first, second = describe_run_stop(run, path)
             return Stop(first, (second[0], again))
     return Stop("stopping the campaign; a second Ctrl-C ends it at once", (again,))
 
 
-def stop_device(run: ResolvedRun, rollback_command: str) -> Stop:
-    """Return the messages while a command without a run works on a device."""
+def describe_device_stop(run: ResolvedRun, rollback_command: str) -> Stop:
+    """Return the stop messages of a command that works on a device."""
     device, timer = _find_device(run), _describe_timer(run)
     if not device:
         return Stop("stopping: removing the lab; a second Ctrl-C ends it at once", ())
@@ -83,7 +83,7 @@ def stop_device(run: ResolvedRun, rollback_command: str) -> Stop:
 
 
 def _find_device(run: ResolvedRun) -> str:
-    """Return the host of the device, or an empty text if it ends with this process."""
+    """Return the host of the device; empty if the device ends with this process."""
     if run.tester.kind == "sim":
         return ""
     parts: dict[str, Any] = run.dut.options.get("parts") or {}
@@ -103,8 +103,8 @@ def _describe_timer(run: ResolvedRun) -> str:
 
 
 @contextmanager
-def signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
-    """End the work in order on SIGINT, SIGTERM and SIGHUP, and at once on a second one.
+def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
+    """Stop in order on the first SIGINT, SIGTERM or SIGHUP, and at once on the second.
 
     Args:
         describe: returns the messages at the time of the signal; None in a worker, which receives a signal

@@ -30,7 +30,7 @@ LONG_TABLE = 100
 
 
 def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
-    """Wrap a line between words.
+    """Return a line wrapped between words.
 
     Args:
         line: the line.
@@ -72,7 +72,7 @@ def make_console(width: int = WIDTH, *, stderr: bool = False) -> Console:
 
     class PipeConsole(Console):
         def on_broken_pipe(self) -> None:
-            """Raise the error: rich would end the program with status 1."""
+            """Raise the error, because rich would end the program with status 1."""
             raise BrokenPipeError
 
     context = click.get_current_context(silent=True)
@@ -87,7 +87,7 @@ def make_console(width: int = WIDTH, *, stderr: bool = False) -> Console:
 
 
 def print_line(console: Console, line: str) -> None:
-    """Print a line, whole unless on a terminal: the reader of a pipe needs whole lines."""
+    """Print a line, wrapped only on a terminal."""
     text = escape_controls(line)
     if console.is_terminal:
         text = wrap(text, width=console.width)
@@ -95,7 +95,7 @@ def print_line(console: Console, line: str) -> None:
 
 
 def format_command(command: str, console: Console) -> str:
-    """Indent a command; on a terminal, continue it on further lines where the shell may."""
+    """Return a command indented and, on a terminal, continued over several lines."""
     if not console.is_terminal or "'" in command:
         return f"  {command}"
     lines = wrap(f"  {command}", indent=6, width=console.width - 2).splitlines()
@@ -103,7 +103,7 @@ def format_command(command: str, console: Console) -> str:
 
 
 def print_document(document: Document) -> None:
-    """Print tables and sentences; figures and collapsed parts are in files only."""
+    """Print the tables and sentences of a document, without figures and collapsed parts."""
     from v6t.analysis.blocks import Facts, Items, Listing, Text
     from v6t.analysis.sheet import Sheet
 
@@ -177,8 +177,8 @@ def deliver(
 
 
 def print_table(console: Console, sheet: Sheet) -> None:
-    """Print a table that fits the console; one line for each cell where none does."""
-    fitting = fit(sheet, console.width)
+    """Print a table reduced to the width of the console, or one line for each cell."""
+    fitting = fit_table(sheet, console.width)
     if sheet.cards or fitting is None:
         _print_cards(console, sheet.narrow())
     elif len(fitting.rows) > LONG_TABLE and _has_plain_lines(fitting, console.width):
@@ -189,23 +189,23 @@ def print_table(console: Console, sheet: Sheet) -> None:
         print_line(console, note)
 
 
-def fit(sheet: Sheet, width: int) -> Sheet | None:
-    """Leave out columns until a table fits: wide ones, then supplements, from the right.
+def fit_table(sheet: Sheet, width: int) -> Sheet | None:
+    """Return a table without the columns that do not fit, or None if it never fits.
 
     Returns:
         None if the rest is too wide even with its texts wrapped between words.
     """
     table = sheet.narrow()
     for words in SUPPLEMENTS:
-        while sum(_widths(table)) > width:
+        while sum(_compute_widths(table)) > width:
             indices = [i for i, c in enumerate(table.columns) if {*words} & {*c.name.split()}]
             if not indices:
                 break
             table = table.without(indices[-len(words) :])
-    return table if sum(_widths(table, wrapped=True)) <= width else None
+    return table if sum(_compute_widths(table, wrapped=True)) <= width else None
 
 
-def _widths(table: Sheet, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
+def _compute_widths(table: Sheet, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
     """Yield the width of each column.
 
     Args:
@@ -224,12 +224,12 @@ def _widths(table: Sheet, *, wrapped: bool = False, capped: bool = True) -> Iter
 
 
 def _has_plain_lines(sheet: Sheet, width: int) -> bool:
-    is_narrow = sum(_widths(sheet, capped=False)) <= width
+    is_narrow = sum(_compute_widths(sheet, capped=False)) <= width
     return is_narrow and not any("\n" in column.name for column in sheet.columns)
 
 
 def _print_lines(console: Console, sheet: Sheet) -> None:
-    widths = list(_widths(sheet, capped=False))
+    widths = list(_compute_widths(sheet, capped=False))
 
     def align(cells: Sequence[str]) -> str:
         return "".join(
@@ -253,7 +253,7 @@ def _print_grid(console: Console, sheet: Sheet) -> None:
     table = Table(
         title=title, title_justify="left", title_style="", box=None, padding=(0, 0, 0, GAP)
     )
-    is_whole = sum(_widths(sheet)) <= console.width
+    is_whole = sum(_compute_widths(sheet)) <= console.width
     for place, column in enumerate(sheet.columns):
         has_sentences = max((len(row[place]) for row in sheet.rows), default=0) > SENTENCE
         table.add_column(

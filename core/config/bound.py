@@ -12,7 +12,7 @@ from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import LinkSettings, ResolvedRun
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
 from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port
@@ -57,7 +57,7 @@ class BoundRun:
     optional: frozenset[str] = frozenset()
 
     @property
-    def driven(self) -> bool:
+    def has_driver(self) -> bool:
         """Whether a driver configures the device."""
         return self.driver.configures and not self.tester.simulates
 
@@ -78,7 +78,7 @@ class BoundRun:
 
     @cached_property
     def modifier(self) -> Modifier | None:
-        """What goes on beside the test traffic, or None."""
+        """Additional condition under which trials are measured, or None."""
         name = self.settings.modifier
         return None if name is None else MODIFIERS.load(name)()
 
@@ -86,11 +86,11 @@ class BoundRun:
         """Add the modifier's frames to the traffic of a direction."""
         if self.modifier is None:
             return traffic
-        return self.modifier.traffic(traffic, self.technology.links)
+        return self.modifier.add_frames(traffic, self.technology.links)
 
     @cached_property
     def intent(self) -> DeviceIntent:
-        """What the device must be, with what the run requires of it."""
+        """Required state of the device, with the requirements of this run."""
         run = self.settings
         fills_table = run.connects and any(registry.load(n).fills_table for n in run.benchmarks)
         requirements = replace(
@@ -106,13 +106,13 @@ class BoundRun:
         return any(registry.load(name).reconfigures for name in self.settings.benchmarks)
 
     def describe_live_change(self) -> str:
-        """Describe what is changed under traffic on a driven device; empty: nothing."""
+        """Describe the configuration change under traffic; empty without one."""
         change = self.driver.plan(self.intent, self.driver.example(self.intent)).live_change
         return "" if change is None else change.what + (change.how and f" ({change.how})")
 
     @cached_property
     def oracle(self) -> Oracle:
-        """The frames that this device must emit: the technology's, as the driver's device does it."""
+        """Oracle for the frames that this device must emit."""
         if self.tester.simulates:
             return self.technology
         return self.driver.oracle(self.technology, self.technology.dut_intent())
@@ -122,7 +122,7 @@ class BoundRun:
         """Lifetime of the device's idle connections [s]; None: unlimited or unknown."""
         if self.tester.simulates:
             return self.tester.timeout_s
-        own = self.driver.timeout_s(self.intent) if self.driven else self.tester.timeout_s
+        own = self.driver.timeout_s(self.intent) if self.has_driver else self.tester.timeout_s
         # a device that somebody else configures is described by the same settings
         configured = getattr(self.intent.configuration, "udp_timeout_s", 0) or None
         return min((limit for limit in (own, configured) if limit is not None), default=None)
@@ -134,7 +134,7 @@ class BoundRun:
 
 
 def bind(settings: ResolvedRun) -> BoundRun:
-    """Make the objects that a resolved run names."""
+    """Return a resolved run with the technology, tester and driver that it names."""
     plugin = load_plugin(settings.plugin)
     links = make_links(settings.links_left, settings.links_right, settings.initiator)
     technology = plugin(validate_params(plugin, settings.params), links)
@@ -145,7 +145,7 @@ def bind(settings: ResolvedRun) -> BoundRun:
 
 
 def make_links(left: LinkSettings, right: LinkSettings, initiator: Port = "left") -> Links:
-    """Return both cables as the technology sees them: its left side is at the initiator's port."""
+    """Return both links as the technology sees them, with the initiator on the left."""
     first, second = _make_link(left), _make_link(right)
     return Links(first, second) if initiator == "left" else Links(second, first, swapped=True)
 
@@ -173,7 +173,7 @@ def make_technology(
     origin: Origin = None,
     above: tuple[str, ...] = ("params",),
 ) -> Technology:
-    """Return a technology whose device can have all its addresses."""
+    """Return a technology; refuse addresses that its device cannot have."""
     technology = kind(params, links)
     with locate_errors(origin, *above):
         check_addresses(technology.dut_intent(), params)
@@ -186,7 +186,7 @@ def make_device_view(
     overrides: Mapping[str, Any],
     origin: Origin = None,
 ) -> Technology:
-    """Return a technology with the parameters that override its ``values`` on the device only."""
+    """Return the technology as configured on the device, where ``overrides`` replace ``values``."""
     if not overrides:
         return technology
     kind, above = type(technology), ("dut", "options", "params")

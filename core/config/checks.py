@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def check_ttl(bound: BoundRun) -> None:
-    """Refuse a TTL of test frames that ends within the device."""
+    """Refuse a TTL of test frames that expires within the device."""
     ttl = getattr(bound.technology.params, "ttl", None)
     if ttl is None:
         return
@@ -40,8 +40,8 @@ def check_ttl(bound: BoundRun) -> None:
         )
 
 
-def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
-    """Refuse settings of benchmarks that cannot work."""
+def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) -> None:
+    """Refuse benchmark settings that cannot work."""
     if single_frames:
         return
     p = bound.settings.procedure
@@ -64,7 +64,7 @@ def check_measures(bound: BoundRun, *, single_frames: bool = False) -> None:
 
 
 def _sends_negative(bound: BoundRun) -> bool:
-    """Whether some frames must be dropped by the device."""
+    """Return whether the device must drop some of the frames."""
     technology = bound.technology
     if technology.exchange != "frames":
         return False
@@ -77,7 +77,7 @@ def _sends_negative(bound: BoundRun) -> bool:
 
 
 def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
-    """Refuse a modifier that cannot go on beside this run."""
+    """Refuse a modifier that is incompatible with this run."""
     if bound.technology.exchange != "frames":
         raise UsageError(
             f"modifiers need test frames, but {bound.technology.name} uses "
@@ -87,7 +87,7 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
         )
     if not modifier.driven or bound.tester.simulates:
         return
-    if not bound.driven:
+    if not bound.has_driver:
         problem = f"the modifier {modifier.name} needs a device driver that carries it out"
         hint = "name one with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
@@ -98,11 +98,11 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
                 "leave one of them out",
                 code="unsuitable-modifier",
             )
-    modifier.suits(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
+    modifier.check_plan(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
 
 
 def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
-    """Refuse benchmarks this tester or installation cannot measure; the tester is made if need be.
+    """Refuse benchmarks that this tester or installation cannot measure.
 
     Raises:
         EnvironmentLacking: the tester lacks an ability, or a library is missing.
@@ -136,7 +136,7 @@ def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> No
 
 
 def check_connections(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse what cannot work with or without connections."""
+    """Refuse benchmarks and settings that do not fit the technology's use of connections."""
     run, plugin = bound.settings, bound.technology
     for benchmark in benchmarks:
         if benchmark.exchange != plugin.exchange:
@@ -190,7 +190,7 @@ def check_tester_connections(bound: BoundRun) -> Iterator[str]:
 
 
 def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse limits of the device that are smaller than what the benchmarks open."""
+    """Refuse benchmarks that open more connections than the device holds."""
     plugin = bound.technology
     plugin.params.check_limits()
     limit = plugin.params.most_sessions
@@ -207,7 +207,7 @@ def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) ->
 
 
 def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
-    """Refuse a device that forgets connections sooner than the shortest test can end.
+    """Refuse a device whose connections time out before the shortest test ends.
 
     The rate of phase 1 is known if it is given; otherwise nothing is faster than the medium.
     """
@@ -237,8 +237,8 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
 
 
 def _check_device(bound: BoundRun) -> None:
-    """Refuse a table that cannot be emptied."""
-    if bound.tester.simulates or bound.driven or bound.driver.absent:
+    """Refuse benchmarks that need an empty table on a device that cannot flush it."""
+    if bound.tester.simulates or bound.has_driver or bound.driver.absent:
         return
     if bound.tester.in_lab:
         problem = f"no reference device exists for {bound.settings.plugin}, which keeps connections"

@@ -68,7 +68,7 @@ class Setting:
 
     @property
     def parts(self) -> list[str]:
-        """The name's parts in lower case."""
+        """Parts of the name, in lower case."""
         return self.name.replace("[]", "").lower().split(".")
 
 
@@ -81,10 +81,10 @@ def list_settings(model: Any, above: str = "") -> tuple[Setting, ...]:
 def _list_settings(model: type[BaseModel], above: str) -> Iterator[Setting]:
     schema, words = model.model_json_schema(), describe_fields(model)
     for name, known in model.model_fields.items():
-        inner = _models_in(known.annotation)
+        inner = _find_models(known.annotation)
         default = known.get_default(call_default_factory=True)
         text = convert_docstring(words[name])
-        kind = _kind(schema["properties"][known.alias or name], schema.get("$defs", {}))
+        kind = _describe_schema(schema["properties"][known.alias or name], schema.get("$defs", {}))
         if not inner:
             shown = "" if known.is_required() else format_yaml(default)
             yield Setting(above + name, kind, shown, text)
@@ -103,7 +103,7 @@ def summarize_docstring(thing: Any) -> str:
 
 
 def format_yaml(value: Any) -> str:
-    """Write a default as in a file."""
+    """Return a default value as YAML on one line."""
     match value:
         case None:
             return "none"
@@ -120,33 +120,35 @@ def format_yaml(value: Any) -> str:
     return str(value) or '""'
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _find_models(annotation: Any) -> list[type[BaseModel]]:
     """List the models that an annotation is or holds."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in _models_in(part)]
+    return [model for part in get_args(annotation) for model in _find_models(part)]
 
 
 def _is_sequence(annotation: Any) -> bool:
     return get_origin(annotation) in (list, tuple) or any(map(_is_sequence, get_args(annotation)))
 
 
-def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
-    """Describe a JSON schema in a few words."""
+def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
+    """Return a short description of the values that a JSON schema allows."""
     if "$ref" in schema:
-        return _kind(defs[schema["$ref"].rpartition("/")[2]], defs)
+        return _describe_schema(defs[schema["$ref"].rpartition("/")[2]], defs)
     if "anyOf" in schema:
-        words = [_kind(part, defs) for part in schema["anyOf"] if part.get("type") != "null"]
+        words = [
+            _describe_schema(part, defs) for part in schema["anyOf"] if part.get("type") != "null"
+        ]
         return " or ".join(dict.fromkeys(words))
     if "enum" in schema:
         return ", ".join(str(word) or '""' for word in schema["enum"])
     if "const" in schema:
         return str(schema["const"])
     if "prefixItems" in schema:
-        kinds = dict.fromkeys(_kind(part, defs) for part in schema["prefixItems"])
+        kinds = dict.fromkeys(_describe_schema(part, defs) for part in schema["prefixItems"])
         return f"list of {len(schema['prefixItems'])}: " + ", ".join(kinds)
     if schema.get("type") == "array":
-        return f"list of: {_kind(schema.get('items') or {}, defs)}"
+        return f"list of: {_describe_schema(schema.get('items') or {}, defs)}"
     word = FORMATS.get(schema.get("format", "")) or KINDS.get(schema.get("type", ""), "any value")
     limits = [
         text.format(f"{schema[key]:,g}" if schema[key] < 1e6 else f"{schema[key]:,.0f}")
@@ -157,7 +159,7 @@ def _kind(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
 
 
 def look_up(name: str, plugin: str | None = None) -> list[Setting]:
-    """Find settings, benchmarks, terms and error codes that have a name, or begin or end with it.
+    """Find settings, benchmarks, terms and error codes whose name starts or ends with ``name``.
 
     Where nothing has the name, these are searched in turn: fields of data files, parameters of every
     technology, the name without its unit, titles of tables, and the terms within the name.
@@ -188,7 +190,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
 
 
 def _list_parameters() -> Iterator[Setting]:
-    """Yield the parameters of every technology, alike ones once with the names of all."""
+    """Yield the parameters of every technology; equal ones once, with all names."""
     from v6t.core.config.plugins import TECHNOLOGIES
 
     users: dict[Setting, list[str]] = {}
@@ -337,10 +339,14 @@ class DataField:
 
 @cache
 def list_fields() -> tuple[DataField, ...]:
-    """List every column and field, file by file."""
+    """Return every column and field, file by file."""
     return tuple(
         _make_field(file, name, text)
-        for file, names in (*_list_tables(), ("journal.jsonl", dict(_walk_journal())), *_results())
+        for file, names in (
+            *_list_tables(),
+            ("journal.jsonl", dict(_list_journal_fields())),
+            *_list_result_fields(),
+        )
         for name, text in names.items()
     )
 
@@ -374,22 +380,22 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     yield "summary.csv", SUMMARY_COLUMNS
 
 
-def _walk_journal() -> Iterator[tuple[str, str]]:
+def _list_journal_fields() -> Iterator[tuple[str, str]]:
     yield from _JOURNAL.items()
-    yield from _walk(Trial, "trial.")
-    yield from _walk(TrialResult, "result.")
+    yield from _list_dataclass_fields(Trial, "trial.")
+    yield from _list_dataclass_fields(TrialResult, "result.")
 
 
-def _walk(kind: type, above: str) -> Iterator[tuple[str, str]]:
+def _list_dataclass_fields(kind: type, above: str) -> Iterator[tuple[str, str]]:
     texts, hints = describe_attributes(kind), get_type_hints(kind)
     for name, key, *_ in list_attributes(kind):
         yield above + key, texts[name]
         for inner, path in _find_objects(hints[name], above + key):
-            yield from _walk(inner, path + ".")
+            yield from _list_dataclass_fields(inner, path + ".")
 
 
 def _find_objects(hint: Any, path: str) -> Iterator[tuple[type, str]]:
-    """Yield the dataclasses that a type holds, with their paths."""
+    """Yield the dataclasses within a type, with their paths."""
     if isinstance(hint, type) and is_dataclass(hint):
         yield hint, path
     for part in get_args(hint):
@@ -406,7 +412,7 @@ def describe_attributes(kind: type) -> dict[str, str]:
     return texts
 
 
-def _results() -> Iterator[tuple[str, Mapping[str, str]]]:
+def _list_result_fields() -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the fields of results.json and of each kind of object in it."""
     from v6t.benchmarks.registry import make_results_schema
 

@@ -1,21 +1,13 @@
-"""Technology plugins by name or alias, and the drivers that can configure a device for them."""
+"""Technology plugins by name or alias."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING
 
 from v6t.base.entry_points import Extensions
-from v6t.base.errors import UsageError, V6tError
-from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
-from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.intent.families import DeviceConfig
 
 if TYPE_CHECKING:
-    from v6t.intent.device import DeviceIntent
     from v6t.plugins.base import Technology
-
 
 GROUP = "v6t.plugins"
 TECHNOLOGIES: Extensions[Technology] = Extensions(GROUP, "v6t.plugins.base:Technology", "plugin")
@@ -55,62 +47,10 @@ def resolve_alias(name: str) -> str:
 
 
 def is_technology(name: str) -> bool:
-    """Whether a technology has this name or alias."""
+    """Return whether a technology has this name or alias."""
     return resolve_alias(name) in names()
 
 
 def load_plugin(name: str) -> type[Technology]:
     """Load a technology by its name or alias."""
     return TECHNOLOGIES.load(resolve_alias(name))
-
-
-def accepts_any(driver: str) -> bool:
-    """Return whether a driver makes a device of any technology, as the user's own lines do."""
-    kind = load_driver_type(driver)
-    return DeviceConfig in kind.accepts and not kind.of_parts
-
-
-def can_configure(driver: str, technology: str) -> bool:
-    """Return whether a driver knows how to configure a technology with its default parameters."""
-    if accepts_any(driver):
-        return False
-    try:
-        load_driver_type(driver).check_supported(_default_intent(load_plugin(technology)))
-    except UsageError:
-        return False
-    return True
-
-
-def list_technologies(driver: str) -> tuple[str, ...]:
-    """List the technologies that a driver knows how to configure; none if it accepts any."""
-    found = []
-    for name in () if accepts_any(driver) else names():
-        with suppress(V6tError):  # a broken plugin of another distribution
-            if can_configure(driver, name):
-                found.append(name)
-    return tuple(found)
-
-
-def list_part_families(driver: str) -> tuple[str, ...]:
-    """List the families of devices that a driver can be in a chain only."""
-    whole = [_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)]
-    return tuple(
-        kind.family
-        for kind in load_driver_type(driver).accepts
-        if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
-    )
-
-
-def list_capabilities(driver: str) -> list[tuple[str, str]]:
-    """Return a table of what a driver can do as any technology: names and values."""
-    found = DriverCapabilities()
-    for technology in list_technologies(driver):
-        intent = _default_intent(load_plugin(technology))
-        found |= find_capabilities(make_driver(driver, {}), intent)
-    technologies = ", ".join(list_technologies(driver)) or "any"
-    return [("technologies", technologies), *found.rows()]
-
-
-@cache
-def _default_intent(kind: type[Technology]) -> DeviceIntent:
-    return kind().dut_intent()

@@ -20,7 +20,7 @@ from v6t.core.config.bound import (
     make_technology,
     validate_params,
 )
-from v6t.core.config.checks import check_measures, check_modifier, check_ttl
+from v6t.core.config.checks import check_benchmark_settings, check_modifier, check_ttl
 from v6t.core.config.plugins import load_plugin, resolve_alias
 from v6t.core.config.settings import (
     MODES,
@@ -71,7 +71,7 @@ def resolve(run_file: File = None, testbed: File = None, flags: Flags | None = N
 def resolve_and_bind(
     run_file: File = None, testbed: File = None, flags: Flags | None = None
 ) -> BoundRun:
-    """Read, merge and check everything."""
+    """Read, merge and check the settings of a run, and return the run with its objects."""
     flags = flags or Flags()
     run, run_source = _read_run(run_file, flags)
     bed, bed_source = _read_testbed(testbed, flags)
@@ -139,7 +139,7 @@ def resolve_and_bind(
         if bound.modifier is not None:
             check_modifier(bound, bound.modifier)
     with locate_errors(run_source, "procedure"):
-        check_measures(bound, single_frames=flags.single_frames)
+        check_benchmark_settings(bound, single_frames=flags.single_frames)
     return bound
 
 
@@ -153,7 +153,7 @@ def _choose_technology(name: str | None, default: str | None) -> str:
 
 
 def resolve_tester(testbed: Path) -> TesterKind:
-    """Return the tester that a testbed file names, after a check of the whole file."""
+    """Return the tester of a testbed file after validating the whole file."""
     bed, source = _read_testbed(testbed, Flags())
     with locate_errors(source, "line_rate"):
         parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
@@ -194,7 +194,7 @@ def _read_file(
     noun: str,
     hint: str,
 ) -> tuple[F, Source]:
-    """Read a file with the flags that win over it, unless all its settings are those of another kind."""
+    """Read a settings file merged with overriding flags; refuse a file of the other kind."""
     document = YamlFile(file) if isinstance(file, Path) else file
     source = Source(document, {name: value for name, value in flagged.items() if value})
     if document is None:
@@ -243,7 +243,7 @@ def _merge_params(
     run: RunFile,
     source: Source,
 ) -> tuple[dict[str, Any], PluginParams]:
-    """Return parameters of the driver, the benchmarks, the file and the flags, later ones winning."""
+    """Merge parameters of the driver, the benchmarks, the file and the flags; later ones win."""
     values = {**suited, **run.params}
     for benchmark in map(registry.load, benchmarks):
         values = {**benchmark.suggest_parameters(kind), **values}
@@ -316,7 +316,7 @@ def _merge_procedure(
 
 
 def _expand_setting_flags(flags: Mapping[str, str], benchmarks: Sequence[str]) -> dict[str, str]:
-    """Return the settings behind flags; a flag of benchmarks stands for those that are measured."""
+    """Return the settings that flags set, for each measured benchmark where they share a flag."""
     measured = {key for name in benchmarks for key in registry.load(name).list_sections()}
     general = dict(list_flags(ProcedureSettings))
     texts: dict[str, str] = {}

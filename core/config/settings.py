@@ -79,7 +79,7 @@ VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_ta
 
 
 class BackgroundSettings(StrictModel):
-    """Where native IPv6 goes instead of through the technology (RFC 8219, section 4.1)."""
+    """Path of native IPv6 traffic that bypasses the technology (RFC 8219, section 4.1)."""
 
     vlan: VlanId
     """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
@@ -90,7 +90,7 @@ class BackgroundSettings(StrictModel):
 
 
 class LinkSettings(StrictModel):
-    """One cable."""
+    """Link between one tester port and the device."""
 
     tester_mac: MacAddress
     """MAC address of the tester's end; default: one of v6t's own for the lab."""
@@ -123,7 +123,7 @@ class LinkSettings(StrictModel):
 
 
 class LinksSettings(StrictModel):
-    """Both cables."""
+    """Links between tester and device."""
 
     left: LinkSettings
     """The cable at the tester's left port: with IPv6, or with the private side."""
@@ -132,12 +132,12 @@ class LinksSettings(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in(cls, values: Any) -> Any:
-        """Give each end its own address where the file gives none."""
+    def _fill_in_addresses(cls, values: Any) -> Any:
+        """Add a default MAC address to each end without one."""
         if not isinstance(values, Mapping):
             return values
         sides: tuple[Port, ...] = ("left", "right")
-        links = {side: _with_addresses(values.get(side, {}), side) for side in sides}
+        links = {side: _add_addresses(values.get(side, {}), side) for side in sides}
         return {**values, **links}
 
     @model_validator(mode="after")
@@ -149,7 +149,7 @@ class LinksSettings(StrictModel):
         return self
 
 
-def _with_addresses(link: Any, side: Port) -> Any:
+def _add_addresses(link: Any, side: Port) -> Any:
     if not isinstance(link, Mapping):
         return link
     from v6t.plugins.base import Links
@@ -165,7 +165,7 @@ def _with_addresses(link: Any, side: Port) -> Any:
 
 
 class TesterSettings(StrictModel):
-    """Which tester."""
+    """Tester and its options."""
 
     kind: str = "auto"
     """`embedded`, `trex` or `sim`; `auto`: embedded."""
@@ -174,7 +174,7 @@ class TesterSettings(StrictModel):
 
 
 class DutSettings(StrictModel):
-    """Which device driver."""
+    """Device driver and its options."""
 
     driver: Annotated[str, BeforeValidator(lambda value: "" if value is None else value)] = ""
     """Name of a device driver; default: the technology's own, or `reference`."""
@@ -183,7 +183,7 @@ class DutSettings(StrictModel):
 
 
 class RunFile(StrictModel):
-    """What to measure."""
+    """Settings of a run file."""
 
     plugin: str | None = None
     """Technology: a name of `v6t plugins`."""
@@ -267,11 +267,11 @@ def make_procedure_model() -> type[ProcedureSettings]:
             "its author must choose another section",
             code="duplicate",
         )
-    return _compose(tuple(sections.items()))
+    return _compose_model(tuple(sections.items()))
 
 
 @lru_cache(maxsize=4)
-def _compose(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
+def _compose_model(sections: tuple[tuple[str, type[StrictModel]], ...]) -> type[ProcedureSettings]:
     fields: dict[str, Any] = {
         name: (model, Field(model(), description=describe_model(model))) for name, model in sections
     }
@@ -286,14 +286,14 @@ def describe_model(model: type[StrictModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "").splitlines()[0]
 
 
-def _with_sections(values: Any) -> Any:
+def _add_sections(values: Any) -> Any:
     if isinstance(values, ProcedureSettings):
         return values
     return make_procedure_model().model_validate(values)
 
 
 class ResolvedRun(StrictModel):
-    """One run with nothing left to look up: ``config.json``, from which it is resumed and reproduced."""
+    """Complete settings of a run, saved as ``config.json`` to resume and reproduce it."""
 
     plugin: str
     params: dict[str, Any] = Field(default_factory=dict)
@@ -310,7 +310,7 @@ class ResolvedRun(StrictModel):
     benchmarks: tuple[str, ...] = ("throughput",)
     modes: tuple[Mode, ...]
     frame_sizes: tuple[FrameSize, ...]
-    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_with_sections)]
+    procedure: Annotated[SerializeAsAny[ProcedureSettings], BeforeValidator(_add_sections)]
     seed: int
     label: str = ""
     connects: bool = False
@@ -320,7 +320,7 @@ class ResolvedRun(StrictModel):
 
 
 def load_saved_run(values: Any) -> ResolvedRun:
-    """Read a saved run without the settings of benchmarks that are not installed."""
+    """Return a saved run without the settings of benchmarks that are not installed."""
     if isinstance(values, Mapping) and isinstance(values.get("procedure"), Mapping):
         known = make_procedure_model().model_fields
         procedure = {
@@ -372,6 +372,6 @@ def make_preset(preset: Preset) -> dict[str, Any]:
 
 
 def is_demonstration(run: ResolvedRun) -> bool:
-    """Return whether trials are shorter than the RFC's, so that the numbers are no results."""
+    """Return whether trials are too short for their numbers to count as results."""
     p = run.procedure
     return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S

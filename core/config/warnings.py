@@ -34,19 +34,19 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 
 
 def list_setting_warnings(bound: BoundRun) -> list[str]:
-    """List what should be looked at before the run; empty for a sound one."""
+    """List warnings about the settings of a run, to be read before it starts."""
     return [
         *bound.notes,
-        *_warn_of_prefixes(bound),
-        *_warn_of_procedure(bound),
-        *_warn_of_links(bound),
-        *_warn_of_device(bound),
-        *_warn_of_rates(bound),
+        *_yield_prefix_warnings(bound),
+        *_yield_procedure_warnings(bound),
+        *_yield_link_warnings(bound),
+        *_yield_device_warnings(bound),
+        *_yield_rate_warnings(bound),
         *(check_tester_connections(bound) if bound.settings.connects else ()),
     ]
 
 
-def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
+def _yield_prefix_warnings(bound: BoundRun) -> Iterator[str]:
     for name, (prefix, addresses) in bound.technology.params.embedded_addresses.items():
         private = next((a for a in addresses if not a.is_global), None)
         if prefix == WELL_KNOWN and private is not None:
@@ -56,7 +56,7 @@ def _warn_of_prefixes(bound: BoundRun) -> Iterator[str]:
             )
 
 
-def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
+def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     preset = make_procedure_model().model_validate(make_preset(run.preset))
     measured = registry.select_benchmarks(bound)
@@ -93,7 +93,7 @@ def _warn_of_procedure(bound: BoundRun) -> Iterator[str]:
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
-def _warn_of_links(bound: BoundRun) -> Iterator[str]:
+def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
     left, right = bound.settings.links_left, bound.settings.links_right
     for side, link in (("left", left), ("right", right)):
         if link.tester_mac.lower() == link.dut_mac.lower():
@@ -116,18 +116,18 @@ def _warn_of_links(bound: BoundRun) -> Iterator[str]:
         )
 
 
-def _warn_of_device(bound: BoundRun) -> Iterator[str]:
+def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
     if not bound.tester.loops_back and not bound.driver.configures and not bound.driver.absent:
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
-    lacking = no_client() if bound.driven and any(bound.driver.logins(bound.intent)) else None
+    lacking = no_client() if bound.has_driver and any(bound.driver.logins(bound.intent)) else None
     if lacking is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
 
-def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
+def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
@@ -138,10 +138,10 @@ def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(bound)
-        most_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
-        if most_fps < media_fps:
+        max_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        if max_fps < media_fps:
             yield (
-                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {most_fps:,.0f} fps "
+                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {max_fps:,.0f} fps "
                 "per direction; where it would take more it is not measured"
             )
 
@@ -149,16 +149,18 @@ def _warn_of_rates(bound: BoundRun) -> Iterator[str]:
 def list_tester_warnings(
     run: ResolvedRun, tester: Mapping[str, Any] | None, *, in_lab: bool = False
 ) -> list[str]:
-    """List what the opened tester reports against its own figures and the testbed."""
-    return list(_warn_of_tester(run, tester or {}, in_lab=in_lab))
+    """List warnings where the open tester differs from its specification or the testbed."""
+    return list(_yield_tester_warnings(run, tester or {}, in_lab=in_lab))
 
 
-def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool) -> Iterator[str]:
+def _yield_tester_warnings(
+    run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool
+) -> Iterator[str]:
     servers = tester.get("servers") or {}
     share = run.model_copy(update={"line_rate_bps": run.line_rate_bps / max(1, len(servers))})
     for place, (name, own) in enumerate(servers.items()):
         # links hold the addresses of the first server
-        for text in _warn_of_tester(share, own, in_lab=in_lab or place > 0):
+        for text in _yield_tester_warnings(share, own, in_lab=in_lab or place > 0):
             yield f"server {name}: {text}"
     if servers:
         return
@@ -212,11 +214,11 @@ def _warn_of_tester(run: ResolvedRun, tester: Mapping[str, Any], *, in_lab: bool
 
 
 def list_result_warnings(bound: BoundRun) -> list[str]:
-    """List the conditions that a reader of every number of this run must know."""
-    return list(_warn_of_results(bound))
+    """List warnings that apply to all results of this run."""
+    return list(_yield_result_warnings(bound))
 
 
-def _warn_of_results(bound: BoundRun) -> Iterator[str]:
+def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     run, p = bound.settings, bound.settings.procedure
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
@@ -239,10 +241,10 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
         yield f"under a modifier: {bound.modifier.words} ({bound.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
-    yield from _warn_of_mixes(bound)
+    yield from _yield_mix_warnings(bound)
     yield from bound.technology.warnings
-    yield from _warn_of_driver_defaults(bound)
-    yield from _warn_of_searches(p)
+    yield from _yield_driver_default_warnings(bound)
+    yield from _yield_search_warnings(p)
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
@@ -263,7 +265,7 @@ def _warn_of_results(bound: BoundRun) -> Iterator[str]:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
-def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
+def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
     own = bound.driver.parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
@@ -272,7 +274,7 @@ def _warn_of_driver_defaults(bound: BoundRun) -> Iterator[str]:
         yield f"{name} is {format_yaml(bound.settings.params[name])}{usual}{why}"
 
 
-def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:
+def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn where the sent frame sizes differ from the written ones."""
     for mix in bound.settings.frame_sizes:
         if not isinstance(mix, str):
@@ -292,7 +294,7 @@ def _warn_of_mixes(bound: BoundRun) -> Iterator[str]:
             )
 
 
-def _warn_of_searches(p: ProcedureSettings) -> Iterator[str]:
+def _yield_search_warnings(p: ProcedureSettings) -> Iterator[str]:
     if p.search == "mlrsearch":
         yield mlr.LABEL
     if p.adaptive is not None:

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ValidationError
 from v6t.base.errors import EnvironmentLacking, UsageError
 from v6t.base.files import SETTINGS_OCTETS, explain_read_error, read_text
 from v6t.base.text import is_encodable, suggest_names
 from v6t.base.validation import describe_problem
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 EXAMPLES = Path(__file__).parent / "examples"
 MAX_DEPTH = 50
@@ -51,14 +53,14 @@ class YamlFile:
         try:
             self.data: dict[str, Any] = _to_plain(self._tree)
         except UsageError as exc:
-            place = self.place(exc.path)
-            raise UsageError(place + exc.message, path=exc.path, code=exc.code) from exc
+            location = self.format_location(exc.path)
+            raise UsageError(location + exc.message, path=exc.path, code=exc.code) from exc
         except RecursionError as exc:
             problem = f"{path}: an alias refers to its own anchor"
             raise UsageError(problem, code="invalid-yaml") from exc
 
-    def place(self, keys: Sequence[Any]) -> str:
-        """Return ``file:line: `` of the value the keys lead to, or of the nearest one above it."""
+    def format_location(self, keys: Sequence[Any]) -> str:
+        """Return ``file:line: `` of the value at a path of keys, or of its nearest parent."""
         node: Any = self._tree
         line = ""
         for key in keys:
@@ -160,7 +162,7 @@ def _check_text(text: str, keys: tuple[str | int, ...]) -> str:
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
-    """Write settings as a YAML file with one of them on each line."""
+    """Return settings as YAML with one setting on each line."""
     yaml = _make_parser("safe")
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False
@@ -170,7 +172,7 @@ def to_yaml(values: Mapping[str, Any]) -> str:
 
 
 def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Nest the values of ``--set``: ``fw_dport.min=1`` is a section; ``[`` and ``{`` begin YAML."""
+    """Parse ``--set`` assignments into nested settings; ``[`` and ``{`` begin YAML values."""
     out: dict[str, Any] = {}
     for name, text in texts.items():
         value = _parse_value(name, text) if text.startswith(("[", "{")) else text
@@ -181,7 +183,7 @@ def parse_assignments(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
-    """Set ``a.b.c`` in nested settings; return the first part that is a value and not a section."""
+    """Set ``a.b.c`` in nested settings; return the first part that is not a section."""
     *path, last = name.split(".")
     section = values
     for part in path:
@@ -203,7 +205,7 @@ def _parse_value(name: str, text: str) -> Any:
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one mapping over another, sections within them alike."""
+    """Return ``below`` updated by ``above``, section by section."""
     merged = dict(below)
     for name, value in above.items():
         under = merged.get(name)
@@ -217,7 +219,7 @@ Keys = Sequence[str | int]
 
 @dataclass
 class Source:
-    """A file of settings with the flags that win over it.
+    """Settings file with the flags that override it.
 
     Attributes:
         document: the file, or None.
@@ -227,7 +229,7 @@ class Source:
     document: YamlFile | None = None
     flagged: dict[str, Any] = field(default_factory=dict)
 
-    def place(self, keys: Keys) -> str:
+    def format_location(self, keys: Keys) -> str:
         """Return ``file:line: `` of a setting; empty if a flag gives it, or no file does."""
         values: Any = self.flagged
         for key in keys:
@@ -239,7 +241,7 @@ class Source:
         else:
             if keys:
                 return ""
-        return "" if self.document is None else self.document.place(keys)
+        return "" if self.document is None else self.document.format_location(keys)
 
 
 Origin = YamlFile | Source | None
@@ -248,7 +250,7 @@ Origin = YamlFile | Source | None
 def check_names(
     names: Sequence[str], known: Sequence[str], noun: str, path: Keys = ()
 ) -> tuple[str, ...]:
-    """Return names that are known and different."""
+    """Return the names; refuse unknown and duplicate ones."""
     for number, name in enumerate(names):
         check_name(name, known, noun, (*path, number))
         if name in names[:number]:
@@ -257,7 +259,7 @@ def check_names(
 
 
 def check_name(name: str, known: Sequence[str], noun: str, path: Keys = ()) -> str:
-    """Return a name if it is known."""
+    """Return the name; refuse an unknown one."""
     if name not in known:
         raise UsageError(
             f"unknown {noun} '{name}'", suggest_names(name, known), path=path, code="unknown-name"
@@ -269,6 +271,8 @@ def validate(
     model: type[BaseModel], data: Mapping[str, Any], origin: Origin = None, above: Keys = ()
 ) -> Any:
     """Validate settings."""
+    from pydantic import ValidationError
+
     with locate_errors(origin, *above):
         try:
             return model.model_validate(data)
@@ -287,7 +291,7 @@ def validate(
 
 @contextmanager
 def locate_errors(origin: Origin, *keys: str | int) -> Iterator[None]:
-    """Add the place of a setting to errors that have none."""
+    """Add the location of a setting to errors that have none."""
     try:
         yield
     except UsageError as exc:
@@ -295,8 +299,8 @@ def locate_errors(origin: Origin, *keys: str | int) -> Iterator[None]:
             raise
         exc.path = (*keys, *exc.path)
         exc.related = tuple((*keys, *other) for other in exc.related)
-        place = origin.place(exc.path) if origin is not None else ""
-        exc.message, exc.located = place + exc.message, bool(place)
+        location = origin.format_location(exc.path) if origin is not None else ""
+        exc.message, exc.located = location + exc.message, bool(location)
         exc.args = (exc.message,)
         raise
 
@@ -308,7 +312,7 @@ def write_examples(directory: Path) -> list[Path]:
 
 
 def write_files(texts: Mapping[Path, str]) -> list[Path]:
-    """Write new files of one directory: all, or none if one of them exists."""
+    """Write new files into one directory; write none if one of them exists."""
     for path in texts:
         if os.path.lexists(path):
             hint = "choose another directory with --dir"

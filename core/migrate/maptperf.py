@@ -39,12 +39,12 @@ VARYING = {k: v for k, v in POLICIES.items() if k != "0"}
 
 
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
-    """Translate a configuration file; without a plugin it is MAP-E where the file names the BR."""
+    """Convert a configuration file; the default plugin is MAP-E if the file names a BR."""
     p = Migration(path, KNOWN, ALIASES)
     if plugin not in (None, *PLUGINS):
         problem = f"this file is not for {plugin}"
         raise UsageError(problem, "--plugin " + " or ".join(PLUGINS), code="wrong-kind-of-file")
-    chosen = plugin or ("mape-br" if p.has("DUT-L-IPv6") else "mapt-br")
+    chosen = plugin or ("mape-br" if p.has_parameter("DUT-L-IPv6") else "mapt-br")
     reason = "the file names no BR address: --plugin mape-br is MAP-E"
     if chosen == "mape-br":
         reason = "the file names the BR's address (DUT-L-IPv6)"
@@ -55,13 +55,13 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         "params": _read_addresses(p, chosen) | _read_rule(p, chosen) | _read_ports(p),
         "preset": "rfc",
         "benchmarks": ["throughput"],
-        "modes": p.modes("FW", "RV"),
+        "modes": p.read_modes("FW", "RV"),
         "frame_sizes": [104 if chosen == "mape-br" else 84],
         "procedure": {"resolution_fps": 1000},
     }
     p.testbed = {
         "tester": {"kind": "trex"},
-        "links": p.links("Tester-{}-MAC", "DUT-{}-MAC"),
+        "links": p.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
         "line_rate": "10G",
     }
     p.explain(ABSENT["core_list"], *CORES)
@@ -80,7 +80,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
 
 
 def _read_addresses(p: Migration, plugin: str) -> dict[str, Any]:
-    params = p.params(ADDRESSES)
+    params = p.read_params(ADDRESSES)
     try:
         left, right = (_find_neighbor(params[n], 64) for n in list(ADDRESSES)[:2])
         right4 = _find_neighbor(params["server_ipv4"], 24)
@@ -88,8 +88,10 @@ def _read_addresses(p: Migration, plugin: str) -> dict[str, Any]:
         raise UsageError(f"{p.path}: {exc}", code="invalid-foreign-file") from exc
     params |= {"dut_right_ipv6": f"{right}/64", "dut_right_ipv4": f"{right4}/24"}
     if plugin == "mape-br":
-        return params | p.params({"br_address": ("DUT-L-IPv6", left)})
-    return params | {"dut_left_ipv6": f"{p.text('DUT-L-IPv6', left, 'params.dut_left_ipv6')}/64"}
+        return params | p.read_params({"br_address": ("DUT-L-IPv6", left)})
+    return params | {
+        "dut_left_ipv6": f"{p.read_string('DUT-L-IPv6', left, 'params.dut_left_ipv6')}/64"
+    }
 
 
 def _find_neighbor(address: str, length: int) -> str:
@@ -100,9 +102,9 @@ def _find_neighbor(address: str, length: int) -> str:
 
 def _read_rule(p: Migration, plugin: str) -> dict[str, Any]:
     rule = {
-        "rule_ipv6": p.prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
-        "rule_ipv4": p.prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
-        **p.params(RULE),
+        "rule_ipv6": p.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
+        "rule_ipv4": p.read_prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
+        **p.read_params(RULE),
         "psid_offset": 0,
         "exclude_network_broadcast": True,
     }
@@ -110,15 +112,18 @@ def _read_rule(p: Migration, plugin: str) -> dict[str, Any]:
         why = "none: MAP-E has no default mapping rule"
         p.explain(why, "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length")
         return rule
-    return rule | {"dmr": p.prefix("dmr", "DMR-IPv6", "64:ff9b::", 64)}
+    return rule | {"dmr": p.read_prefix("dmr", "DMR-IPv6", "64:ff9b::", 64)}
 
 
 def _read_ports(p: Migration) -> dict[str, Any]:
     return {
-        "fw_sport": VARYING[p.choice("FW-var-sport", "3", "params.fw_sport", VARYING)],
-        "fw_dport": p.ports("FW-var-dport", "FW-dport", "fw_dport", 1, 49151),
-        "rv_sport": p.ports("RV-var-sport", "RV-sport", "rv_sport", 1024, 65535),
-        "rv_dport": VARYING[p.choice("RV-var-dport", "3", "params.rv_dport", VARYING)],
-        "bg_sport": {"policy": "random", **p.bounds("bg-sport", "params.bg_sport", 1024, 65535)},
-        "bg_dport": {"policy": "random", **p.bounds("bg-dport", "params.bg_dport", 1, 49151)},
+        "fw_sport": VARYING[p.read_choice("FW-var-sport", "3", "params.fw_sport", VARYING)],
+        "fw_dport": p.read_ports("FW-var-dport", "FW-dport", "fw_dport", 1, 49151),
+        "rv_sport": p.read_ports("RV-var-sport", "RV-sport", "rv_sport", 1024, 65535),
+        "rv_dport": VARYING[p.read_choice("RV-var-dport", "3", "params.rv_dport", VARYING)],
+        "bg_sport": {
+            "policy": "random",
+            **p.read_bounds("bg-sport", "params.bg_sport", 1024, 65535),
+        },
+        "bg_dport": {"policy": "random", **p.read_bounds("bg-dport", "params.bg_dport", 1, 49151)},
     }

@@ -24,8 +24,8 @@ ABSENT = {
 """What became of parameters that have no counterpart here."""
 
 
-class Given(NamedTuple):
-    """One line of a foreign file, with its number from 1."""
+class ForeignParameter(NamedTuple):
+    """Parameter of a foreign file, with its line number from 1."""
 
     name: str
     value: str
@@ -33,7 +33,7 @@ class Given(NamedTuple):
 
 
 class Migration:
-    """A foreign file that becomes a run; reading a parameter notes what became of it.
+    """Converts a foreign file to a run and records the target of each parameter.
 
     Attributes:
         path: the file.
@@ -48,95 +48,101 @@ class Migration:
         self.testbed: dict[str, Any] = {}
         self.remarks: list[str] = []
         self._spelt = {name.lower(): name for name in known} | dict(aliases)
-        self._given: dict[str, Given] = {}
+        self._parameters: dict[str, ForeignParameter] = {}
         self._targets: dict[str, str] = {}
-        self._unknown: list[Given] = []
-        for given in _read_lines(path):
-            name = self._spelt.get(given.name.lower())
+        self._unknown: list[ForeignParameter] = []
+        for parameter in _read_lines(path):
+            name = self._spelt.get(parameter.name.lower())
             if name is None:
-                self._unknown.append(given)
+                self._unknown.append(parameter)
             else:
-                self._given[name] = given
-        if not self._given:
+                self._parameters[name] = parameter
+        if not self._parameters:
             problem = f"{path} does not contain a known parameter"
             raise UsageError(problem, "is it the right file?", code="wrong-kind-of-file")
 
-    def has(self, name: str) -> bool:
-        """Whether the file gives the parameter."""
-        return name in self._given
+    def has_parameter(self, name: str) -> bool:
+        """Return whether the file contains the parameter."""
+        return name in self._parameters
 
-    def text(self, name: str, default: str, target: str) -> str:
-        """Read a parameter, which becomes the setting ``target``."""
-        if name not in self._given:
+    def read_string(self, name: str, default: str, target: str) -> str:
+        """Return the value of a parameter and record ``target`` as its setting."""
+        if name not in self._parameters:
             return default
         self._targets[name] = target
-        return self._given[name].value
+        return self._parameters[name].value
 
-    def choice(self, name: str, default: str, target: str, values: Iterable[str]) -> str:
-        """Read a parameter that is one of few values."""
-        value = self.text(name, default, target)
+    def read_choice(self, name: str, default: str, target: str, values: Iterable[str]) -> str:
+        """Return the value of a parameter; refuse one that is not among ``values``."""
+        value = self.read_string(name, default, target)
         if value not in values:
-            raise self.refuse(name, "is not a possible value", "one of " + ", ".join(values))
+            raise self.make_error(name, "is not a possible value", "one of " + ", ".join(values))
         return value
 
-    def number(self, name: str, default: int, target: str) -> int:
-        """Read a whole number, decimal or hexadecimal."""
+    def read_number(self, name: str, default: int, target: str) -> int:
+        """Return a parameter as an integer, given in decimal or hexadecimal."""
         try:
-            return int(self.text(name, str(default), target), 0)
+            return int(self.read_string(name, str(default), target), 0)
         except ValueError as exc:
-            raise self.refuse(name, "is not a number", code="not-a-number") from exc
+            raise self.make_error(name, "is not a number", code="not-a-number") from exc
 
-    def address(self, name: str, version: str, default: str, target: str) -> str:
-        """Read an address of an IP version."""
-        value = self.text(name, default, target)
+    def read_address(self, name: str, version: str, default: str, target: str) -> str:
+        """Return a parameter as an address of an IP version."""
+        value = self.read_string(name, default, target)
         try:
             return str(IPv6Address(value) if version == "6" else IPv4Address(value))
         except ValueError as exc:
             problem = f"is not an IPv{version} address"
-            raise self.refuse(name, problem, code="not-an-address") from exc
+            raise self.make_error(name, problem, code="not-an-address") from exc
 
-    def params(self, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-        """Read parameters of the technology: by setting, their names and defaults, texts or numbers."""
+    def read_params(self, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+        """Read technology parameters; ``table`` maps each setting to a parameter's name and default."""
         return {
-            setting: (self.number if isinstance(default, int) else self.text)(
+            setting: (self.read_number if isinstance(default, int) else self.read_string)(
                 name, default, f"params.{setting}"
             )
             for setting, (name, default) in table.items()
         }
 
-    def prefix(self, setting: str, name: str, default: str, length: int) -> str:
-        """Read a prefix, whose length is another parameter."""
+    def read_prefix(self, setting: str, name: str, default: str, length: int) -> str:
+        """Return a prefix from two parameters, its address and its length."""
         target = f"params.{setting}"
-        first = self.text(f"{name}-Prefix", default, target)
-        return f"{first}/{self.number(f'{name}-prefix-length', length, target)}"
+        first = self.read_string(f"{name}-Prefix", default, target)
+        return f"{first}/{self.read_number(f'{name}-prefix-length', length, target)}"
 
-    def ports(self, policy: str, name: str, setting: str, low: int, high: int) -> dict[str, Any]:
-        """Read a range of ports: how it varies, and its bounds."""
+    def read_ports(
+        self, policy: str, name: str, setting: str, low: int, high: int
+    ) -> dict[str, Any]:
+        """Return a port range: its policy and, unless it is fixed, its bounds."""
         target = f"params.{setting}"
-        kind = POLICIES[self.choice(policy, "0", f"{target}.policy", POLICIES)]
-        bounds = self.bounds(name, target, low, high)
+        kind = POLICIES[self.read_choice(policy, "0", f"{target}.policy", POLICIES)]
+        bounds = self.read_bounds(name, target, low, high)
         return {"policy": kind} if kind == "fixed" else {"policy": kind, **bounds}
 
-    def bounds(self, name: str, target: str, low: int, high: int) -> dict[str, int]:
-        """Read the smallest and the largest value of a range."""
+    def read_bounds(self, name: str, target: str, low: int, high: int) -> dict[str, int]:
+        """Return the smallest and the largest value of a range."""
         return {
-            end: self.number(f"{name}-{end}", default, f"{target}.{end}")
+            end: self.read_number(f"{name}-{end}", default, f"{target}.{end}")
             for end, default in (("min", low), ("max", high))
         }
 
-    def modes(self, forward: str, reverse: str) -> list[str]:
-        """Read the directions under load."""
-        loaded = [self.choice(name, "1", "modes", ("0", "1")) == "1" for name in (forward, reverse)]
+    def read_modes(self, forward: str, reverse: str) -> list[str]:
+        """Return the traffic modes from the parameters of both directions."""
+        loaded = [
+            self.read_choice(name, "1", "modes", ("0", "1")) == "1" for name in (forward, reverse)
+        ]
         if not any(loaded):
             problem = f"{self.path}: {forward} and {reverse} are both 0: nothing is sent"
             raise UsageError(problem, code="invalid-foreign-file")
         return ["bidirectional"] if all(loaded) else ["forward" if loaded[0] else "reverse"]
 
-    def links(self, tester: str, device: str, letters: str = "LR") -> dict[str, dict[str, str]]:
-        """Read the MAC addresses; the names have ``{}`` where the letter of the side stands."""
+    def read_mac_addresses(
+        self, tester: str, device: str, letters: str = "LR"
+    ) -> dict[str, dict[str, str]]:
+        """Read the MAC addresses; ``{}`` in a name stands for the side's letter."""
         return {
             side: {
-                end: self.text(
+                end: self.read_string(
                     name.format(letter),
                     f"02:00:00:00:0{number}:0{last}",
                     f"testbed: links.{side}.{end}",
@@ -146,39 +152,43 @@ class Migration:
             for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
         }
 
-    def refuse(
+    def make_error(
         self, name: str, problem: str, hint: str = "", code: str = "invalid-foreign-file"
     ) -> UsageError:
-        """Make the error for a parameter of the file whose value cannot be converted."""
-        given = self._given[name]
-        text = f"{self.path}:{given.line}: {given.name} {given.value}: {problem}"
+        """Return the error for a parameter whose value cannot be converted."""
+        parameter = self._parameters[name]
+        text = f"{self.path}:{parameter.line}: {parameter.name} {parameter.value}: {problem}"
         return UsageError(text, hint, code=code)
 
-    def swap(self, exchange: Callable[[str], str]) -> Migration:
-        """Return the same file with the values of names exchanged."""
+    def with_renamed_parameters(self, exchange: Callable[[str], str]) -> Migration:
+        """Return a copy of the migration with its parameters renamed."""
         swapped = copy.copy(self)
-        swapped._given = {exchange(name): given for name, given in self._given.items()}
+        swapped._parameters = {
+            exchange(name): parameter for name, parameter in self._parameters.items()
+        }
         swapped._targets = {exchange(name): what for name, what in self._targets.items()}
         return swapped
 
     def explain(self, why: str, *names: str) -> None:
-        """Note why parameters have no counterpart, unless they became something."""
+        """Record why parameters have no counterpart, except those already converted."""
         for name in names:
-            if name in self._given:
+            if name in self._parameters:
                 self._targets.setdefault(name, why)
 
     @property
-    def became(self) -> list[tuple[Given, str]]:
-        """Every parameter of the file and what became of it, in the order of the file."""
-        rows = [(given, self._targets.get(name, "")) for name, given in self._given.items()]
-        for given in self._unknown:
-            near = find_similar_names(given.name.lower(), self._spelt)
+    def became(self) -> list[tuple[ForeignParameter, str]]:
+        """Parameters in the order of the file, each with its target."""
+        rows = [
+            (parameter, self._targets.get(name, "")) for name, parameter in self._parameters.items()
+        ]
+        for parameter in self._unknown:
+            near = find_similar_names(parameter.name.lower(), self._spelt)
             hint = f"; did you mean {self._spelt[near[0]]}?" if near else ""
-            rows.append((given, f"not known to v6t, left out{hint}"))
+            rows.append((parameter, f"not known to v6t, left out{hint}"))
         return sorted(rows, key=lambda row: row[0].line)
 
     def to_texts(self, tool: str) -> dict[str, str]:
-        """Return both files as texts."""
+        """Return the text of ``run.yaml`` and ``testbed.yaml`` by file name."""
         name = self.path.name
         run = [
             f"# From {tool}'s {name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
@@ -201,7 +211,7 @@ class Migration:
 def migrate(
     source: Path, read: Callable[[Path], Migration], directory: Path, tool: str
 ) -> Migration:
-    """Turn a tool's file into run.yaml and testbed.yaml; nothing is overwritten."""
+    """Convert a tool's file to new files run.yaml and testbed.yaml, and return the migration."""
     migration = read(source)  # before the slow imports: errors in the file come at once
     from v6t.core.config.resolve import resolve_and_bind
     from v6t.core.runs.plan import plan
@@ -223,7 +233,7 @@ def migrate(
     return migration
 
 
-def _read_lines(path: Path) -> Iterable[Given]:
+def _read_lines(path: Path) -> Iterable[ForeignParameter]:
     try:
         text = read_text(path, SETTINGS_OCTETS)
     except OSError as exc:
@@ -231,7 +241,7 @@ def _read_lines(path: Path) -> Iterable[Given]:
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if len(words) == 2:
-            yield Given(words[0], words[1], number)
+            yield ForeignParameter(words[0], words[1], number)
         elif words:
             raise UsageError(
                 f"{path}:{number}: expected a parameter and its value, not '{line.strip():.40}'",

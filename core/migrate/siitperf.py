@@ -40,21 +40,21 @@ ROUTER_HOSTS = {
 
 
 def read_siitperf(path: Path) -> Migration:
-    """Translate a configuration file of siitperf."""
+    """Convert a configuration file of siitperf."""
     p = Migration(path, KNOWN, ALIASES)
-    kind = p.choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
-    left = p.choice("IP-L-Vers", "6", "plugin", ("4", "6"))
-    right = p.choice("IP-R-Vers", "4", "plugin", ("4", "6"))
+    kind = p.read_choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
+    left = p.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
+    right = p.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))
     letters, versions = "LR", (left, right)
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
-        p, letters, versions = p.swap(_exchange_sides), "RL", (right, left)
+        p, letters, versions = p.with_renamed_parameters(_exchange_sides), "RL", (right, left)
     device = read_stateful(p, versions) if kind != "0" else {}
     if kind == "0":
         _read_stateless(p, versions)
-    p.run |= {"preset": "rfc", "modes": p.modes("Forward", "Reverse")}
+    p.run |= {"preset": "rfc", "modes": p.read_modes("Forward", "Reverse")}
     p.testbed = {
         "tester": {"kind": "trex"},
-        "links": p.links("MAC-{}-Tester", "MAC-{}-DUT", letters),
+        "links": p.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", letters),
         **({"initiator": "right"} if kind == "2" else {}),
         "line_rate": "10G",
         **device,
@@ -64,7 +64,7 @@ def read_siitperf(path: Path) -> Migration:
     p.explain(ABSENT["promiscuous"], "Promisc")
     p.explain("none: stateful tests only", *STATEFUL)
     p.explain(f"none: not used between IPv{versions[0]} and IPv{versions[1]}", *OFFSETS)
-    absent = [policy for policy, *_ in PORTS if not p.has(policy)]
+    absent = [policy for policy, *_ in PORTS if not p.has_parameter(policy)]
     if absent and p.run["plugin"] not in PLUGINS.values():
         p.remarks.append(
             f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 asks "
@@ -83,7 +83,7 @@ def read_siitperf(path: Path) -> Migration:
 
 
 def _exchange_sides(name: str) -> str:
-    """Return the parameter that says the same of the other side, or of the other direction."""
+    """Return the corresponding parameter of the other side or direction."""
     for one, other in (("-L-", "-R-"), ("Fwd-", "Rev-"), ("Forward", "Reverse")):
         if one in name:
             return name.replace(one, other)
@@ -97,7 +97,7 @@ def _read_stateless(p: Migration, versions: tuple[str, str]) -> None:
         plugin, params = "siit", _read_translator(p, ORIENTATIONS[versions])
     else:
         plugin, params = f"ipv{versions[0]}-router", _read_router(p, versions[0])
-    params |= {row[2]: p.ports(*row) for row in PORTS}
+    params |= {row[2]: p.read_ports(*row) for row in PORTS}
     p.run = {
         "plugin": plugin,
         "params": params,
@@ -108,20 +108,20 @@ def _read_stateless(p: Migration, versions: tuple[str, str]) -> None:
 
 
 def _read_translator(p: Migration, orientation: str) -> dict[str, Any]:
-    """Read addresses of a translation: real ones on a side, virtual ones on the other."""
+    """Read the real and virtual addresses of a translator into the run."""
     v6, v4 = ("L", "R") if orientation == "nat64" else ("R", "L")
-    inside4 = p.text(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
-    inside6 = p.text(f"IPv6-{v6}-Real", "2001:2::2", "params.eam, params.bg_ipv6_side")
-    outside4 = p.text(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
-    outside6 = p.text(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
-    beyond = p.text(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
+    inside4 = p.read_string(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
+    inside6 = p.read_string(f"IPv6-{v6}-Real", "2001:2::2", "params.eam, params.bg_ipv6_side")
+    outside4 = p.read_string(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
+    outside6 = p.read_string(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
+    beyond = p.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
     why = f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}"
     p.explain(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
     for letter, _ in SIDES:
         name = f"Num-{letter}-Nets"
-        if p.number(name, 1, "none: one pair of hosts") > 1:
+        if p.read_number(name, 1, "none: one pair of hosts") > 1:
             problem = "a translator's hosts are in one network on either side"
-            raise p.refuse(name, problem, "set it to 1, or vary addresses (IP-L-var, IP-R-var)")
+            raise p.make_error(name, problem, "set it to 1, or vary addresses (IP-L-var, IP-R-var)")
     hosts6, eam6 = _read_hosts(p, v6, "ipv6_hosts", inside4, inside6)
     read_hosts4, eam4 = _read_hosts(p, v4, "ipv4_hosts", outside4, outside6)
     params = {
@@ -143,21 +143,23 @@ def _read_translator(p: Migration, orientation: str) -> dict[str, Any]:
 def _read_hosts(
     p: Migration, letter: str, name: str, ipv4: str, ipv6: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the hosts of a side, and the mapping that holds them.
+    """Return the hosts of a side, and the address mapping that contains them.
 
     siitperf replaces the same 16 bits in both forms of an address.
     """
-    kind = p.choice(f"IP-{letter}-var", "0", f"params.{name}.policy", POLICIES)
-    low = p.number(f"IP-{letter}-min", 0, f"params.{name}.first")
-    high = p.number(f"IP-{letter}-max", 0, f"params.{name}.last")
-    offset4 = p.number(f"IPv4-{letter}-offset", 2, "params.eam")
-    offset6 = p.number(f"IPv6-{letter}-offset", 14, "params.eam")
+    kind = p.read_choice(f"IP-{letter}-var", "0", f"params.{name}.policy", POLICIES)
+    low = p.read_number(f"IP-{letter}-min", 0, f"params.{name}.first")
+    high = p.read_number(f"IP-{letter}-max", 0, f"params.{name}.last")
+    offset4 = p.read_number(f"IPv4-{letter}-offset", 2, "params.eam")
+    offset6 = p.read_number(f"IPv6-{letter}-offset", 14, "params.eam")
     if kind == "0":
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
     if not 0 <= low <= high <= 0xFFFF:
-        raise p.refuse(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
+        raise p.make_error(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
     if offset4 != 2:
-        raise p.refuse(f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits")
+        raise p.make_error(
+            f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits"
+        )
     try:
         net4, packed6 = int(IPv4Address(ipv4)) >> 16 << 16, bytearray(IPv6Address(ipv6).packed)
     except ValueError as exc:
@@ -167,7 +169,7 @@ def _read_hosts(
     packed6[offset6 : offset6 + 2] = bytes(2)
     if any(packed6[offset6 + 2 :]):
         problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
-        raise p.refuse(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
+        raise p.make_error(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
     read_network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
     hosts = {"first": first, "last": last, "policy": POLICIES[kind]}
@@ -181,15 +183,17 @@ def _read_router(p: Migration, version: str) -> dict[str, Any]:
     *defaults, low, high, octet = ROUTER_HOSTS[version]
     for (letter, side), host in zip(SIDES, defaults, strict=True):
         target = f"params.{side}_hosts"
-        params |= p.params(
+        params |= p.read_params(
             {
                 f"{side}_ipv{version}": (f"IPv{version}-{letter}-Real", host),
                 f"{side}_networks": (f"Num-{letter}-Nets", 1),
             }
         )
-        kind = POLICIES[p.choice(f"IP-{letter}-var", "0", f"{target}.policy", POLICIES)]
-        varying: dict[str, Any] = p.bounds(f"IP-{letter}", target, low, high)
-        varying["offset"] = p.number(f"IPv{version}-{letter}-offset", octet, f"{target}.offset")
+        kind = POLICIES[p.read_choice(f"IP-{letter}-var", "0", f"{target}.policy", POLICIES)]
+        varying: dict[str, Any] = p.read_bounds(f"IP-{letter}", target, low, high)
+        varying["offset"] = p.read_number(
+            f"IPv{version}-{letter}-offset", octet, f"{target}.offset"
+        )
         params[f"{side}_hosts"] = {"policy": kind, **({} if kind == "fixed" else varying)}
         unused = [f"IPv{version}-{letter}-Virt"]
         unused += [f"IPv{other}-{letter}-{form}" for form in ("Real", "Virt")]

@@ -42,7 +42,7 @@ def read_stateful(p: Migration, versions: tuple[str, str]) -> dict[str, Any]:
     Returns:
         The testbed's device, with an example of how its table is emptied before each trial.
     """
-    p.text("Stateful", "1", "plugin; testbed: initiator")
+    p.read_string("Stateful", "1", "plugin; testbed: initiator")
     if versions not in PLUGINS:
         raise UsageError(
             f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
@@ -54,7 +54,7 @@ def read_stateful(p: Migration, versions: tuple[str, str]) -> dict[str, Any]:
     params = _read_ports(p) | _read_addresses(p, versions[0])
     _choose_ports(p, params)
     params |= _choose_pool(params)
-    reading = p.choice("Responder-tuples", "0", "procedure.connections.reading", READING)
+    reading = p.read_choice("Responder-tuples", "0", "procedure.connections.reading", READING)
     count = min(_count_tuples(params), USUAL_CONNECTIONS)
     p.run = {
         "plugin": plugin,
@@ -80,14 +80,14 @@ def read_stateful(p: Migration, versions: tuple[str, str]) -> dict[str, Any]:
 
 
 def _read_ports(p: Migration) -> dict[str, Any]:
-    """Read ranges of ports; the enumeration says how they vary."""
+    """Return the port ranges with their policies."""
     params: dict[str, Any] = {
-        "initiator_ports": p.bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
-        "responder_ports": p.bounds("Fwd-dport", "params.responder_ports", 1, 49151),
+        "initiator_ports": p.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
+        "responder_ports": p.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
     }
     for name, known in (("ports", ENUMERATION), ("ips", tuple(POLICIES))):
         target = f"enumerate_{name}"
-        mode = p.choice(f"Enumerate-{name}", "0", f"params.{target}", known)
+        mode = p.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
         params[target] = min(int(mode), 3)
     why = "none: params.enumerate_ports says how ports vary"
     p.explain(why, "Fwd-var-sport", "Fwd-var-dport")
@@ -96,7 +96,7 @@ def _read_ports(p: Migration) -> dict[str, Any]:
 
 
 def _choose_ports(p: Migration, params: dict[str, Any]) -> None:
-    """Make ports and their enumeration such that no two frames are one connection."""
+    """Choose ports and their enumeration so that each frame opens a different connection."""
     if not params["enumerate_ports"] and not params["enumerate_ips"]:
         several = params["initiator_count"] > 1 and params["responder_count"] > 1
         params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
@@ -125,45 +125,47 @@ def _choose_ports(p: Migration, params: dict[str, Any]) -> None:
 
 
 def _read_addresses(p: Migration, version: str) -> dict[str, Any]:
-    """Read the first addresses of Initiator and Responder, and how many there are of each.
+    """Return the first addresses and the address counts of Initiator and Responder.
 
     An Initiator with IPv6 sends to ``IPv6-R-Virt``, and varies it at ``IPv6-R-offset``.
     """
     name = f"initiator_ipv{version}"
     default = "2001:2::2" if version == "6" else "198.18.0.2"
-    initiator = p.address(f"IPv{version}-L-Real", version, default, f"params.{name}")
+    initiator = p.read_address(f"IPv{version}-L-Real", version, default, f"params.{name}")
     params: dict[str, Any] = {}
     if version == "6":
         target = "params.prefix and params.responder_ipv4"
-        server = int(IPv6Address(p.address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target)))
+        server = int(IPv6Address(p.read_address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target)))
         responder = str(IPv4Address(server & 0xFFFFFFFF))
         params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
-        unused = p.address("IPv4-R-Real", "4", responder, "none: siitperf sends to IPv6-R-Virt")
+        unused = p.read_address(
+            "IPv4-R-Real", "4", responder, "none: siitperf sends to IPv6-R-Virt"
+        )
         if unused not in (responder, "0.0.0.0"):  # noqa: S104
             p.remarks.append(
                 f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
                 "end of IPv6-R-Virt."
             )
     else:
-        responder = p.address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
+        responder = p.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
     low, params["initiator_count"], octet = _read_range(p, "L", "initiator", version)
     if low is not None:
         initiator = _replace_16_bits(initiator, octet, low)
         if octet != LAST_16_BITS[version]:
             if version == "4" or octet < LOWEST_OFFSET:
-                raise p.refuse(f"IPv{version}-L-offset", *NOT_CONSECUTIVE)
+                raise p.make_error(f"IPv{version}-L-offset", *NOT_CONSECUTIVE)
             params["initiator_offset"] = octet
     low, params["responder_count"], octet = _read_range(p, "R", "responder", version)
     if low is not None:
         if octet != LAST_16_BITS[version]:
-            raise p.refuse(f"IPv{version}-R-offset", *NOT_CONSECUTIVE)
+            raise p.make_error(f"IPv{version}-R-offset", *NOT_CONSECUTIVE)
         responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
     for letter in "LR":
         networks = f"Num-{letter}-Nets"
-        if p.number(networks, 1, "none: stateful tests have one network") > 1:
+        if p.read_number(networks, 1, "none: stateful tests have one network") > 1:
             problem = "a stateful test has one network on either side"
             hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
-            raise p.refuse(networks, problem, hint)
+            raise p.make_error(networks, problem, hint)
     names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
     names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
     names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
@@ -174,26 +176,26 @@ def _read_addresses(p: Migration, version: str) -> dict[str, Any]:
 def _read_range(p: Migration, letter: str, name: str, version: str) -> tuple[int | None, int, int]:
     """Read the smallest value of the varying 16 bits of a side (None: fixed), count, and their octet."""
     target = f"params.{name}_count"
-    kind = p.choice(f"IP-{letter}-var", "0", target, POLICIES)
-    low, high = (p.number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
+    kind = p.read_choice(f"IP-{letter}-var", "0", target, POLICIES)
+    low, high = (p.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
     last = LAST_16_BITS[version]
-    octet = p.number(f"IPv{version}-{letter}-offset", last, target)
+    octet = p.read_number(f"IPv{version}-{letter}-offset", last, target)
     if kind == "0":
         return None, 1, last
     if not 0 <= low <= high <= 0xFFFF:
-        raise p.refuse(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
+        raise p.make_error(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
     return low, high - low + 1, octet
 
 
 def _replace_16_bits(address: str, octet: int, value: int) -> str:
-    """Return an address with another value in the 16 bits that begin at an octet."""
+    """Return an address with ``value`` in the 16 bits that start at ``octet``."""
     packed = bytearray(ip_address(address).packed)
     packed[octet : octet + 2] = value.to_bytes(2, "big")
     return str(ip_address(bytes(packed)))
 
 
 def _choose_pool(params: dict[str, Any]) -> dict[str, Any]:
-    """Return as many public addresses as the connections need, away from the Responder's."""
+    """Return enough public addresses for the connections, outside the Responder's range."""
     responder = int(IPv4Address(params["responder_ipv4"]))
     last = responder + params["responder_count"] - 1
     end = responder | 0xFF00

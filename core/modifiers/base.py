@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from v6t.base.entry_points import Extensions
 from v6t.base.errors import V6tError
 from v6t.intent.device import DeviceRequirements, Links
 from v6t.profiles.model import Traffic
@@ -20,17 +19,12 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Trial
 
 
-MODIFIERS: Extensions[Modifier] = Extensions(
-    "v6t.modifiers", "v6t.core.modifiers.base:Modifier", "modifier"
-)
-
-
 Action = Callable[[], str]
 """Does something to the device and returns what; raises an error if the device reacts wrongly."""
 
 
 class Modifier:
-    """One condition of a run; a run has at most one, because they are measured separately.
+    """Additional condition of a run, such as broadcasts; a run has at most one.
 
     Attributes:
         name: on the command line.
@@ -50,21 +44,21 @@ class Modifier:
     in_streams: ClassVar[bool] = False
     interval_s: float = 1.0
 
-    def traffic(self, traffic: Traffic, links: Links) -> Traffic:
-        """Return the traffic of one direction with the frames of the modifier."""
+    def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
+        """Return the traffic of one direction with the modifier's frames added."""
         del links
         return traffic
 
-    def suits(self, plan: Plan) -> None:
-        """Check that the plan of a device has what the modifier needs."""
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse a device plan that lacks what the modifier needs."""
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action | None:
-        """Return what to do to the device while the stream of a trial is sent; None: nothing."""
+        """Return the action on the device during the stream of a trial, or None."""
         del trial, session
         return None
 
     def measure(self, trial: Trial, measure: Measure, session: DeviceSession) -> TrialResult:
-        """Measure a trial with the action repeated during its stream, which follows its pause."""
+        """Measure a trial while repeating the action on the device during its stream."""
         action = self.make_action(trial, session)
         if action is None:
             return measure(trial)
@@ -72,8 +66,8 @@ class Modifier:
             result = measure(trial)
         return replace(result, modifier=repeated.to_json())
 
-    def summary(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Summarize the actions of all trials in a warning; none if there were none."""
+    def summarize(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return a warning that summarizes the actions of all trials; empty without actions."""
         times = sum(each["times"] for each in counts)
         if not times:
             return []
@@ -105,7 +99,7 @@ class ActionCounts:
 
 
 class RepeatedAction:
-    """An action repeated while a stream is sent; the end of the ``with`` waits for the last one.
+    """Repeats an action while a stream is sent; leaving the context waits for the last one.
 
     An action that is not over by then is not counted.
     """

@@ -33,7 +33,7 @@ class Broadcast(Modifier):
         "1 frame in 100 is a broadcast of no protocol that a router knows, in place of a test frame"
     )
 
-    def traffic(self, traffic: Traffic, links: Links) -> Traffic:
+    def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
         link = links.left if traffic.direction == "forward" else links.right
         kind: dict[str, object] = {"type": ETHERTYPE}
         addresses = {"src": link.tester_mac, "dst": "ff:ff:ff:ff:ff:ff"}
@@ -61,14 +61,14 @@ class Management(Modifier):
         "the test frames, whose answer is compared with what was configured"
     )
 
-    def suits(self, plan: Plan) -> None:
+    def check_plan(self, plan: Plan) -> None:
         if not plan.all_checks:
             problem = f"the {plan.driver} driver does not read back any configuration"
             hint = "give its steps a check, or leave the modifier out"
             raise UsageError(problem, hint, code="unsupported-operation")
 
     def make_action(self, trial: Trial, session: DeviceSession) -> Action:
-        """Query each of several devices."""
+        """Return the action that queries each of the devices."""
         for _, device in session.devices():
             device.question  # noqa: B018  (raises before any frame is sent)
         return lambda: "; ".join([device.query() for _, device in session.devices()])
@@ -84,8 +84,8 @@ class Snmp(Management):
         "among the test frames, of an agent that the driver has started; its answer must be 1"
     )
 
-    def suits(self, plan: Plan) -> None:
-        """Accept every plan: the driver starts the agent."""
+    def check_plan(self, plan: Plan) -> None:
+        """Accept every plan, because the driver starts the agent."""
 
 
 class Routing(Modifier):
@@ -108,7 +108,7 @@ class Routing(Modifier):
 
 
 class Bgp(Routing):
-    """The same by the updates of a BGP speaker that the driver starts (section 11.3)."""
+    """A route alternates by updates of a BGP speaker that the driver starts (section 11.3)."""
 
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)

@@ -16,7 +16,7 @@ from v6t.analysis.compare.comparison import (
     make_brief_sheets,
     summarize_lines,
 )
-from v6t.analysis.compare.effect import count_repetitions_needed
+from v6t.analysis.compare.effect import count_needed_repetitions
 from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import Percentiles
 from v6t.analysis.published.library import collect_facts, find_references, list_sources
@@ -42,15 +42,15 @@ METHOD = (
 )
 
 
-def compare_runs(runs: Sequence[RunData], anyway: bool) -> Comparison:
+def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> Comparison:
     """Compare runs with the first of them.
 
     Raises:
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    comparison = compare(first, others, load_presentations(), anyway=anyway)
-    if comparison.unlike and not anyway:
+    comparison = compare(first, others, load_presentations(), anyway=allow_differences)
+    if comparison.unlike and not allow_differences:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
         problem = f"{comparison.runs[0]} and {name} differ: {'; '.join(differing[:3])}{more}"
@@ -63,7 +63,7 @@ def compare_runs(runs: Sequence[RunData], anyway: bool) -> Comparison:
 
 
 def make_comparison_document(comparison: Comparison, runs: Sequence[RunData] = ()) -> Document:
-    """Return the comparison for a file: the runs, a figure, tables, and what was left out."""
+    """Return the comparison for a file: runs, a figure, tables and omitted records."""
     blocks: list[Block] = [Text(summarize_lines(comparison))]
     if runs:
         blocks.append(_describe_runs(comparison, runs))
@@ -132,10 +132,10 @@ def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
 
 
 def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
-    """Print the commands that decide what too few repetitions or unlike rates leave open."""
+    """Return the commands that would settle inconclusive comparisons."""
     few = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
     apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
-    needed = count_repetitions_needed()
+    needed = count_needed_repetitions()
     reasons, options = [], []
     if few:
         reasons.append(f"at least {needed} repetitions of each run")
@@ -157,7 +157,7 @@ def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterat
 
 
 def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
-    """Return the options that set the repetitions of benchmarks, some of which have their own number."""
+    """Return the command line options that set the repetitions of benchmarks."""
     own = [
         f"{key}.repetitions={repetitions}"
         for benchmark in registry.load_installed()
@@ -170,7 +170,7 @@ def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
 
 
 def _find_common_rate(lines: Sequence[Line]) -> int | None:
-    """Return the lowest rate of the runs in two digits; None where loads are not frame rates."""
+    """Return the lowest rate of the runs in two digits; None if loads are not frame rates."""
     texts = [load for line in lines for load in line.loads]
     rates = [
         float(text.removesuffix(RATE_SUFFIX).replace(",", ""))
@@ -184,7 +184,7 @@ def _find_common_rate(lines: Sequence[Line]) -> int | None:
 
 
 def make_published_document(directories: Sequence[Path]) -> Document:
-    """Return published results with the runs that were made under the same conditions."""
+    """Return a document that shows published results next to runs under the same conditions."""
     sections, known = [], load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
         facts = collect_facts(data.config, data.params, simulated=data.simulated)

@@ -83,7 +83,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class LiveView(Listener):
-    """Serves the page of a run or a campaign while it is carried out.
+    """Serves the page of a running measurement or campaign.
 
     The port is open from the beginning; requests are answered after :meth:`__enter__`.
 
@@ -171,7 +171,7 @@ class LiveView(Listener):
         self._show(f"{state}; about {format_duration(activity.left_s)} left")
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
-        """Show the state of other processes and their number of finished runs, if the page is viewed."""
+        """Show the state and the number of finished runs of other processes, if the page is viewed."""
         if time.monotonic() - self._viewed >= VIEWED_S:
             return
         state, ended_runs = find_state()
@@ -181,7 +181,7 @@ class LiveView(Listener):
         self._state = self._state_json(escape_controls(state))
 
     def find_page(self, path: str) -> tuple[str, str] | None:
-        """Return type and text of a path, or None for an unknown one."""
+        """Return content type and text of a URL path, or None if it is unknown."""
         self._viewed = time.monotonic()
         pages = {
             "/": ("text/html", PAGE),
@@ -246,7 +246,7 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a client that is gone."""
+        """Ignore a client that closed its connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -277,7 +277,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the terminal shows the run."""
+        """Suppress the server's log, because the terminal shows the run."""
 
     def version_string(self) -> str:
         """Hide the versions."""

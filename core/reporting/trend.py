@@ -38,8 +38,8 @@ _SORT_KEYS: Mapping[str, Callable[[RunData], str]] = {
 }
 
 
-def find_trend(directories: Sequence[Path], order: str, least_percent: float) -> Trend:
-    """Order the runs in these directories and look for changes; see :func:`find_trend_of_runs`.
+def find_trend(directories: Sequence[Path], order: str, min_percent: float) -> Trend:
+    """Return the trend of the runs in directories.
 
     Raises:
         UsageError: a directory holds no run, or one lacks the sort key.
@@ -51,16 +51,16 @@ def find_trend(directories: Sequence[Path], order: str, least_percent: float) ->
         if not runs:
             raise make_no_run_error(path)
         paths += runs
-    return find_trend_of_runs([*map(load_run, paths)], order, least_percent)
+    return find_trend_of_runs([*map(load_run, paths)], order, min_percent)
 
 
-def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float) -> Trend:
-    """Order runs and look for changes.
+def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) -> Trend:
+    """Sort runs and return the trend of each figure.
 
     Args:
         runs: the runs; those that are not comparable with the last one are left out.
         order: ``time``, ``label`` or ``given``.
-        least_percent: smaller changes are left out.
+        min_percent: smaller changes are left out.
 
     Raises:
         UsageError: a run lacks the sort key, or nothing has a trend.
@@ -83,8 +83,8 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
             comparable.append(run)
     series = []
     for one in _make_series(comparable, key, left_out):
-        changes = find_changes(one.values, one.more_is_better, least_percent)
-        series.append(replace(one, changes=changes, least_percent=least_percent))
+        changes = find_changes(one.values, one.more_is_better, min_percent)
+        series.append(replace(one, changes=changes, least_percent=min_percent))
     if not series:
         raise UsageError(f"{last.name} contains no benchmark with a trend", code="no-such-run")
     left_out += load_presentations().failures
@@ -92,14 +92,14 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, least_percent: float
 
 
 def _split_numbers(text: str) -> list[tuple[int, str]]:
-    """Return a sort key by which numbers in texts count as numbers."""
+    """Return a sort key that orders numbers in a text by value."""
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
 
 
 def _make_series(
     runs: Sequence[RunData], key: Callable[[RunData], str], left_out: list[str]
 ) -> list[Series]:
-    """Return the values of each figure of the last run; records with other conditions are left out."""
+    """Return a series for each figure of the last run; records with other conditions are omitted."""
     known, last_points = load_presentations(), index_records(runs[-1])
     series: dict[tuple[Key, str], Series] = {}
     for run in runs:
@@ -133,15 +133,15 @@ def make_document(trend: Trend, *, figures: bool) -> Document:
         Column[Series]("point", lambda s: s.point, text=True),
         Column[Series]("quantity", lambda s: f"{s.quantity}, {s.unit}", text=True),
         Column[Series]("runs", lambda s: str(len(s.values))),
-        Column[Series]("first", lambda s: _format(s.values[0].value)),
-        Column[Series]("last", lambda s: _format(s.values[-1].value)),
+        Column[Series]("first", lambda s: _format_value(s.values[0].value)),
+        Column[Series]("last", lambda s: _format_value(s.values[-1].value)),
         Column[Series]("conclusion", lambda s: s.words, text=True),
     )
     blocks: list[Block] = [_summarize(trend), table(f"By {trend.order}", trend.series, columns)]
     if figures:
         for number, one in enumerate(trend.series):
             caption = f"{one.point}, {one.quantity}: {one.words}."
-            blocks.append(Drawing(_plot(one, f"trend-{number}"), caption, caption))
+            blocks.append(Drawing(_plot_series(one, f"trend-{number}"), caption, caption))
     if trend.left_out:
         blocks += [Text("Left out:"), Items(trend.left_out)]
     blocks.append(
@@ -155,7 +155,7 @@ def make_document(trend: Trend, *, figures: bool) -> Document:
     return Document("Trend", f"{trend.runs[0]} to {trend.runs[-1]}", [section])
 
 
-def _plot(series: Series, name: str) -> str:
+def _plot_series(series: Series, name: str) -> str:
     values, curves = [v.value for v in series.values], []
     for label, limited, marker in (("run", False, "o"), ("run limited by the tester", True, "^")):
         places = [n for n, v in enumerate(series.values) if v.limited == limited]
@@ -199,5 +199,5 @@ def _summarize(trend: Trend) -> Text:
     return Text(f"No result changes among {runs}.", "good")
 
 
-def _format(value: float) -> str:
+def _format_value(value: float) -> str:
     return count(value) if abs(value) >= 1000 else f"{value:.5g}"

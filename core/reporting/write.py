@@ -40,7 +40,7 @@ def write(
     figures: FiguresWanted = "few",
     data: RunData | None = None,
 ) -> list[Path]:
-    """Write the report of a run.
+    """Write the report of a run and return its files.
 
     Args:
         path: the run directory.
@@ -100,7 +100,7 @@ def _write_pdf(directory: Path, data: RunData) -> Path:
 
 
 def _make_renderers(
-    path: Path, data: RunData, paper: str | None, most_figures: int | None
+    path: Path, data: RunData, paper: str | None, max_figures: int | None
 ) -> Mapping[str, Callable[[], str]]:
     from v6t.analysis.report.exports import to_json, to_junit, to_openmetrics
     from v6t.analysis.report.latex import to_latex
@@ -110,9 +110,7 @@ def _make_renderers(
 
     known = load_presentations()
     return {
-        "html": lambda: to_html(
-            build_document(data, known, paper=paper, most_figures=most_figures)
-        ),
+        "html": lambda: to_html(build_document(data, known, paper=paper, most_figures=max_figures)),
         "md": lambda: to_markdown(build_document(data, known, paper=paper, most_figures=0)),
         "json": lambda: to_json(data, known, paper),
         "junit": lambda: to_junit(data, known),

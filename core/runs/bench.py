@@ -13,11 +13,11 @@ from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
 from v6t.core.runs.device import (
     DeviceAction,
-    find_state,
     lab_device,
     make_remote_session,
-    run_device_event,
+    make_state_device,
     run_hook,
+    with_running_event,
 )
 from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.plan import ACTIONS
@@ -58,7 +58,7 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
 
 
 def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
-    """Make a tester that is not open yet.
+    """Return a tester that is not open yet.
 
     Args:
         bound: the run.
@@ -103,7 +103,7 @@ def compile_streams(
     sizes: Sizes,
     vary: Callable[[Traffic], Traffic] = lambda traffic: traffic,
 ) -> dict[Direction, StreamSet]:
-    """Compile what a run sends for one frame size, with the traffic of its modifier."""
+    """Return the compiled streams of one frame size, with the frames of the run's modifier."""
     return compile_point(
         bound.technology,
         sizes,
@@ -113,7 +113,7 @@ def compile_streams(
 
 
 class Bench:
-    """A tester that opens and loads when a trial needs it: a replayed run needs none."""
+    """Opens a tester and loads its streams when a trial needs them; a replayed run opens none."""
 
     def __init__(
         self,
@@ -134,16 +134,16 @@ class Bench:
         self._loaded = False
         self._two_phase: Measure | None = None
         # Everything around the stream of a trial, from the tester outwards.
-        self._stream: Measure = run_device_event(
-            self._modify(lambda trial: self.ready().measure(trial)), self.find_action
+        self._stream: Measure = with_running_event(
+            self._with_modifier(lambda trial: self.prepare().measure(trial)), self.find_action
         )
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
-        """Set what the next trials send."""
+        """Set the streams that the next trials send."""
         self._streams, self._loaded = streams, False
 
     def open(self) -> Tester:
-        """Configure the device and open the tester, unless that is done."""
+        """Configure the device and open the tester, unless both are ready."""
         if self._tester is None:
             self._configure()
             self._tester = make_tester(self._bound, loopback=self._loopback, keep=self._keep)
@@ -151,8 +151,8 @@ class Bench:
             self._check(self._tester)
         return self._tester
 
-    def ready(self) -> Tester:
-        """Open, and load what the next trials send, unless that is done."""
+    def prepare(self) -> Tester:
+        """Open the tester and load the streams of the next trials, unless both are done."""
         tester = self.open()
         if not self._loaded:
             tester.load(self._streams, self._bound.oracle)
@@ -165,7 +165,7 @@ class Bench:
         Raises:
             DutError: the device may have lost its configuration during the trial.
         """
-        tester = self.ready()
+        tester = self.prepare()
         if trial.queries is not None and not trial.queries.is_selftest:
             self._empty_cache()
         result = (self._stream if trial.connections is None else self._connect(tester))(trial)
@@ -177,7 +177,7 @@ class Bench:
         from v6t.drivers.oracle.two_phase import TwoPhaseTester
 
         if self._two_phase is None:
-            state = None if self._loopback else find_state(self._bound, tester, self._device)
+            state = None if self._loopback else make_state_device(self._bound, tester, self._device)
             stateful = cast(StatefulTester, tester)
             self._two_phase = TwoPhaseTester(stateful, state, self._stream).measure
         return self._two_phase
@@ -190,20 +190,20 @@ class Bench:
         elif hook is not None and not self._bound.tester.simulates:
             run_hook("flush", hook)
 
-    def _modify(self, measure: Measure) -> Measure:
-        """Let the modifier work on the device during each stream."""
+    def _with_modifier(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` so that the modifier acts on the device during each stream."""
         bound = self._bound
 
         def measure_modified(trial: Trial) -> TrialResult:
-            driven = bound.modifier is not None and bound.modifier.driven and bound.driven
+            driven = bound.modifier is not None and bound.modifier.driven and bound.has_driver
             if bound.modifier is None or not driven or self._loopback:
                 return measure(trial)
-            return bound.modifier.measure(trial, measure, self._driven)
+            return bound.modifier.measure(trial, measure, self._driven_device)
 
         return measure_modified
 
     def describe(self) -> dict[str, Any] | None:
-        """Return facts about the tester and a device it drives; None if none was needed."""
+        """Return facts about the tester and the driven device, or None if no tester was opened."""
         if self._tester is None:
             return None
         device = {} if self._device is None else {"device": self._device.describe()}
@@ -217,9 +217,9 @@ class Bench:
         return self._tester.device_session()
 
     def find_action(self, trial: Trial) -> DeviceAction | None:
-        """Return what the event of a trial does to the device; None: nothing."""
+        """Return the action of a trial's event on the device, or None."""
         name = trial.device_event.hook if trial.device_event else ""
-        if not self._loopback and self._bound.driven and self._bound.reconfigures:
+        if not self._loopback and self._bound.has_driver and self._bound.reconfigures:
             for action in ACTIONS:
                 if name == name_change_hook(action):
                     return DeviceAction(
@@ -233,14 +233,14 @@ class Bench:
         return DeviceAction(partial(run_hook, name, hooks[name]))
 
     @property
-    def _driven(self) -> DeviceSession:
+    def _driven_device(self) -> DeviceSession:
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
     def _drive(self, what: Literal["reconfigure", "prepare_reconfiguration"], action: str) -> None:
-        self.ready()
-        getattr(self._driven, what)(action)
+        self.prepare()
+        getattr(self._driven_device, what)(action)
 
     def verify_device(self) -> list[str]:
         """Read the device's configuration back; return one line for each check, none without a driver.

@@ -44,7 +44,7 @@ Samples = Mapping[str, Sequence["Sample"]]
 
 @dataclass(frozen=True)
 class JudgedTrial:
-    """The trial that a verdict is on.
+    """Trial on which a verdict is based.
 
     Attributes:
         when: ``found`` or ``above``.
@@ -61,7 +61,7 @@ class JudgedTrial:
 
 def check_watchable(bound: BoundRun) -> None:
     """Refuse a run whose device has no driver."""
-    if not bound.driven:
+    if not bound.has_driver:
         problem = "no device driver is configured that can watch the device"
         hint = "name a driver with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
@@ -70,7 +70,7 @@ def check_watchable(bound: BoundRun) -> None:
 def watch_device(
     path: Path, say: Callable[[str], None], duration_s: float, bound: BoundRun | None = None
 ) -> list[dict[str, Any]]:
-    """Sample the device at each throughput of a finished run.
+    """Sample the device at each throughput of a finished run and store the verdicts.
 
     Writes ``bottleneck.json`` and copies its entries into ``results.json``. The trials do not count:
     sampling costs the device time.
@@ -135,7 +135,9 @@ def _watch_point(
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             if in_lab:
-                samples = {when: [*map(_drop_shared, each)] for when, each in samples.items()}
+                samples = {
+                    when: [*map(_drop_shared_reading, each)] for when, each in samples.items()
+                }
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
             loaded = samples[judged.when]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
@@ -164,8 +166,8 @@ def _watch_point(
     return [{**entry, "together": both} for entry in entries] if both else entries
 
 
-def _drop_shared(sample: Sample) -> Sample:
-    """Remove the reading in which the tester has an unknown share."""
+def _drop_shared_reading(sample: Sample) -> Sample:
+    """Remove the CPU reading that includes an unknown share of the tester."""
     figures = {n: f for n, f in sample.figures.items() if n != TESTER_SHARED_READING}
     return replace(sample, figures=figures)
 
@@ -176,7 +178,7 @@ def choose_trial(
     samples: Samples,
     sending_time_tolerance: float,
 ) -> JudgedTrial:
-    """Return the trial above the found rate, if it is valid; else the one at the found rate."""
+    """Return the trial above the measured rate if it is valid, else the one at that rate."""
     notes: list[str] = []
     if "above" not in trials:
         notes.append("nothing above the found rate was offered: medium or tester carries no more")
@@ -204,7 +206,7 @@ def choose_trial(
 
 
 def find_rate_above(record: Mapping[str, Any]) -> float | None:
-    """Return a rate just above a found one [fps per direction] that medium and tester carry, or None."""
+    """Return a rate just above the measured one that medium and tester carry [fps], or None."""
     if describe_tester_limit(record):
         return None
     limits = [record[name] for name in ("upper_bound", "usable_fps") if record.get(name)]
@@ -213,7 +215,7 @@ def find_rate_above(record: Mapping[str, Any]) -> float | None:
 
 
 def describe_tester_limit(record: Mapping[str, Any]) -> str:
-    """Describe a found rate that is the tester's own limit; empty: it is not."""
+    """Return a warning that a rate is the tester's own limit; empty if it is not."""
     if not (record.get("tester_limited") or record.get("upper_bound_hit")):
         return ""
     ceiling = record.get("tester_ceiling")
@@ -244,7 +246,7 @@ def _sample_trials(
 def split_samples(
     samples: Sequence[Sample], ends: Sequence[tuple[str, float]], results: Mapping[str, TrialResult]
 ) -> dict[str, list[Sample]]:
-    """Group samples by trial; a trial without its last one, which may be after it.
+    """Group samples by trial, without the last sample, which may be later than the trial.
 
     A trial whose connections were refused may be over between two samples: it gets those around it.
 
@@ -266,7 +268,7 @@ def split_samples(
 
 
 def _find_refusal(result: TrialResult) -> PhaseOneResult | None:
-    """Return phase 1 of a trial in which the device let too few connections through."""
+    """Return phase 1 of a trial if the device let too few connections through, else None."""
     phase_one = result.connections
     if phase_one is None or phase_one.learned >= phase_one.required or result.faults:
         return None
@@ -274,7 +276,7 @@ def _find_refusal(result: TrialResult) -> PhaseOneResult | None:
 
 
 def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Trial]:
-    """Make the trial at the found rate and, if possible, one just above, in this order."""
+    """Return a trial at the measured rate and, if possible, one just above it."""
     sizes, mode = record["frame_sizes"], record["direction"]
     settings = record.get("conditions", {}).get("connections")
     found = Trial(

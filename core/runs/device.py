@@ -1,4 +1,4 @@
-"""The device under test in a run: how it is reached, its hooks, what is done to it and read from it."""
+"""The device under test in a run: how it is reached, its hooks, actions and readings."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ RETRY_AFTER_S = 1.0
 
 
 def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
-    """Make what the driver puts between the lab's cables; ``record_dir`` gets the undo record."""
+    """Return the lab device of the driver, whose undo record is written to ``record_dir``."""
     from v6t.drivers.duts.devices import make_lab_device
 
     return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
 
 
 def make_remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
-    """Make the session with a remote device, not open yet; None if the run drives none."""
+    """Return an unopened session with the remote device, or None if the run drives none."""
     if bound.tester.in_lab or bound.tester.simulates:
         return None
     from v6t.drivers.duts.devices import make_session
@@ -51,8 +51,10 @@ def make_remote_session(bound: BoundRun, record_dir: Path | None = None) -> Devi
     return make_session(bound.driver, bound.intent, record_dir, bound.rollback_command)
 
 
-def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -> StateDevice:
-    """Return the connection table of the device."""
+def make_state_device(
+    bound: BoundRun, tester: Tester, session: DeviceSession | None
+) -> StateDevice:
+    """Return an object that reads and fills the connection table of the device."""
     state = tester.device_state() if session is None else session.state()
     if state is not None:
         return state
@@ -69,10 +71,10 @@ def find_state(bound: BoundRun, tester: Tester, session: DeviceSession | None) -
 
 
 def run_hook(name: str, hook: Hook) -> str:
-    """Run the command of a hook, again after failures, and return its output."""
+    """Run a hook's command, retrying on failure, and return its output."""
     for remaining in reversed(range(hook.tries)):
         try:
-            return _run_once(name, hook.command, hook.timeout_s)
+            return _run_command(name, hook.command, hook.timeout_s)
         except DutError as exc:
             if not remaining:
                 tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
@@ -81,7 +83,7 @@ def run_hook(name: str, hook: Hook) -> str:
     raise AssertionError("a hook is tried at least once")
 
 
-def _run_once(name: str, command: str, timeout_s: float) -> str:
+def _run_command(name: str, command: str, timeout_s: float) -> str:
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -106,7 +108,7 @@ def _run_once(name: str, command: str, timeout_s: float) -> str:
 
 @dataclass(frozen=True)
 class DeviceAction:
-    """The event of a trial on the device: ``prepare`` acts before it, ``run`` while the tester sends."""
+    """Event on the device: ``prepare`` is called before a trial, ``run`` while the tester sends."""
 
     run: Callable[[], object]
     prepare: Callable[[], object] = lambda: None
@@ -115,8 +117,8 @@ class DeviceAction:
 FindAction = Callable[[Trial], DeviceAction | None]
 
 
-def prepare_device_event(measure: Measure, find_action: FindAction) -> Measure:
-    """Make the device ready for the event of a trial before the trial."""
+def with_device_event(measure: Measure, find_action: FindAction) -> Measure:
+    """Wrap ``measure`` to prepare the device for a trial's event before the trial."""
 
     def prepare_and_measure(trial: Trial) -> TrialResult:
         if action := find_action(trial):
@@ -126,8 +128,8 @@ def prepare_device_event(measure: Measure, find_action: FindAction) -> Measure:
     return prepare_and_measure
 
 
-def run_device_event(measure: Measure, find_action: FindAction) -> Measure:
-    """Carry out the event of a trial while its stream is sent, and wait for its end.
+def with_running_event(measure: Measure, find_action: FindAction) -> Measure:
+    """Wrap ``measure`` to run a trial's event while its stream is sent and to wait for its end.
 
     Raises:
         DutError: the action failed.
@@ -169,8 +171,8 @@ KEY = "device"
 """Of the counters in ``results.json``."""
 
 
-def add_device_load(measure: Measure, session: Callable[[], DeviceSession | None]) -> Measure:
-    """Sample the cores of the driven devices once a second during long trials."""
+def with_device_load(measure: Measure, session: Callable[[], DeviceSession | None]) -> Measure:
+    """Wrap ``measure`` to sample the cores of driven devices once a second in long trials."""
 
     def measure_watched(trial: Trial) -> TrialResult:
         driven = session() if trial.total_duration_s >= SHORTEST_S else None
@@ -195,7 +197,7 @@ def add_device_load(measure: Measure, session: Callable[[], DeviceSession | None
 
 
 def compute_load(samples: Sequence[Any], began_s: float) -> DeviceLoad | None:
-    """Compute how busy the cores were between samples.
+    """Return the load of each core between samples.
 
     Args:
         samples: in order.
@@ -235,22 +237,22 @@ class DeviceCounts:
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        """One for each device and benchmark at a point."""
+        """Entries, one for each device and benchmark at a point."""
         return list(self._entries.values())
 
     def begin(self, session: DeviceSession | None) -> None:
-        """Read the devices, unless the benchmark before was the last to use them."""
+        """Read the devices' counters, unless the last reading still applies."""
         self._begun = True
         if self._before is None:
             self._before = _read(session)
 
     def discard_reading(self) -> None:
-        """Discard the last reading: the devices get frames of no benchmark."""
+        """Discard the last reading, as the frames that follow belong to no benchmark."""
         if not self._begun:
             self._before = None
 
     def end(self, session: DeviceSession | None, point: Mapping[str, Any]) -> None:
-        """Read the devices again, if there was a trial."""
+        """Read the counters again if there was a trial, and store the losses."""
         if not self._begun or self._before is None:
             return
         after = _read(session)
@@ -273,7 +275,7 @@ def _read(session: DeviceSession | None) -> dict[str, Any]:
 
 
 def _subtract(before: Any, after: Any) -> dict[str, Any]:
-    """Return the losses between two readings, and the table at both."""
+    """Return the losses between two readings, and the table size at each."""
     shape = summarize_samples([before, after])
     readings = {"before": before, "after": after}
     tables = {when: summarize_samples([reading]).table for when, reading in readings.items()}

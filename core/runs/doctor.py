@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from v6t.base.entry_points import Extensions
 from v6t.base.errors import UsageError, V6tError
 from v6t.benchmarks import registry
-from v6t.core.config.plugins import TECHNOLOGIES, list_technologies
+from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.runs.dut import find_technology
 from v6t.drivers.duts.registry import DRIVERS, make_driver, names
 from v6t.drivers.testers import DEFAULT, TESTERS
@@ -31,7 +32,7 @@ State = Literal["ok", "note", "missing"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line; ``missing`` keeps the lab or a testbed's tester from working."""
+    """Result of one check; ``missing`` if the lab or the tester cannot work without it."""
 
     what: str
     state: State
@@ -40,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class DriverSummary:
-    """A driver in one line.
+    """Name, technologies and programs of a driver.
 
     Attributes:
         name: name of the driver.
@@ -72,7 +73,7 @@ def list_drivers() -> list[DriverSummary]:
 
 
 def examine(tester: TesterKind | None = None) -> list[Finding]:
-    """Examine this machine."""
+    """Return findings about this machine."""
     return [
         _check_system(),
         _check_cores(),
@@ -99,7 +100,7 @@ def _check_cores() -> Finding:
 
 
 def _check_clocks() -> Iterator[Finding]:
-    """Report clock policies with which rates vary."""
+    """Report clock policies that make rates vary."""
     governor = _read(CPU / "cpu0/cpufreq/scaling_governor")
     if governor not in ("", "performance"):
         text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
@@ -136,7 +137,7 @@ def _check_extensions() -> Iterator[Finding]:
 
 
 def _check_devices() -> Finding:
-    """Name the devices that this machine can be in the lab, and those whose programs it lacks."""
+    """Report which lab devices have their programs installed and which do not."""
     drivers = [driver for driver in list_drivers() if driver.programs]
     present = [driver.name for driver in drivers if all(driver.programs.values())]
     absent = [driver.name for driver in drivers if driver.name not in present]
@@ -145,7 +146,7 @@ def _check_devices() -> Finding:
 
 
 def _check_testers(named: TesterKind | None) -> Iterator[Finding]:
-    """Check the testers: that of the testbed and the default must work."""
+    """Check all testers; those of the testbed and of the lab must work."""
     for row in TESTERS.list_rows():
         if row.kind is None:
             continue
@@ -164,7 +165,7 @@ def _read(path: Path) -> str:
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
-    """Find what keeps a run on this testbed from starting; the device is locked and not changed."""
+    """Return findings that prevent a run on this testbed; the device is locked, not changed."""
     from v6t.core.config.checks import check_capabilities
     from v6t.core.config.resolve import find_driver_name, resolve_and_bind
     from v6t.core.config.settings import Flags
@@ -184,7 +185,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
         capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
         yield Finding("driver", "ok", f"{bound.driver.name}: {capabilities}")
     try:
-        if not bound.driven:
+        if not bound.has_driver:
             state: State = "ok" if bound.tester.simulates or bound.tester.in_lab else "note"
             words = "simulated" if bound.tester.simulates else "nobody configures it"
             yield Finding("device", state, words)
@@ -223,7 +224,7 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
 
 
 def _describe_refusal(exc: UsageError, plugin: str | None) -> Finding:
-    """Describe an error, which is not the testbed's if the technology is a default."""
+    """Return the finding for an error, which may be due to the default technology."""
     if plugin is not None:
         return Finding("device", "missing", _describe_error(exc))
     text = f"{_describe_error(exc)}; `--plugin NAME` says for which technology"
@@ -235,7 +236,7 @@ def _describe_error(exc: V6tError) -> str:
 
 
 def _describe_device(name: str, session: Session) -> Iterator[Finding]:
-    """Describe system, versions, and what is left alone on one device."""
+    """Describe the system, the versions and the unchanged configuration of one device."""
     facts = session.survey()
     yield Finding("device", "ok", f"{name}: {facts.system}, {session.driver.name} {facts.version}")
     alone = ", ".join(

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
-    """Plan for a device as it should be before the first change."""
+    """Return the plan for a device that meets all expectations of its driver."""
     return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
 
 
@@ -48,7 +48,7 @@ def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
 def open_session(
     bound: BoundRun, record_dir: Path | None = None, *, lock: bool = True
 ) -> Iterator[DeviceSession]:
-    """Open a session with a device elsewhere, or with a lab device that stands.
+    """Open a session with a remote device, or with a lab device that is running.
 
     Raises:
         UsageError: this device exists during a run only.
@@ -103,7 +103,7 @@ def commit(bound: BoundRun, revert_in: int | None = None, *, replace: bool = Tru
 
 
 def _check_replaceable(device: DeviceSession, bound: BoundRun) -> None:
-    """Refuse to roll back a confirmed configuration; that of a killed v6t has a timer or no end."""
+    """Refuse to roll back a configuration that was confirmed."""
     for part, session in device.devices():
         status = session.status()
         made = status["configured"]
@@ -135,7 +135,7 @@ def confirm(bound: BoundRun) -> str:
             problem = f"{device.name}: {status['timer']}"
             hint = f"`{bound.rollback_command}` removes the undo record; then commit again"
             raise DutError(problem, hint, code="rollback-timer-failed")
-        for part in _part_statuses(status):
+        for part in _list_part_statuses(status):
             made = part["configured"]
             if made is None or not made["finished"]:
                 steps = (
@@ -145,13 +145,13 @@ def confirm(bound: BoundRun) -> str:
                 raise DutError(problem, f"run `{bound.rollback_command}`", code="not-configured")
         device.confirm()
         stays = f"stays configured; `{bound.rollback_command}` undoes it"
-        if all(part["rollback_in_s"] is None for part in _part_statuses(status)):
+        if all(part["rollback_in_s"] is None for part in _list_part_statuses(status)):
             return f"{device.name}: no rollback timer runs; the device {stays}"
         return f"{device.name} {stays}"
 
 
 def verify(bound: BoundRun) -> str:
-    """Read everything back and send some frames each way, which must come back translated.
+    """Read the configuration back and check the translation of a few frames each way.
 
     Raises:
         DutError: something reads back wrongly.
@@ -209,7 +209,7 @@ def rollback(
     forget: bool = False,
     by_script: bool = False,
 ) -> list[str]:
-    """Undo what v6t did, from any host that can log in.
+    """Undo the configuration by v6t, from any host that can log in.
 
     Args:
         bound: whose device.
@@ -217,7 +217,7 @@ def rollback(
         forget: drop the undo record even if the device is not as it was.
         by_script: run ``undo.sh`` if the record is damaged.
     """
-    labs = _labs(bound)
+    labs = _list_lab_devices(bound)
     ended = [lab.name for lab in labs if not lab.find_pid()]
     elsewhere = [ssh for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.host]
     if labs and len(ended) == len(labs) and not elsewhere:
@@ -237,8 +237,9 @@ def rollback(
 
 
 def find_technology(driver: str) -> str | None:
-    """Return any technology of a driver; None for a chain, whose technology matters."""
-    from v6t.core.config.plugins import list_technologies, names
+    """Return a technology that the driver can configure, or None for a chain."""
+    from v6t.core.config.compatibility import list_technologies
+    from v6t.core.config.plugins import names
     from v6t.drivers.duts.registry import load_driver_type
     from v6t.drivers.duts.registry import names as drivers
 
@@ -248,7 +249,7 @@ def find_technology(driver: str) -> str | None:
     return next((name for name in possible if name in names()), None)
 
 
-def _part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the status of each part of a chain, or of the only device."""
     return list(status.get("parts", {}).values()) or [status]
 
@@ -259,8 +260,8 @@ def _check(bound: BoundRun) -> None:
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
 
-def _labs(bound: BoundRun) -> list[LabSsh]:
-    """Return the lab's devices that run an SSH server."""
+def _list_lab_devices(bound: BoundRun) -> list[LabSsh]:
+    """List the lab devices that run an SSH server."""
     _check(bound)
     logins = bound.driver.logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
@@ -278,7 +279,7 @@ def _make_session(
     from v6t.drivers.duts.devices import make_session
     from v6t.drivers.duts.standing.ssh import find_transport
 
-    driver, labs = bound.driver, _labs(bound)
+    driver, labs = bound.driver, _list_lab_devices(bound)
     if bound.tester.in_lab and all(ssh is None for ssh in driver.logins(bound.intent)):
         problem = "the lab's device exists during a run only"
         hint = "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh"

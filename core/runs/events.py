@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Activity:
-    """A trial that is about to start; numbers begin with 1.
+    """Trial that is about to start; numbers begin with 1.
 
     Attributes:
         before: result of the trial before it in this stage; None for the first.
@@ -55,13 +55,13 @@ class Listener:
         """Receive the name of each run of a campaign; empty after the last."""
 
     def on_message(self, text: str) -> None:
-        """Receive a line about what begins, or what the user should know."""
+        """Receive a progress message or a notice for the user."""
 
     def on_trial_start(self, activity: Activity) -> None:
         """Receive each trial before it starts, self-tests and retries included."""
 
     def on_step_start(self, progress: Progress) -> None:
-        """Receive a step of a benchmark, once for all its attempts."""
+        """Receive a step of a benchmark before the first of its attempts."""
 
     def on_step_end(self, progress: Progress) -> None:
         """Receive a step of a benchmark with its verdict."""
@@ -71,7 +71,7 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Several listeners, each of which receives every event, in order."""
+    """Passes every event to several listeners, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
         for event in (name for name in vars(Listener) if name.startswith("on_")):
@@ -88,7 +88,7 @@ LONG_S = 5.0
 
 
 class RemainingTime:
-    """Estimates the remaining time: the plan, at the pace of the finished stages and the current trials."""
+    """Estimates the remaining time from the plan and the pace of the measured stages."""
 
     def __init__(
         self, planned: Iterable[PlannedStage], clock: Callable[[], float] = time.monotonic
@@ -104,7 +104,7 @@ class RemainingTime:
         self._trials = 0
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage and end the one before."""
+        """Begin a stage and end the previous one."""
         if self.stage is not None:
             self._taken_s[self.stage] = self._elapsed_s()
         if planned is not None:
@@ -114,14 +114,14 @@ class RemainingTime:
         self._coming = [p for p in others if p.stage not in self._taken_s]
         self._finished = [(p, self._taken_s[p.stage]) for p in others if p.stage in self._taken_s]
 
-    def progress(self, progress: Progress) -> None:
+    def record_progress(self, progress: Progress) -> None:
         """Note the progress within the stage."""
         steps = max(progress.steps, progress.step, 1)
         done = progress.step - (progress.verdict is None)
         self._share_done = (progress.repetition - 1 + done / steps) / max(1, progress.repetitions)
 
-    def describe(self, trial: Trial, before: TrialResult | None) -> Activity:
-        """Describe a trial that is about to start."""
+    def describe_trial(self, trial: Trial, before: TrialResult | None) -> Activity:
+        """Return a trial that is about to start with its number and the remaining time."""
         if self.stage is None:
             raise ValueError("no stage has begun")
         self._trials += 1
@@ -134,14 +134,14 @@ class RemainingTime:
             trial,
             attempt,
             before,
-            self.left_s(),
+            self.estimate_remaining_s(),
             self._clock() - self._began,
             self._trials,
             round(trials_left + sum(p.trials for p in self._coming)),
         )
 
-    def left_s(self) -> float:
-        """Return the remaining seconds of the run."""
+    def estimate_remaining_s(self) -> float:
+        """Return the estimated remaining time of the run in seconds."""
         share, elapsed_s = self._share_done, self._elapsed_s()
         find_pace = cache(self._find_pace)
         current = self._planned.get(self.stage) if self.stage is not None else None
@@ -157,7 +157,7 @@ class RemainingTime:
         return taken_s + self._clock() - self._since
 
     def _find_pace(self, stage: Stage) -> float:
-        """Return time over planned time of stages of this name and mode, of this name, or of all."""
+        """Return the ratio of measured to planned time, from the most similar stages."""
         same = [f for f in self._finished if f[0].stage.name == stage.name]
         for stages in ([f for f in same if f[0].stage.mode == stage.mode], same, self._finished):
             expected_s = sum(planned.expected_s for planned, _ in stages)
@@ -179,13 +179,13 @@ def describe_step(progress: Progress) -> str:
 
 
 def describe_place(progress: Progress) -> str:
-    """Name the point, the repetition and the step."""
+    """Return the names of the point, the repetition and the step."""
     name = progress.point.removeprefix("throughput/")
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
 
 
 def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
-    """Yield a line about the benchmarks of one point: the first one's figure, trials and time."""
+    """Yield lines with the first figure, the trials and the duration of one point."""
     for first in records[:1]:
         trials = sum(len(r.trials) for r in records)
         place = f"  {first.sizes:<9} {first.direction:<13}"
@@ -226,7 +226,7 @@ def describe_activity(activity: Activity, progress: Progress | None, passed_s: f
 
 
 def _describe_last(result: TrialResult | None) -> Iterator[str]:
-    """Yield the frames lost in the trial before, and the device's busiest core."""
+    """Yield the frame loss of the last trial and the load of the device's busiest core."""
     if result is None:
         return
     required = sum(d.count_frames("required") for d in result.directions.values())
@@ -262,7 +262,7 @@ class LogFile(Listener):
         """Append an entry; a file that cannot be written does not stop the run."""
         self.begun = True
         stamp = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        entry = f"{stamp} {log.make_legible(text)}\n".encode()
+        entry = f"{stamp} {log.sanitize_text(text)}\n".encode()
         with contextlib.suppress(OSError):
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             with open(file, "ab") as out:
@@ -273,7 +273,7 @@ class LogFile(Listener):
 
     @contextlib.contextmanager
     def record(self, *receivers: Callable[[str], None]) -> Iterator[None]:
-        """Append what v6t logs, and the error that ends the work."""
+        """Append log messages, and the error that ends the work, while the context is open."""
         with log.record_log(self.on_message, *receivers):
             try:
                 yield
@@ -297,6 +297,6 @@ def log_run(listener: Listener, directory: Path) -> Iterator[Listeners]:
 
 @contextlib.contextmanager
 def log_to(directory: Path | None) -> Iterator[None]:
-    """Log to the file of a directory; None: to no file."""
+    """Append log messages to the file of a directory while the context is open; None: do not log."""
     with LogFile(directory).record() if directory is not None else contextlib.nullcontext():
         yield

@@ -26,7 +26,7 @@ RESTORE = "nothing was changed; restore the journal of this run"
 
 
 def find_mark(manifest: Any) -> str | None:
-    """Return the mark of the lines of a run's journal, empty for the first version.
+    """Return the mark that each journal line of a run starts with; empty for the first version.
 
     Returns:
         None if the manifest is lost: any mark is accepted.
@@ -64,7 +64,7 @@ class Journal:
             data = read_octets(path, JOURNAL_OCTETS)
             for line, entry, result in _parse_lines(path, data, run):
                 self.run = entry.get("run", "") if self.run is None else self.run
-                self._remember(entry["trial"], result)
+                self._store_trial(entry["trial"], result)
                 self._size += len(line) + 1
         except BaseException:
             os.close(self._file)
@@ -72,13 +72,13 @@ class Journal:
         self.torn = self._size != len(data)
 
     def repair(self) -> None:
-        """Cut an incomplete last line off."""
+        """Remove an incomplete last line."""
         if os.fstat(self._file).st_size != self._size:
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
 
     def append(self, trial: Trial, result: TrialResult) -> None:
-        """Record one trial; on disk when this returns."""
+        """Write one trial durably."""
         self.repair()
         entry: dict[str, Any] = {
             "schema": SCHEMA,
@@ -94,16 +94,16 @@ class Journal:
             raise OSError(f"{self.path}: only {written} of {len(line)} octets were written")
         os.fsync(self._file)
         self._size += len(line)
-        self._remember(entry["trial"], result_from_json(entry["result"]))
+        self._store_trial(entry["trial"], result_from_json(entry["result"]))
 
     def answer(self, measure: Measure) -> Measure:
-        """Answer known trials from the journal, and record the others."""
+        """Wrap ``measure`` to return the results of known trials and to record new ones."""
 
         def answer_or_measure(trial: Trial) -> TrialResult:
             known = self.trials.get(trial.key)
             if known is None:
                 self.append(trial, measure(trial))
-            elif _as_written(trial_to_json(trial)) != {**TRIAL_DEFAULTS, **known}:
+            elif _fill_in_defaults(trial_to_json(trial)) != {**TRIAL_DEFAULTS, **known}:
                 problem = f"the journal's trial {trial.key} is not the next trial of this run"
                 hint = "journal and configuration do not belong together; start a new run"
                 raise UsageError(problem, hint, code="journal-mismatch")
@@ -117,18 +117,18 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
-    def _remember(self, trial: dict[str, Any], result: TrialResult) -> None:
+    def _store_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
 
 
-def _as_written(trial: dict[str, Any]) -> Any:
-    """Return a trial as in a journal, with settings that earlier versions did not have."""
+def _fill_in_defaults(trial: dict[str, Any]) -> Any:
+    """Return a recorded trial with the defaults of settings that earlier versions lacked."""
     return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
 
 
 def open_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
-    """Open the journal of a run that goes on, or begins, and cut an incomplete last line off."""
+    """Open the journal of a new or continued run, without an incomplete last line."""
     path = directory.path / JOURNAL
     check_presence(path, results)
     journal = Journal(path, find_mark(directory.read_json(MANIFEST)))
@@ -142,7 +142,7 @@ def open_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
 
 
 def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any], TrialResult]]:
-    """Read trials with their results, also of a run in progress: a torn last line is left out."""
+    """Return trials with their results; an incomplete last line is ignored."""
     try:
         data = read_octets(path, JOURNAL_OCTETS)
     except FileNotFoundError:
@@ -200,7 +200,7 @@ def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
 def _parse_lines(
     path: Path, data: bytes, run: str | None
 ) -> Iterator[tuple[bytes, dict[str, Any], TrialResult]]:
-    """Yield whole lines with their content; an incomplete last line is left out."""
+    """Yield complete lines with their content; an incomplete last line is ignored."""
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], 1):
         entry = _parse(line)

@@ -26,14 +26,14 @@ PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
 
 def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> dict[str, Any]:
-    """Return versions, machine, seed, time and what the technology sends where, as JSON values."""
+    """Return versions, machine, seed, start time and traffic of a run as JSON values."""
     return {
         "schema": "v6t-manifest/1",
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
         "order": ORDER,  # in which enumerated values come
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: _read_version(name) for name in PACKAGES},
         "source_commit": commit(),
         "python": sys.version.split()[0],
         "machine": describe_machine(),
@@ -42,23 +42,23 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
 
 
 def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict[str, Any]:
-    """Return devices and links from left to right, and the tester's octets on both sides by frame size."""
+    """Return devices and links from left to right, and the octets per frame on both sides."""
     return {
         "sides": list(plugin.sides),
         "ip_versions": list(plugin.ip_versions),
         "native": plugin.native,
         "middle_version": plugin.middle_version,
-        "headers": [_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
+        "headers": [_list_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
         "devices": [asdict(role) for role in plugin.roles],
         "octets": {
-            sizes.label if sizes.mix else str(sizes.ipv6): _mean_octets(plugin, sizes)
+            sizes.label if sizes.mix else str(sizes.ipv6): _compute_mean_octets(plugin, sizes)
             for sizes in map(plugin.sizes_of, frame_sizes)
         },
     }
 
 
-def _mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
-    """Return octets of the tester's foreground frames left and right; of a mix their means."""
+def _compute_mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
+    """Return the mean octets of foreground frames on the left and the right."""
     sides = [(plugin.side_sizes(pair), count) for pair, count in sizes.pairs]
     frames = sum(count for _, count in sides)
     if frames == 1:
@@ -66,8 +66,8 @@ def _mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
     return [round(sum(s[side] * n for s, n in sides) / frames, 3) for side in (0, 1)]
 
 
-def _headers(plugin: Technology, direction: Direction, size: int | str) -> list[str]:
-    """Return the protocols above Ethernet of the tester's foreground, or background, outermost first."""
+def _list_headers(plugin: Technology, direction: Direction, size: int | str) -> list[str]:
+    """Return the protocols above Ethernet in a direction, outermost first."""
     if plugin.exchange == "queries":
         version = plugin.ip_versions[direction == "reverse"]
         return [f"IPv{version}", "UDP", "DNS"]
@@ -78,27 +78,27 @@ def _headers(plugin: Technology, direction: Direction, size: int | str) -> list[
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, clock policy and kernel of this machine; None: not readable."""
+    """Return processor, cores, clock policy and kernel of this machine; None where unreadable."""
     return {
         "system": platform.system(),
         "kernel": platform.release(),
         "architecture": platform.machine(),
-        "processor": _processor(),
+        "processor": _describe_processor(),
         "cores": len(os.sched_getaffinity(0)),
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "smt": _read("/sys/devices/system/cpu/smt/active"),
         "isolated_cores": _read("/sys/devices/system/cpu/isolated"),
         "clock_source": clock.source(),
-        "memory_kib": _memory(),
+        "memory_kib": _describe_memory(),
     }
 
 
 def utc_now() -> str:
-    """Return the time in UTC, ISO 8601."""
+    """Return the current time in UTC as ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
-def _version(name: str) -> str | None:
+def _read_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -106,7 +106,7 @@ def _version(name: str) -> str | None:
 
 
 def commit() -> str | None:
-    """Return the commit of this checkout, with a mark for changes; None: installed, or without git."""
+    """Return the commit of this checkout, marked if modified, or None without a checkout."""
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None
@@ -118,7 +118,7 @@ def commit() -> str | None:
     return done.stdout.strip() or None
 
 
-def _processor() -> str | None:
+def _describe_processor() -> str | None:
     text = _read("/proc/cpuinfo") or ""
     for line in text.splitlines():
         if line.startswith("model name"):
@@ -126,7 +126,7 @@ def _processor() -> str | None:
     return platform.processor() or None
 
 
-def _memory() -> int | None:
+def _describe_memory() -> int | None:
     first = (_read("/proc/meminfo") or "").splitlines()[:1]
     return int(first[0].split()[1]) if first else None
 

@@ -40,7 +40,7 @@ EMPTYING_S = 12e-6
 
 @dataclass
 class IdealDevice:
-    """A device without loss up to a rate, and a tester without faults; no time passes.
+    """Simulated point: a device without loss up to a rate, measured in no time.
 
     It is the runner of a planned point (:class:`v6t.benchmarks.point.PointRunner`).
 
@@ -86,13 +86,13 @@ class IdealDevice:
         return self.results[key]
 
     def vary(self, name: str, change: Vary) -> Point:
-        """Return the same point: a variant of the traffic takes as long."""
+        """Return the same point, because a variant of the traffic takes the same time."""
         if self._point is None:
             raise ValueError("the device has no point yet")
         return self._point
 
     def repeat(self, repetitions: int) -> int:
-        """Note for how many repetitions the next trials stand."""
+        """Return one repetition, whose trials count for all ``repetitions``."""
         self.times = repetitions
         return 1
 
@@ -102,11 +102,11 @@ class IdealDevice:
         return {}
 
     def make_load_estimate(self) -> EstimateLoad:
-        """Return an inference that never ends the search early."""
+        """Return an estimator that never ends the search early."""
         return lambda loads, target, most_fps: None
 
     def measure(self, trial: Trial) -> TrialResult:
-        """Return the result of a trial, and count its time."""
+        """Return the result of a trial and add its planned time."""
         self.trials += self.times
         self._spend(self.bound.tester.overhead_s + trial.pause_s)
         connections = trial.connections
@@ -175,7 +175,7 @@ class IdealDevice:
 
 
 def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | None = None) -> Point:
-    """Make a planned point: the tester carries what the medium does."""
+    """Return a planned point whose tester reaches the rate of the medium."""
     if media_fps is None:
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
@@ -185,7 +185,7 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
 def count_trials(
     benchmark: Benchmark[Any, Any], point: Point, *, carries_all: bool = False
 ) -> tuple[int, float, Sequence[float]]:
-    """Carry a benchmark out on an ideal device.
+    """Count the trials of a benchmark by running it on an ideal device.
 
     Returns:
         The number of trials, their time [s], and the rates that other benchmarks depend on.
@@ -195,8 +195,8 @@ def count_trials(
     device = IdealDevice(bound, point.runner.capacity, results=dict(results))
     if not carries_all:
         device.carries_fps = point.known_fps or None
-        most_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
-        device.carries_cps = most_cps / 2
+        max_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
+        device.carries_cps = max_cps / 2
         device.holds = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
     at: Point | None = device.at(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
@@ -223,7 +223,7 @@ Streams = Mapping[Direction, StreamSet]
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run: a benchmark or other work, at frame sizes, in a mode (empty: in none)."""
+    """Stage of a run: a benchmark or other work at a frame size and in a mode."""
 
     name: str
     octets: str
@@ -232,7 +232,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """A stage with its planned trials and time; ``seconds`` is the longest time of a search.
+    """Stage with its planned trials; ``seconds`` is its maximum duration.
 
     Attributes:
         least_s: its time if the device carries the upper bound at once; None: the same.
@@ -245,12 +245,12 @@ class PlannedStage:
 
     @property
     def shortest_s(self) -> float:
-        """Seconds if the device carries the upper bound at once."""
+        """Minimum duration: the device carries the upper bound at once."""
         return self.seconds if self.least_s is None else self.least_s
 
     @property
     def expected_s(self) -> float:
-        """Mean of both times: the device is unknown."""
+        """Mean of the minimum and the maximum duration."""
         return (self.seconds + self.shortest_s) / 2
 
 
@@ -278,7 +278,7 @@ class PlannedPoint:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The plan of a run, made once; ``stream_sets`` are by the label of the frame sizes."""
+    """Plan of a run; ``stream_sets`` has the streams by the label of the frame sizes."""
 
     bound: BoundRun
     points: tuple[PlannedPoint, ...]
@@ -302,7 +302,7 @@ class RunPlan:
 
     @property
     def least_s(self) -> float:
-        """Seconds of all points if the device carries every upper bound at once."""
+        """Minimum duration of all points in seconds."""
         return sum(p.least_s for p in self.points)
 
     @cached_property
@@ -327,7 +327,7 @@ class RunPlan:
         return self.bound.intent.to_json()
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values."""
+        """Return the plan as JSON values."""
         return {
             "run": self.run.model_dump(mode="json"),
             "points": [asdict(p) for p in self.points],
@@ -341,7 +341,7 @@ class RunPlan:
 
 
 def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
-    """Plan a run; ``compiled`` keeps the streams of plans before it."""
+    """Return the plan of a run; ``compiled`` caches streams between plans."""
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
     all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
@@ -356,15 +356,15 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     return RunPlan(bound, tuple(points), tuple(stages), known[frames])
 
 
-def first_stage(octets: str, *, first: bool) -> Stage:
-    """Return the first stage of a frame size: the set-up of the run, or loading other streams."""
+def make_first_stage(octets: str, *, first: bool) -> Stage:
+    """Return the first stage of a frame size: set-up of the run, or a change of streams."""
     return Stage(SETUP if first else LOADING, octets, "")
 
 
 def plan_stage(
     benchmark: Benchmark[Any, Any], point: Point
 ) -> tuple[PlannedStage, Sequence[float]]:
-    """Plan a benchmark with what is known of the device; return the rates it would find, too."""
+    """Return the planned stage of a benchmark and the rates it would find."""
     stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
     trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:
@@ -383,7 +383,7 @@ def _name_mode(phase: Phase, mode: str) -> str:
 def _plan_size(
     bound: BoundRun, sizes: Sizes, *, first: bool
 ) -> Iterator[tuple[PlannedPoint, list[PlannedStage]]]:
-    """Yield each benchmark at a frame size with its stages: those before it are set-up and self-test."""
+    """Yield each benchmark at a frame size with its stages, including set-up and self-test."""
     run = bound.settings
     benchmarks = [b for b in registry.select_benchmarks(bound) if first or b.phase.sized]
     directed = [b for b in benchmarks if b.phase.directed]
@@ -404,7 +404,7 @@ def _plan_size(
         planned = plan_stage(benchmark, replace(point, found_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
     setup_s = bound.tester.setup_s if first else bound.tester.load_s
-    before = [PlannedStage(first_stage(sizes.label, first=first), setup_s)]
+    before = [PlannedStage(make_first_stage(sizes.label, first=first), setup_s)]
     learns = run.connects and bound.tester.loops_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
         further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
@@ -425,14 +425,15 @@ def _plan_size(
                     stage.trials,
                     sum(each.seconds for each in taken),
                     sum(each.shortest_s for each in taken),
-                    _find_counting(benchmark, point),
+                    _describe_counting_method(benchmark, point),
                 ),
                 taken,
             )
             before = []
 
 
-def _find_counting(benchmark: Benchmark[Any, Any], point: Point) -> str:
+def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> str:
+    """Return how the tester counts the frames of a benchmark; empty for the usual way."""
     connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
     needs = benchmark.list_capabilities(point.bound) | connects
     return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)

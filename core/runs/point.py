@@ -15,7 +15,7 @@ from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
-from v6t.core.runs.preflight import measure_phase_one, prepare_loopback
+from v6t.core.runs.preflight import measure_phase_one, with_loopback_setup
 from v6t.core.runs.tester_capacity import (
     THIS_RUN,
     find_capacity,
@@ -34,7 +34,7 @@ from v6t.trials.trial import Mode
 
 
 class MeasuredPoint:
-    """A point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
+    """Measured point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
 
     planned: ClassVar[bool] = False
 
@@ -75,8 +75,8 @@ class MeasuredPoint:
             spec,
             self._capacity_measure or self._loopback,
             trials.directory,
-            least_fps=0.0 if connections else find_plausible_rate(spec.mode, rates),
-            say=self._say_of_size,
+            min_fps=0.0 if connections else find_plausible_rate(spec.mode, rates),
+            say=self._say_with_size,
             of_phase_one=connections,
         )
         if not connections:
@@ -95,7 +95,7 @@ class MeasuredPoint:
         return capacity, source
 
     def remeasure(self, point: Point, number: int) -> Point | None:
-        """Measure the tester's own capacity again; None if it is not higher than before.
+        """Repeat the self-test; return the new point, or None if the capacity is not higher.
 
         Args:
             point: whose trials get other keys then.
@@ -105,7 +105,7 @@ class MeasuredPoint:
         self._trials.begin(Stage(SELFTEST, octets, spec.mode))
         capacity = remeasure_capacity(
             self._bound, self._streams, spec, self._loopback, self.capacity[0], number,
-            self._say_of_size,
+            self._say_with_size,
         )  # fmt: skip
         if capacity is None:
             return None
@@ -122,21 +122,21 @@ class MeasuredPoint:
 
     @property
     def loopback(self) -> Measure | None:
-        """The tester without a device; None: its ports cannot be joined."""
+        """Function that measures the tester without a device, or None if its ports cannot be joined."""
         return self._loopback if self._bound.measures_tester else None
 
     @cached_property
     def _loopback(self) -> Measure:
-        return prepare_loopback(self._bound, self._trials.loopback)
+        return with_loopback_setup(self._bound, self._trials.loopback)
 
     @property
     def describe_flush(self) -> str:
-        """How the device's connection table is emptied."""
+        """Description of how the device's connection table is emptied."""
         return self._bound.describe_flush
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""
-        self._trials.remaining.progress(progress)
+        self._trials.remaining.record_progress(progress)
         if progress.verdict is None:
             self._trials.events.on_step_start(progress)
         else:
@@ -146,11 +146,11 @@ class MeasuredPoint:
         """Pass a message on to the listeners."""
         self._trials.events.on_message(text)
 
-    def _say_of_size(self, text: str) -> None:
+    def _say_with_size(self, text: str) -> None:
         self.say(f"{self._sizes.label} octets, {text}")
 
     def describe(self) -> dict[str, Any]:
-        """Return the conditions of every number here."""
+        """Return the measurement conditions common to all results of this point."""
         run, (capacity, source) = self._bound.settings, self.capacity
         return {
             "preset": run.preset,
@@ -170,16 +170,16 @@ class MeasuredPoint:
         }
 
     def vary(self, name: str, change: Vary) -> Point:
-        """Load a variant of the traffic; the keys of its trials begin with the name."""
+        """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
         streams = self._trials.load(self._sizes, change)
         return make_point(self._trials, self._sizes, self._spec.mode, streams, variant=name)
 
     def repeat(self, repetitions: int) -> int:
-        """Return the repetitions: each one is measured."""
+        """Return the number of repetitions to measure, which is all of them."""
         return repetitions
 
     def make_load_estimate(self) -> EstimateLoad:
-        """Make the inference of a critical load from its trials."""
+        """Return the function that estimates a critical load from trials."""
         from v6t.analysis.posterior import Inference  # imports numpy, which most runs do without
 
         return Inference()
@@ -194,25 +194,29 @@ def make_point(
     of_phase_one: bool = False,
     variant: str = "",
 ) -> Point:
-    """Make the point at which benchmarks are measured."""
+    """Return the point at which benchmarks are measured."""
     run = trials.bound.settings
     media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     spec = replace(make_capacity_spec(run, sizes, mode, media), variant=variant)
     measure = None
     if of_phase_one:
         spec, measure = make_phase_one_spec(run, spec), measure_phase_one(trials.loopback)
-    return _make(trials, sizes, media, MeasuredPoint(trials, sizes, streams, spec, measure), mode)
+    return _make_point(
+        trials, sizes, media, MeasuredPoint(trials, sizes, streams, spec, measure), mode
+    )
 
 
 def make_tcp_point(trials: Trials, sizes: Sizes, streams: Streams) -> Point:
-    """Make the point of TCP connections, whose four-tuples are those of the streams."""
+    """Return the point for TCP connections, which use the four-tuples of the streams."""
     syn_sizes, media = find_syn_limit(trials.bound)
     spec = make_opening_spec(trials.bound.settings, syn_sizes, media)
     measure = make_tcp_measure(trials.bound, trials.loopback)
-    return _make(trials, syn_sizes, media, MeasuredPoint(trials, syn_sizes, streams, spec, measure))
+    return _make_point(
+        trials, syn_sizes, media, MeasuredPoint(trials, syn_sizes, streams, spec, measure)
+    )
 
 
-def _make(
+def _make_point(
     trials: Trials, sizes: Sizes, media_fps: float, runner: MeasuredPoint, mode: Mode = "forward"
 ) -> Point:
     find = trials.journal.entries.__getitem__

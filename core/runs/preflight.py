@@ -26,9 +26,9 @@ _ROW_OCTETS = 8
 
 
 def check_point(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding | None:
-    """Send a few frames of each size through the device; return the first fault."""
+    """Send a few frames of each size through the device and return the first fault, or None."""
     return check_translation(
-        prepare_preflight(plugin, measure),
+        with_preflight_setup(plugin, measure),
         ipv6_frame_size=sizes.ipv6,
         ipv4_frame_size=sizes.ipv4,
         mix=sizes.mix,
@@ -36,8 +36,8 @@ def check_point(plugin: Technology, sizes: Sizes, measure: Measure) -> Finding |
     )
 
 
-def prepare_preflight(plugin: Technology, measure: Measure) -> Measure:
-    """Add a few connections, or queries, where frames need them."""
+def with_preflight_setup(plugin: Technology, measure: Measure) -> Measure:
+    """Wrap ``measure`` so that each trial also opens connections or sends queries, if required."""
     if plugin.exchange == "queries":
         return _with_queries(measure, Queries())
     if not plugin.stateful:
@@ -47,8 +47,8 @@ def prepare_preflight(plugin: Technology, measure: Measure) -> Measure:
     return ConnectionPreparer(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 
 
-def prepare_loopback(bound: BoundRun, measure: Measure) -> Measure:
-    """Let the tester learn its own frames and replay them, or answer its own queries."""
+def with_loopback_setup(bound: BoundRun, measure: Measure) -> Measure:
+    """Wrap ``measure`` so that the tester learns and replays its own frames or answers its queries."""
     plugin = bound.technology
     if plugin.exchange == "queries":
         return _with_queries(measure, make_selftest_queries(bound))
@@ -63,7 +63,7 @@ def _with_queries(measure: Measure, queries: Queries) -> Measure:
 
 
 def measure_phase_one(measure: Measure) -> Measure:
-    """Measure the tester's own capacity of phase 1: its trials establish connections."""
+    """Wrap ``measure`` so that each trial establishes connections, to measure phase 1."""
 
     def establish(trial: Trial) -> TrialResult:
         connections = Connections(
@@ -75,7 +75,7 @@ def measure_phase_one(measure: Measure) -> Measure:
 
 
 def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
-    """Return the first wrong frame of a trial; the preflight reports its own."""
+    """Return the first wrong frame of a trial, or None; a preflight reports its own."""
     for direction, counted in result.directions.items():
         if counted.mismatch is not None and trial.benchmark != BENCHMARK:
             return Finding(False, direction, counted.mismatch.get("why", ""), counted.mismatch)
@@ -83,7 +83,7 @@ def find_mismatch(trial: Trial, result: TrialResult) -> Finding | None:
 
 
 def make_error(finding: Finding) -> TesterError | TranslationError:
-    """Make the error that ends a run: the device translates wrongly, or the tester cannot tell."""
+    """Return the error for a wrong translation, or for a tester that cannot check it."""
     if finding.tester:
         return TesterError(
             f"the tester cannot even send a few frames: {finding.why}", code="tester-fault"
@@ -101,7 +101,7 @@ def make_error(finding: Finding) -> TesterError | TranslationError:
 
 
 def compare_frames(frames: Mapping[str, str]) -> str:
-    """Print two frames side by side in hexadecimal, octets that differ marked."""
+    """Return two frames side by side in hexadecimal, with different octets marked."""
     expected = bytes.fromhex(frames.get("expected", ""))
     received = bytes.fromhex(frames.get("received", ""))
     width = 3 * _ROW_OCTETS

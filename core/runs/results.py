@@ -81,7 +81,7 @@ def read_results(directory: Path) -> dict[str, Any]:
 
 
 def share_conditions(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Move the conditions that all records of ``results.json`` have to its head."""
+    """Return ``results.json`` with the conditions common to all records at its top level."""
     conditions = [record["conditions"] for record in content["results"]]
     shared = {
         name: value
@@ -111,7 +111,7 @@ def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
 
 
 class ResultFiles:
-    """``results.json`` and the tables of a run in progress, which grow: each row is made once.
+    """Writes ``results.json`` and the tables incrementally during a run.
 
     A resumed run first finds its former results in the journal again; until then the files stay.
 
@@ -136,11 +136,11 @@ class ResultFiles:
         self.records.append(record)
         self._documents.append(record.to_json())
         for name, rows in {benchmark.csv_file: measured.rows, **measured.beside}.items():
-            self._add_rows(name, _mark_limited(rows, record))
+            self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
     def write(self, head: Mapping[str, Any], *, measured: bool) -> None:
-        """Replace the files, unless ``results.json`` holds more results.
+        """Replace the files, unless ``results.json`` already contains more results.
 
         Args:
             head: all but the results, with the status of the run.
@@ -172,12 +172,12 @@ class ResultFiles:
 
 
 def _rank(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
-    """Return how much is known; complete is the most."""
+    """Return a sort key that grows with the number of results; complete runs come last."""
     return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
 
 
-def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
-    """Add the last columns: whether the tester or the medium limits the row, and the only median.
+def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
+    """Add columns for the limit of tester or medium and for the median of one repetition.
 
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
@@ -189,7 +189,7 @@ def _mark_limited(rows: Iterable[Row], record: Record) -> Iterator[Row]:
 
 
 def load_run(path: Path, technology: Technology | None = None) -> RunData:
-    """Read a run directory; nothing in it is changed, and the run may be in progress."""
+    """Return the data of a run directory, also of a run in progress."""
     with report_damage(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
@@ -221,7 +221,7 @@ def make_run_data(
     trials: Sequence[RunTrial],
     measured: int = 0,
 ) -> RunData:
-    """Put the data of a run together."""
+    """Return the data of a run, assembled from its files or from memory."""
     about: dict[str, Any] = {"params": run.params}
     if technology is not None:
         about = {
@@ -260,11 +260,11 @@ def _make_technology(run: ResolvedRun) -> Technology | None:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in one line: names, the first figure, and its state.
+    """Summary of a run: names, first figure and state.
 
     Attributes:
         created: start of the run, UTC, ISO 8601.
-        headline: empty if there is no figure.
+        headline: empty without a figure.
         state: ``complete``, ``interrupted``, ``in progress``, ``translation incorrect`` or ``damaged``.
     """
 

@@ -33,7 +33,7 @@ _REMOVABLE = {*_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
 
 
 def make_no_run_error(path: Path) -> UsageError:
-    """Make the error for a directory without a run."""
+    """Return the error for a directory without a run."""
     if (path / AUDIT).is_file():
         return UsageError(
             f"{path} contains an audit, not a run",
@@ -48,7 +48,7 @@ def make_no_run_error(path: Path) -> UsageError:
 
 
 def refuse_absent_paths(paths: Iterable[Path]) -> None:
-    """Report missing paths before the others are checked; ``latest`` is resolved later."""
+    """Refuse missing paths; ``latest`` is accepted."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
             problem = f"{path} does not exist"
@@ -94,7 +94,7 @@ class RunDir:
         return read_optional_json(self.path / name)
 
     def config(self) -> ResolvedRun:
-        """Return the run's resolved configuration."""
+        """Return the resolved settings of the run."""
         return read_config(self.path / CONFIG)
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class RunDir:
             raise UsageError(problem, code="file-unwritable") from exc
 
     def _check_free(self) -> None:
-        """Accept an empty directory, or a run that measured nothing and left no device configured."""
+        """Refuse a directory with files other than a run without results or a configured device."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
         if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE}:
@@ -157,7 +157,7 @@ def read_config(path: Path) -> ResolvedRun:
 
 @contextmanager
 def report_damage(directory: Path) -> Iterator[None]:
-    """Report damaged files of a run, which may have been changed by hand, as errors of the user."""
+    """Turn errors in a run's files, which may have been edited by hand, into usage errors."""
     try:
         yield
     except (
@@ -175,14 +175,14 @@ def report_damage(directory: Path) -> Iterator[None]:
 
 
 def find_latest_run(path: Path | None) -> Path:
-    """Return the directory itself, or the latest run for None and ``latest``."""
+    """Return the given directory, or the latest run for None and ``latest``."""
     if path is not None and (str(path) != LATEST or path.exists()):
         return path
     return find_latest_runs(1)[0]
 
 
 def find_latest_runs(count: int) -> list[Path]:
-    """Return the runs that were changed last, the latest at the end."""
+    """Return the most recently changed runs, the latest at the end."""
     places = [*Path("runs").glob("*"), *Path().glob("*")]
     runs = sorted((p for p in places if (p / CONFIG).is_file()), key=_find_change_time)
     if len(runs) < count:
@@ -198,7 +198,7 @@ def _find_change_time(path: Path) -> tuple[float, str]:
 
 
 def choose_default_path(run: ResolvedRun) -> Path:
-    """Return ``runs/<UTC>-<plugin>[-<label>]``, not yet existing."""
+    """Return an unused path ``runs/<UTC>-<plugin>[-<label>]``."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", run.label).strip("-.")
     return find_unused_path(
@@ -216,7 +216,7 @@ def find_unused_path(path: Path) -> Path:
 
 
 def restore(source: Path, directory: Path) -> list[Path]:
-    """Write the files with which a run can be repeated."""
+    """Write a run file and a testbed file that repeat a run, and return their paths."""
     run = read_config(source)
     files = {"run.yaml": make_run_file(run), "testbed.yaml": make_testbed_file(run)}
     head = f"# The configuration of {source}, in full.\n"
@@ -224,7 +224,7 @@ def restore(source: Path, directory: Path) -> list[Path]:
 
 
 def read_files(source: Path) -> tuple[YamlFile, YamlFile]:
-    """Return run file and testbed file of a run, to repeat it with other options."""
+    """Return the content of run file and testbed file that repeat a run."""
     run, path = read_config(source), source / CONFIG
     return (
         YamlFile(path, to_yaml(make_run_file(run))),

@@ -25,7 +25,7 @@ from v6t.core.runs.device import DeviceCounts
 from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
-from v6t.core.runs.plan import RunPlan, first_stage, plan, plan_stage
+from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
 from v6t.core.runs.preflight import check_point
 from v6t.core.runs.results import (
@@ -52,7 +52,7 @@ WRITING_SHARE = 20
 def execute(
     bound: BoundRun, path: Path, events: Listener, planned: RunPlan | None = None
 ) -> RunData:
-    """Start a run in a new directory and carry it out.
+    """Execute a run in a new directory and return its data.
 
     Raises:
         UsageError: the directory cannot be used.
@@ -71,7 +71,7 @@ def execute(
 
 
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:
-    """Continue an interrupted run; a complete one is only read."""
+    """Continue an interrupted run, or read a complete one, and return its data."""
     with RunDir(path, new=False) as directory:
         run = directory.config()
         with report_damage(path):
@@ -88,7 +88,7 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
 
 
 class Runner:
-    """Carries out a run.
+    """Executes a run.
 
     Benchmarks are measured frame size by frame size, phase by phase, mode by mode, and find their
     trials in the journal if the run is resumed. A finished record is not changed any more.
@@ -109,7 +109,7 @@ class Runner:
         self._next_write = 0.0
 
     def run(self) -> RunData:
-        """Measure everything and restore the device.
+        """Measure all points, restore the device and return the data of the run.
 
         Raises:
             V6tError: finished trials and results stay on disk.
@@ -160,7 +160,7 @@ class Runner:
     def _measure_size(self, sizes: Sizes, *, first: bool) -> None:
         """Measure a frame size, phase by phase, each in every mode or once."""
         trials, benchmarks = self._trials, registry.select_benchmarks(self._bound)
-        trials.begin(first_stage(sizes.label, first=first))
+        trials.begin(make_first_stage(sizes.label, first=first))
         streams = trials.load(sizes)
         self._check_translation(sizes, first=first)
         tcp = [b for b in benchmarks if not b.phase.sized]
@@ -183,7 +183,7 @@ class Runner:
         self._events.on_message(f"{sizes.label} octets: checking the translation")
         finding = check_point(self._bound.technology, sizes, self._trials.device)
         if finding is not None:
-            self._trials.refuse(finding)
+            self._trials.report_mismatch(finding)
         if first:
             tester, in_lab = self._trials.bench.describe(), self._bound.tester.in_lab
             for caution in list_tester_warnings(self._run, tester, in_lab=in_lab):
@@ -192,7 +192,7 @@ class Runner:
     def _measure_point(
         self, phase: Phase, benchmarks: Sequence[Benchmark[Any, Any]], point: Point
     ) -> dict[str, Sequence[float]]:
-        """Measure the benchmarks of a phase at a point; return the rates that they found."""
+        """Measure the benchmarks of a phase at a point and return the measured rates."""
         records: list[Record] = []
         rates: dict[str, Sequence[float]] = {}
         refusal = ""
@@ -211,7 +211,7 @@ class Runner:
                 point = replace(current, found_rates=point.found_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
-            self._keep(benchmark, measured)
+            self._store_record(benchmark, measured)
         self._events.on_point_end(records)
         return rates
 
@@ -247,7 +247,7 @@ class Runner:
         return point, measured
 
     def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
-        """Measure a benchmark as a stage of the run, which is planned with what is known by now."""
+        """Measure a benchmark as a stage, planned with the rates measured so far."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
@@ -255,7 +255,7 @@ class Runner:
     def _remeasure_tester(
         self, benchmark: Benchmark[Any, Any], point: Point, measured: Measured, number: int
     ) -> Point | None:
-        """Repeat the self-test after a result that it does not cover; None if nothing changes."""
+        """Repeat the self-test after a result above it; return the new point or None."""
         margin = self._run.procedure.selftest_margin
         usable = self._bound.search_share * compute_usable_rate(
             point.tester_capacity.rate_fps, margin
@@ -266,8 +266,8 @@ class Runner:
         runner = point.runner
         return runner.remeasure(point, number) if isinstance(runner, MeasuredPoint) else None
 
-    def _keep(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
-        """Keep a finished record, and write results unless that takes too much of the time."""
+    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+        """Store a finished record, and write results unless that takes too much time."""
         self._results.add(benchmark, measured)
         began = time.monotonic()
         if began >= self._next_write:
@@ -276,7 +276,7 @@ class Runner:
             self._next_write = ended + (WRITING_SHARE - 1) * (ended - began)
 
     def _write_results(self) -> None:
-        """Write results, repetitions and raw trials, unless the disk holds more."""
+        """Write results, repetitions and raw trials, unless the stored results are more complete."""
         trials = self._trials
         optional = {
             "finding": trials.finding,

@@ -21,7 +21,7 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.bench import Bench, compile_streams
 from v6t.core.runs.manifest import describe_machine, utc_now
-from v6t.core.runs.preflight import prepare_loopback
+from v6t.core.runs.preflight import with_loopback_setup
 from v6t.core.runs.rundir import RunDir
 from v6t.drivers.device import ignore_message
 from v6t.packets.direction import Direction
@@ -65,7 +65,7 @@ Streams = Mapping[Direction, StreamSet]
 def make_capacity_spec(
     run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float
 ) -> CapacitySpec:
-    """Return how a run looks for the tester's own capacity."""
+    """Return the specification of a self-test."""
     careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
         ipv6_frame_size=sizes.ipv6,
@@ -86,13 +86,13 @@ def make_capacity_spec(
 
 
 def make_phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
-    """Return the same for connections, of which there are a limited number."""
+    """Return the self-test specification for phase 1, limited by the number of connections."""
     rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
     return replace(spec, rules=rules)
 
 
 def make_opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
-    """Return the same for TCP connections, which are opened for a second at least."""
+    """Return the self-test specification for opening TCP connections."""
     spec = make_phase_one_spec(run, make_capacity_spec(run, sizes, "forward", media_cps))
     return replace(spec, duration_s=max(OPENING_S, spec.duration_s))
 
@@ -105,10 +105,10 @@ def find_capacity(
     directory: RunDir,
     *,
     of_phase_one: bool = False,
-    least_fps: float = 0.0,
+    min_fps: float = 0.0,
     say: Callable[[str], None] = ignore_message,
 ) -> tuple[TesterCapacity, str]:
-    """Return the tester's capacity and its source; it is measured if none is remembered.
+    """Return the tester's capacity and its source; measure it if none is stored.
 
     Args:
         bound: the run.
@@ -117,24 +117,24 @@ def find_capacity(
         measure: the tester without a device; not used where the ports cannot be joined.
         directory: of the run.
         of_phase_one: its trials establish connections: never remembered.
-        least_fps: lowest plausible rate, from other modes.
+        min_fps: lowest plausible rate, from other modes.
         say: receives a message if it is measured again, or with long trials.
     """
     known = spec
-    if bound.tester.in_lab and least_fps > spec.start_fps:  # lower rates are known to pass
-        spec = replace(spec, start_fps=least_fps)
+    if bound.tester.in_lab and min_fps > spec.start_fps:  # lower rates are known to pass
+        spec = replace(spec, start_fps=min_fps)
     if bound.driver.absent and bound.tester.loops_back:
         seen = measure_tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
-    if bound.tester.loops_back and (of_phase_one or not _may_be_remembered(bound)):
-        return measure_plausible_capacity(spec, measure, least_fps, say), THIS_RUN
+    if bound.tester.loops_back and (of_phase_one or not _is_cacheable(bound)):
+        return measure_plausible_capacity(spec, measure, min_fps, say), THIS_RUN
     key = _make_key(bound, known, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
-        capacity, source = recall(bound, known, streams)
-        if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < least_fps):
-            measured = measure_plausible_capacity(spec, measure, least_fps, say)
-            remember(bound, known, streams, measured)
+        capacity, source = find_stored_capacity(bound, known, streams)
+        if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < min_fps):
+            measured = measure_plausible_capacity(spec, measure, min_fps, say)
+            store_capacity(bound, known, streams, measured)
             return measured, THIS_RUN
         used[key] = {"fps": capacity.rate_fps, "source": source}
         directory.write_json(FILE, used)
@@ -150,7 +150,7 @@ def remeasure_capacity(
     number: int,
     say: Callable[[str], None],
 ) -> TesterCapacity | None:
-    """Look for a higher capacity after the device carried all of the tester's; return None without one.
+    """Repeat the self-test after the device reached it; return a higher capacity or None.
 
     The machine may have been busy during the self-test: if one short trial passes, it is repeated.
     """
@@ -165,13 +165,13 @@ def remeasure_capacity(
     capacity = measure_tester_capacity(spec, measure, MOST_AGAIN + number, say)
     if capacity.rate_fps <= before.rate_fps:
         return None
-    if _may_be_remembered(bound):
-        remember(bound, spec, streams, capacity)
+    if _is_cacheable(bound):
+        store_capacity(bound, spec, streams, capacity)
     return replace(capacity, keys=before.keys + capacity.keys)
 
 
 def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Carry out the self-test, of several servers each separately and then of all.
+    """Return the results of the self-test, for each of several servers and for all together.
 
     Returns:
         One row per server, frame size and mode; rates per direction.
@@ -193,7 +193,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
     bench = Bench(bound, loopback=True)
     # A stateful technology's streams are measured without connections.
     measure = (
-        prepare_loopback(bound, bench.measure) if plugin.exchange == "queries" else bench.measure
+        with_loopback_setup(bound, bench.measure) if plugin.exchange == "queries" else bench.measure
     )
     rows = []
     try:
@@ -206,10 +206,10 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode, media)
-                least_fps = find_plausible_rate(mode, rates)
-                capacity = measure_plausible_capacity(spec, measure, least_fps, say)
+                min_fps = find_plausible_rate(mode, rates)
+                capacity = measure_plausible_capacity(spec, measure, min_fps, say)
                 rates[mode] = capacity.rate_fps
-                remember(bound, spec, streams, capacity)
+                store_capacity(bound, spec, streams, capacity)
                 rows.append(
                     {
                         "frame_sizes": sizes_to_json(sizes),
@@ -230,7 +230,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
     return rows
 
 
-def remember(
+def store_capacity(
     bound: BoundRun, spec: CapacitySpec, streams: Streams, capacity: TesterCapacity
 ) -> None:
     """Store a measured capacity in the cache; write errors do not stop the run."""
@@ -251,8 +251,10 @@ def _read_cache() -> dict[str, dict[str, Any]]:
     return known if isinstance(known, dict) else {}
 
 
-def recall(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> tuple[TesterCapacity, str]:
-    """Return the remembered capacity, or the medium's rate without one, and its source.
+def find_stored_capacity(
+    bound: BoundRun, spec: CapacitySpec, streams: Streams
+) -> tuple[TesterCapacity, str]:
+    """Return the stored capacity, or else the medium's rate, and its source.
 
     A capacity that was found under laxer rules than those of the results would be too high.
     """
@@ -266,17 +268,17 @@ def recall(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> tuple[Teste
     return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
 
-def _may_be_remembered(bound: BoundRun) -> bool:
+def _is_cacheable(bound: BoundRun) -> bool:
     if bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: the self-test goes first
         return False
     return bound.settings.procedure.selftest == "cached" and not bound.tester.simulates
 
 
 def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
-    """Return a hash of what a capacity depends on: tester, machine, medium, frames, how it is found."""
+    """Return a hash of everything that determines a capacity, such as tester and frames."""
     run = bound.settings
     what = [
-        *list_tester_facts(bound),
+        *collect_tester_facts(bound),
         run.line_rate_bps,
         # In loopback it matters how it was found; the streams say the mix.
         {k: v for k, v in asdict(spec).items() if k != "mix"}
@@ -290,8 +292,8 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
     return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def list_tester_facts(bound: BoundRun) -> list[Any]:
-    """Return kind and options of a tester, and its machine, if that is this one."""
+def collect_tester_facts(bound: BoundRun) -> list[Any]:
+    """Return the tester's kind, options and, if it runs here, its machine."""
     run = bound.settings
     options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
     here = {k: describe_machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None

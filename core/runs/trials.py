@@ -13,7 +13,7 @@ from v6t.benchmarks.point import Vary
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.device import DeviceCounts, add_device_load, prepare_device_event
+from v6t.core.runs.device import DeviceCounts, with_device_event, with_device_load
 from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
@@ -36,7 +36,7 @@ USUAL_SHARE, WORST_SHARE = 0.01, 0.05
 
 
 class Trials:
-    """The trials of a run: the journal answers known ones, and the listeners hear of new ones.
+    """Measures the trials of a run; known ones come from the journal, new ones are announced.
 
     Attributes:
         device: measures with the device between the tester's ports.
@@ -78,17 +78,17 @@ class Trials:
         self.loopback = self._decorate(self._loopback_bench)
 
     def _decorate(self, bench: Bench) -> Measure:
-        """Wrap the trials of a bench, from the tester outwards."""
+        """Return the ``measure`` function of a bench with all decorators, innermost first."""
         watches = self.bound.settings.procedure.watch_device
         decorators: Sequence[Callable[[Measure], Measure]] = (
-            partial(add_steal_time, in_lab=self.bound.tester.in_lab),
-            partial(add_device_load, session=lambda: bench.session if watches else None),
-            partial(prepare_device_event, find_action=bench.find_action),
-            partial(self._read_counters, bench=bench),
-            self._announce,
+            partial(with_steal_time, in_lab=self.bound.tester.in_lab),
+            partial(with_device_load, session=lambda: bench.session if watches else None),
+            partial(with_device_event, find_action=bench.find_action),
+            partial(self._with_counter_reading, bench=bench),
+            self._with_announcement,
             self.journal.answer,
-            self._collect_figures,
-            self._refuse_mismatch,
+            self._with_figure_collection,
+            self._with_mismatch_check,
         )
         measure: Measure = bench.measure
         for decorate in decorators:
@@ -96,7 +96,7 @@ class Trials:
         return measure
 
     def load(self, sizes: Sizes, change: Vary | None = None) -> Streams:
-        """Set what the next trials send: the streams of a frame size, or a variant of them."""
+        """Load the streams of a frame size, or a variant of them, and return them."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:
             streams = compile_streams(self.bound, sizes, change)
@@ -105,12 +105,12 @@ class Trials:
         return streams
 
     def begin(self, stage: Stage, planned: PlannedStage | None = None) -> None:
-        """Begin a stage of the run; ``planned``: if more is known than the plan of the run."""
+        """Begin a stage of the run; ``planned`` replaces the stage of the plan."""
         self.remaining.begin(stage, planned)
         self._before = None
 
-    def refuse(self, finding: Finding) -> None:
-        """End the run because of a wrong frame.
+    def report_mismatch(self, finding: Finding) -> None:
+        """Record a wrong frame and end the run.
 
         Raises:
             TranslationError: the device translates wrongly.
@@ -127,9 +127,9 @@ class Trials:
         modifier, tester = self.bound.modifier, self.bound.tester
         return [
             *list_result_warnings(self.bound),
-            *(modifier.summary(self._modifications) if modifier is not None else ()),
+            *(modifier.summarize(self._modifications) if modifier is not None else ()),
             *tester.caveats_of(self._tester_figures),
-            *warn_of_steal_time(self._steal_times),
+            *list_steal_time_warnings(self._steal_times),
         ]
 
     def close(self) -> None:
@@ -139,30 +139,32 @@ class Trials:
         finally:
             self._loopback_bench.close()
 
-    def _read_counters(self, measure: Measure, bench: Bench) -> Measure:
-        """Read the device's counters before a benchmark's first trial that meets it."""
+    def _with_counter_reading(self, measure: Measure, bench: Bench) -> Measure:
+        """Wrap ``measure`` to read the device's counters before each benchmark's first trial."""
 
         def read_and_measure(trial: Trial) -> TrialResult:
             if trial.benchmark == PREFLIGHT:
                 self.counts.discard_reading()
             elif self.bound.settings.procedure.read_device:
-                bench.ready()
+                bench.prepare()
                 self.counts.begin(bench.session)
             return measure(trial)
 
         return read_and_measure if bench is self.bench else measure
 
-    def _announce(self, measure: Measure) -> Measure:
+    def _with_announcement(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` to announce each trial to the listeners."""
+
         def announce_and_measure(trial: Trial) -> TrialResult:
             self.measured += 1
-            self.events.on_trial_start(self.remaining.describe(trial, self._before))
+            self.events.on_trial_start(self.remaining.describe_trial(trial, self._before))
             self._before = measure(trial)
             return self._before
 
         return announce_and_measure
 
-    def _collect_figures(self, measure: Measure) -> Measure:
-        """Keep what the tester and the modifier report, for the warnings about the run."""
+    def _with_figure_collection(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` to collect figures of tester and modifier for warnings about the run."""
 
         def measure_and_collect(trial: Trial) -> TrialResult:
             result = measure(trial)
@@ -176,21 +178,21 @@ class Trials:
 
         return measure_and_collect
 
-    def _refuse_mismatch(self, measure: Measure) -> Measure:
-        """End the run with the first wrong frame, in whichever trial it comes."""
+    def _with_mismatch_check(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` to end the run at the first wrong frame."""
 
         def measure_and_check(trial: Trial) -> TrialResult:
             result = measure(trial)
             finding = find_mismatch(trial, result)
             if finding is not None:
-                self.refuse(finding)
+                self.report_mismatch(finding)
             return result
 
         return measure_and_check
 
 
-def add_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
-    """Add the share of CPU time that a hypervisor kept from this machine to the figures of the tester."""
+def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
+    """Wrap ``measure`` to add the machine's share of stolen CPU time to the tester's figures."""
 
     def measure_steal_time(trial: Trial) -> TrialResult:
         before = _read_ticks()
@@ -210,8 +212,8 @@ def find_steal_time(result: TrialResult) -> float | None:
     return float(share) if isinstance(share, (int, float)) else None
 
 
-def warn_of_steal_time(shares: Sequence[float]) -> list[str]:
-    """Return a warning if the steal time of all trials, or of one, is considerable."""
+def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
+    """Return a warning if the median or the worst steal time is high, else an empty list."""
     if not shares or (median(shares) < USUAL_SHARE and max(shares) < WORST_SHARE):
         return []
     return [

@@ -72,12 +72,12 @@ class DnsAuthority(ServerPort):
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
         del times
-        at = self._layout.message
-        frames = frames[view(frames, UDP, self._layout.udp)["dport"] == DNS_PORT]
+        at = self._layout.dns_offset
+        frames = frames[view(frames, UDP, self._layout.udp_offset)["dport"] == DNS_PORT]
         if not len(frames):
             return
         # what follows a short datagram is padding of the frame
-        octets = int(view(frames, UDP, self._layout.udp)["len"][0]) - 8
+        octets = int(view(frames, UDP, self._layout.udp_offset)["len"][0]) - 8
         for rows, answers in self._authority.answer(frames[:, at : at + octets]):
             made = self._layout.make_replies(frames[rows], answers.shape[1])
             made[:, at:] = answers
@@ -199,15 +199,15 @@ class DnsClient(ClientPort):
         low, ports = self._ports
         rows[:] = self._template
         addresses = self._zone.list_addresses(self._names.numbers(queries))
-        write_questions(rows[:, self._layout.message :], queries // ports & 0xFFFF, addresses)
-        header = view(rows, UDP, self._layout.udp)
+        write_questions(rows[:, self._layout.dns_offset :], queries // ports & 0xFFFF, addresses)
+        header = view(rows, UDP, self._layout.udp_offset)
         header["sport"], header["dport"] = low + queries % ports, DNS_PORT
         self._layout.finish(rows)
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
         low, ports = self._ports
-        at = self._layout.message
-        header = view(frames, UDP, self._layout.udp)
+        at = self._layout.dns_offset
+        header = view(frames, UDP, self._layout.udp_offset)
         port = header["dport"].astype(np.int64) - low
         ours = (header["sport"] == DNS_PORT) & (port >= 0) & (port < ports)
         # the youngest query with this port and identifier
@@ -251,7 +251,7 @@ class DnsClient(ClientPort):
         sent = np.empty((1, len(self._template)), np.uint8)
         self._write(sent, np.array([query]))
         right = frame.copy()[None, :]
-        data = self._layout.message + QUESTION_END + 12
+        data = self._layout.dns_offset + QUESTION_END + 12
         has_record = reason == messages.WRONG and right.shape[1] >= data + 16
         if has_record:
             right[0, data : data + 16] = expected

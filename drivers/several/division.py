@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.base.errors import UsageError
 from v6t.profiles.expand import Expander
-from v6t.profiles.rows import EXACT_ROWS, list_frames, make_list
+from v6t.profiles.rows import EXACT_ROWS, list_frames, list_values
 from v6t.profiles.streams import Stream, StreamSet, compute_period, start_at_frame
 from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial, divide
@@ -78,7 +78,7 @@ def _divide_flows(stream: Stream, part: int, parts: int) -> Stream:
     elif parts <= period <= EXACT_ROWS:
         first = period * part // parts
         frames = Expander(stream).frames(first, divide(period, part, parts))
-        return list_frames(stream, frames, make_list, "use fewer flows or one server")[0]
+        return list_frames(stream, frames, list_values, "use fewer flows or one server")[0]
     elif period % parts == 0:
         divided = _interleave(stream, part, parts)
     if divided is None:

@@ -51,7 +51,7 @@ def list_classes_with_index(weights: Sequence[int], first: int, count: int) -> t
 
 
 def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
-    """Return the places in the order of frames ``(n,)`` of one class, given by number."""
+    """Return the schedule positions ``(n,)`` of a class's frames, given by their numbers."""
     import numpy as np
 
     reduced = _reduce(weights)

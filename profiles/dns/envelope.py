@@ -26,23 +26,23 @@ class DnsLayout:
     vlan: int | None = None
 
     @property
-    def ip(self) -> int:
+    def ip_offset(self) -> int:
         return 14 if self.vlan is None else 18
 
     @property
-    def udp(self) -> int:
-        return self.ip + (40 if self.version == 6 else 20)
+    def udp_offset(self) -> int:
+        return self.ip_offset + (40 if self.version == 6 else 20)
 
     @property
-    def message(self) -> int:
-        return self.udp + 8
+    def dns_offset(self) -> int:
+        return self.udp_offset + 8
 
     def is_ours(self, frames: U8) -> Mask:
         """Mark frames with a whole UDP datagram and room for a DNS header, to any address."""
-        if frames.shape[1] < self.message + 12:
+        if frames.shape[1] < self.dns_offset + 12:
             return np.zeros(len(frames), bool)
-        tag = self.ip - VLAN.itemsize
-        link, header = view(frames, VLAN, tag), view(frames, IP[self.version], self.ip)
+        tag = self.ip_offset - VLAN.itemsize
+        link, header = view(frames, VLAN, tag), view(frames, IP[self.version], self.ip_offset)
         ours: Mask = link["type"] == _ETHERTYPES[self.version]
         if self.vlan is not None:
             ours &= view(frames, ETHERNET)["type"] == ETHERTYPES_VLAN[0]
@@ -70,28 +70,28 @@ class DnsLayout:
 
     def finish(self, frames: U8) -> None:
         """Write lengths and checksums of equally long frames."""
-        length = frames.shape[1] - self.udp
-        view(frames, UDP, self.udp)["len"] = length
+        length = frames.shape[1] - self.udp_offset
+        view(frames, UDP, self.udp_offset)["len"] = length
         if self.version == 6:
-            view(frames, IPV6, self.ip)["plen"] = length
+            view(frames, IPV6, self.ip_offset)["plen"] = length
         else:
-            view(frames, IPV4, self.ip)["len"] = length + 20
-            write_ipv4_checksum(frames, self.ip, 20)
-        network = Network(self.version, self.ip)
-        whole = FrameLayout((network,), "UDP", self.udp, self.message, frames.shape[1])
+            view(frames, IPV4, self.ip_offset)["len"] = length + 20
+            write_ipv4_checksum(frames, self.ip_offset, 20)
+        network = Network(self.version, self.ip_offset)
+        whole = FrameLayout((network,), "UDP", self.udp_offset, self.dns_offset, frames.shape[1])
         whole.write_checksum(frames)
 
     def make_replies(self, frames: U8, octets: int) -> U8:
         """Return frames back to their senders, with room for messages of ``octets``."""
-        replies = np.empty((len(frames), self.message + octets), np.uint8)
-        replies[:, : self.message] = frames[:, : self.message]
+        replies = np.empty((len(frames), self.dns_offset + octets), np.uint8)
+        replies[:, : self.dns_offset] = frames[:, : self.dns_offset]
         exchanged = (
             (ETHERNET, 0, "src", "dst"),
-            (IP[self.version], self.ip, "src_octets", "dst_octets"),
-            (UDP, self.udp, "sport", "dport"),
+            (IP[self.version], self.ip_offset, "src_octets", "dst_octets"),
+            (UDP, self.udp_offset, "sport", "dport"),
         )
         for dtype, at, source, destination in exchanged:
             asked, reply = view(frames, dtype, at), view(replies, dtype, at)
             reply[source], reply[destination] = asked[destination], asked[source]
-        read_hops(replies, self.version, self.ip)[:] = 64
+        read_hops(replies, self.version, self.ip_offset)[:] = 64
         return replies

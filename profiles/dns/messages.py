@@ -46,7 +46,7 @@ def build_question() -> bytes:
 
 
 def write_questions(messages: U8, identifiers: NDArray[np.integer], addresses: U32) -> None:
-    """Write identifiers and names into messages that begin as :func:`build_question`."""
+    """Write identifiers and names into messages made by :func:`build_question`."""
     messages[:, :2] = to_octets(identifiers, 2)
     messages[:, LABEL_AT : SUFFIX_AT + 1] = encode_labels(addresses)
 
@@ -108,7 +108,7 @@ class Authority:
             for form in sort_unique((record * 2 + extended)[ours]):
                 chosen = np.nonzero(ours & (record * 2 + extended == form))[0]
                 alike = messages[chosen], addresses[chosen]
-                answers.append((chosen, self._answer_alike(*alike, *divmod(int(form), 2))))
+                answers.append((chosen, self._answer_uniformly(*alike, *divmod(int(form), 2))))
         for row in np.nonzero(~ours)[0]:
             reply = self._answer_single(messages[row].tobytes())
             if reply:
@@ -116,9 +116,9 @@ class Authority:
                 answers.append((np.array([row]), np.frombuffer(reply, np.uint8)[None, :]))
         return answers
 
-    def _answer_alike(self, questions: U8, addresses: U32, record: int, extended: int) -> U8:
-        """Return answers with one record of the name, or with none, and with OPT or without."""
-        rest, data = self._negative(_ZONE_POINTER), None
+    def _answer_uniformly(self, questions: U8, addresses: U32, record: int, extended: int) -> U8:
+        """Answer questions that agree in the number of records and in the use of OPT."""
+        rest, data = self._build_negative_soa(_ZONE_POINTER), None
         if record:
             data = (
                 to_octets(addresses, 4) if record == A else self.zone.list_native_records(addresses)
@@ -138,7 +138,7 @@ class Authority:
             answers[:, begin : begin + data.shape[1]] = data
         return answers
 
-    def _negative(self, owner: bytes) -> bytes:
+    def _build_negative_soa(self, owner: bytes) -> bytes:
         """Return the SOA record that limits negative caching (RFC 2308, section 5)."""
         ttl = self.zone.ttl_s.to_bytes(4, "big")
         data = encode_name("ns.invalid") + encode_name("hostmaster.invalid")
@@ -162,7 +162,7 @@ class Authority:
         code = 0 if inside else _REFUSED
         flags = bytes((message[2] & 1 | _RESPONSE | (_AUTHORITATIVE if inside else 0), code))
         counts = bytes((0, 1, 0, 0, 0, int(inside), 0, int(extended)))
-        rest = self._negative(SUFFIX_WIRE) if inside else b""
+        rest = self._build_negative_soa(SUFFIX_WIRE) if inside else b""
         return message[:2] + flags + counts + message[HEADER:end] + rest + _EDNS * extended
 
 

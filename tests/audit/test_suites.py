@@ -126,7 +126,7 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
     correct = StatelessTranslatingDevice.emit_ipv4
 
     def by_the_mapping(self, arrived, packet):
-        return [(self.six_side, p) for p in self.to_ipv6(packet, self.table)]
+        return [(self.ipv6_side, p) for p in self.to_ipv6(packet, self.table)]
 
     def without_errors(self, arrived, packet):
         return [] if arrived.proto == 58 else correct(self, arrived, packet)

@@ -156,7 +156,7 @@ def _sheet(self, records):
     return {}["here"]
 
 
-Mrr.sheet = _sheet
+Mrr.make_sheet = _sheet
 """
 
 
@@ -225,6 +225,6 @@ def test_completion_lists_a_broken_one_with_its_error(install):
     from v6t.core.cli import shell_completion
 
     install("1 / 0\n", plugins="faulty = odd_things:Faulty")
-    items = {item.value: item.help for item in shell_completion.complete("plugin", None, "")}
+    items = {item.value: item.help for item in shell_completion.complete_value("plugin", None, "")}
     assert items["faulty"].startswith("BROKEN: the plugin 'faulty' of odd-things")
     assert items["mape-br"] is None

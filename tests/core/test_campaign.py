@@ -25,7 +25,7 @@ from v6t.core.campaigns import workers
 from v6t.core.campaigns.campaign import Overrides, create_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.yaml_file import YamlFile
-from v6t.core.modifiers.base import MODIFIERS
+from v6t.core.modifiers import MODIFIERS
 from v6t.tests.expect import expect_refusal
 
 from . import warm
@@ -350,7 +350,7 @@ def test_runs_that_share_a_tester_wait_for_one_another(tmp_path):
         "experiments:\n  - name: both\n    matrix:\n      testbed: [one, two]\n"
     )
     campaign = plan_campaign(written(tmp_path, text))
-    assert [len(runs) for runs in campaign.groups().values()] == [2]
+    assert [len(runs) for runs in campaign.group_runs().values()] == [2]
 
 
 BED = "tester: {kind: sim, options: {capacity_fps: 123456}}\n"

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.cli.stopping import CAUGHT, signals
+from v6t.core.cli.stopping import CAUGHT, handle_signals
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
@@ -205,7 +205,7 @@ def test_a_signal_that_cannot_be_explained_stops_all_the_same():
     def means():
         raise OSError("the run's directory is gone")
 
-    with pytest.raises(KeyboardInterrupt), signals(means):
+    with pytest.raises(KeyboardInterrupt), handle_signals(means):
         os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -213,7 +213,7 @@ def test_a_second_signal_that_cannot_be_explained_ends_it_all_the_same(tmp_path)
     program = tmp_path / "program.py"
     program.write_text("""\
 import os, signal
-from v6t.core.cli.stopping import Stop, signals
+from v6t.core.cli.stopping import Stop, handle_signals
 
 class Words:
     first = "stopping"
@@ -222,7 +222,7 @@ class Words:
     def second(self):
         raise OSError("the run's directory is gone")
 
-with signals(Words):
+with handle_signals(Words):
     try:
         os.kill(os.getpid(), signal.SIGTERM)
     finally:
@@ -250,7 +250,7 @@ def test_a_worker_hears_of_one_stop_once():
                 os.kill(os.getpid(), number)
             done.append("put back")
 
-    with pytest.raises(KeyboardInterrupt), signals(None):
+    with pytest.raises(KeyboardInterrupt), handle_signals(None):
         work()
     assert done == ["put back"]
     assert [signal.getsignal(number) for number in CAUGHT] == before

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.preflight import prepare_preflight
+from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import DeviceRequirements
 from v6t.plugins.nat44 import Nat44, Nat44Params
@@ -85,7 +85,7 @@ def test_preflight_opens_no_more_than_the_session_limit():
 
     trial = Trial("preflight", "preflight", 84, 64, "forward", 1000.0, 0.1)
     with pytest.raises(InterruptedError):
-        prepare_preflight(nat, measure)(trial)
+        with_preflight_setup(nat, measure)(trial)
     assert opened == [20]
 
 

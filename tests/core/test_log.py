@@ -26,7 +26,7 @@ def leaves(command, path):
 @pytest.fixture(autouse=True)
 def _normal():
     yield
-    log.configure(log.NORMAL)
+    log.configure_verbosity(log.NORMAL)
 
 
 def test_every_command_has_both_flags():
@@ -51,7 +51,7 @@ def test_both_flags_at_once_are_refused():
     ],
 )
 def test_verbosity_selects_records(verbosity, expected, capsys):
-    log.configure(verbosity)
+    log.configure_verbosity(verbosity)
     for level, text in (
         (logging.DEBUG, "debug"),
         (logging.INFO, "info"),
@@ -64,7 +64,7 @@ def test_verbosity_selects_records(verbosity, expected, capsys):
 
 @pytest.mark.parametrize(("verbosity", "lines"), [(log.QUIET, 2), (log.VERBOSE, 2), (log.DEBUG, 3)])
 def test_log_file_holds_commands_whatever_is_shown(verbosity, lines, tmp_path):
-    log.configure(verbosity)
+    log.configure_verbosity(verbosity)
     with log_to(tmp_path):
         for level in (logging.DEBUG, logging.INFO, NOTICE):
             LOGGER.log(level, "text")
@@ -80,7 +80,7 @@ def test_log_file_without_record_is_not_made(tmp_path):
 
 def test_known_secret_and_control_characters_are_in_no_handler(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("V6T_DUT_PASSWORD", "hunter2")
-    log.configure(log.NORMAL)
+    log.configure_verbosity(log.NORMAL)
     with log_to(tmp_path):
         LOGGER.warning("it was hunter2\x1b[2J")
     for text in (capsys.readouterr().err, (tmp_path / "log.txt").read_text()):

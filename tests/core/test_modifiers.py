@@ -18,7 +18,8 @@ from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.modifiers.base import MODIFIERS, RepeatedAction
+from v6t.core.modifiers import MODIFIERS
+from v6t.core.modifiers.base import RepeatedAction
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
@@ -316,10 +317,10 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
     assert (done["what"], done["why"]) == ("show", "it: show: not there")
     assert result_from_json(result_to_json(modified)).modifier == done
     assert "modifier" not in result_to_json(result)
-    (said,) = Management().summary([done, done])
+    (said,) = Management().summarize([done, done])
     assert said.startswith(f"management: {2 * done['right']} of {2 * done['times']} right")
     assert said.endswith("first trouble: it: show: not there")
-    assert Management().summary([]) == []
+    assert Management().summarize([]) == []
 
 
 def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():

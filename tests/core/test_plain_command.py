@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from v6t.core.config.plugins import list_technologies, load_plugin
+from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings

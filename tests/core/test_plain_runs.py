@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 from v6t.base.errors import DutError, EnvironmentLacking
-from v6t.core.config.plugins import list_technologies
+from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import read_journal

@@ -83,10 +83,10 @@ def test_remaining_time_after_a_third_is_within_a_quarter(pace, selftest):
         for repetition in (1, 2, 3, 4):
             for step in (1, 2, 3, 4, 5):
                 if stage.name == "throughput":
-                    remaining.progress(progress_of(repetition, step))
+                    remaining.record_progress(progress_of(repetition, step))
                 passed = clock.s - 100.0
                 if passed >= whole / 3:
-                    errors.append((passed + remaining.left_s() - whole) / whole)
+                    errors.append((passed + remaining.estimate_remaining_s() - whole) / whole)
                 clock.s += seconds * factor / 20
     assert len(errors) > 50
     assert max(map(abs, errors)) < 0.25
@@ -97,12 +97,12 @@ def test_remaining_time_ignores_an_unplanned_stage_and_never_becomes_negative():
     remaining = RemainingTime([PlannedStage(Stage("pdv", "84/64", "forward"), 10.0)], clock)
     remaining.begin(Stage("self-test", "84/64", "connections"))
     clock.s += 5.0
-    assert remaining.left_s() == pytest.approx(10.0)
+    assert remaining.estimate_remaining_s() == pytest.approx(10.0)
     remaining.begin(Stage("pdv", "84/64", "forward"))
     clock.s += 100.0
-    assert remaining.left_s() == 0.0
+    assert remaining.estimate_remaining_s() == 0.0
     remaining.begin(Stage("the end", "", ""))
-    assert remaining.left_s() == 0.0
+    assert remaining.estimate_remaining_s() == 0.0
 
 
 def test_a_stage_that_goes_on_after_another_keeps_its_plan():
@@ -114,7 +114,7 @@ def test_a_stage_that_goes_on_after_another_keeps_its_plan():
     remaining.begin(selftest)
     clock.s += 2.0
     remaining.begin(search)
-    assert remaining.left_s() == pytest.approx(9.0)
+    assert remaining.estimate_remaining_s() == pytest.approx(9.0)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from rich.console import Console
 from v6t.analysis.sheet import sheet, text_columns
 from v6t.analysis.terms import find_terms
 from v6t.benchmarks.registry import load_presentations
-from v6t.core.cli.terminal import fit, print_table
+from v6t.core.cli.terminal import fit_table, print_table
 
 from .reportruns import made
 
@@ -99,7 +99,7 @@ def test_no_figure_of_a_run_is_cut(run, width):
         text = printed(table, width)
         assert max(map(len, text.splitlines())) <= width
         assert "…" not in text
-        fitting = fit(table, width) or table.narrow()
+        fitting = fit_table(table, width) or table.narrow()
         for row in fitting.rows:
             for cell in row:
                 for number in re.findall(r"[\d,.]+(?: \*)?", cell):

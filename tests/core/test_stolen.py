@@ -6,7 +6,7 @@ import re
 
 import pytest
 from v6t.core.runs import trials
-from v6t.core.runs.trials import add_steal_time, find_steal_time, warn_of_steal_time
+from v6t.core.runs.trials import find_steal_time, list_steal_time_warnings, with_steal_time
 from v6t.trials.result import TrialResult
 
 BEFORE = "cpu  100 0 100 700 50 0 50 1000 7 7\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
@@ -29,7 +29,7 @@ def measure(monkeypatch, tmp_path):
                 stat.write_text(after)
             return EMPTY
 
-        return add_steal_time(tester, **options)(None)
+        return with_steal_time(tester, **options)(None)
 
     return measured
 
@@ -62,4 +62,4 @@ def test_steal_time_of_another_machine_is_not_read(measure):
     ],
 )
 def test_considerable_steal_time_is_a_warning(shares, percents):
-    assert re.findall(r"\d+%", " ".join(warn_of_steal_time(shares))) == percents
+    assert re.findall(r"\d+%", " ".join(list_steal_time_warnings(shares))) == percents

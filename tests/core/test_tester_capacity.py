@@ -15,7 +15,7 @@ from v6t.core.runs.tester_capacity import (
     UNKNOWN,
     find_capacity,
     make_capacity_spec,
-    remember,
+    store_capacity,
 )
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.tests.procedures.support import limited
@@ -139,7 +139,7 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     sizes = bind(quick).technology.frame_pair(104)
     streams = compile_point(bind(quick).technology, sizes, 1)
     spec = make_capacity_spec(quick, sizes, "forward", MEDIA)
-    remember(bind(quick), spec, streams, TesterCapacity("forward", 123.0, (), ()))
+    store_capacity(bind(quick), spec, streams, TesterCapacity("forward", 123.0, (), ()))
     rate, source, trials = look(rfc, directory)
     assert (rate, trials) == (MEDIA, 0)
     assert "not known" in source
@@ -220,7 +220,7 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     sizes = bind(run).technology.frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
-    remember(bind(run), spec, streams, TesterCapacity("forward", 123.0, (), ()))
+    store_capacity(bind(run), spec, streams, TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
     assert look(run, directory, duration_s=9.0)[1] == UNKNOWN
     other = RunDir(tmp_path / "other", new=True)

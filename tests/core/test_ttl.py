@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import can_configure, load_plugin
+from v6t.core.config.compatibility import can_configure
+from v6t.core.config.plugins import load_plugin
 from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.duts.registry import load_driver_type

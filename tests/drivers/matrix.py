@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from v6t.core.config.plugins import list_part_families, list_technologies
+from v6t.core.config.compatibility import list_part_families, list_technologies
 from v6t.drivers.duts.registry import load_driver_type, make_driver, names
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.keeping import kept, kept_anew

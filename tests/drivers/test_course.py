@@ -10,7 +10,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.device import add_device_load, compute_load
+from v6t.core.runs.device import compute_load, with_device_load
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.embedded.timing import Arrivals, TimedTrial
 from v6t.drivers.lab.privilege import available
@@ -163,7 +163,7 @@ class Session:
 def test_only_long_trials_are_watched_and_by_one_reading():
     session = Session()
     result = TrialResult({}, started="2000-01-01T00:00:00+00:00")
-    measure = add_device_load(lambda _: result, lambda: session)
+    measure = with_device_load(lambda _: result, lambda: session)
     assert measure(trial(duration=1.0)) is result and session.asked == []
     loaded = measure(trial(duration=3.0))
     assert session.asked == [("cpu",)]

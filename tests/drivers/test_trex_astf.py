@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.core.config.checks import check_capabilities, check_measures
+from v6t.core.config.checks import check_benchmark_settings, check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.trex import astf
@@ -248,7 +248,7 @@ def bound(tester_options, benchmark="tcp-rate", settings=TCP_RATE, **flags):
 
 def test_a_server_that_v6t_starts_opens_connections_and_says_how():
     run = bound({"lab": "true"})
-    check_measures(run)
+    check_benchmark_settings(run)
     check_capabilities(run, lambda: make_tester(run))
     (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
     assert "SYN" in said
@@ -268,7 +268,7 @@ def test_a_server_that_v6t_starts_opens_connections_and_says_how():
 )
 def test_a_run_is_refused_before_anything_starts(options, more, code):
     with expect_error(code):
-        check_measures(bound(options, **more))
+        check_benchmark_settings(bound(options, **more))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.device import find_state
+from v6t.core.runs.device import make_state_device
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import connections
 from v6t.tests.needs import needs_lab, needs_trex
@@ -43,7 +43,7 @@ def bench(size=84):
     with closing(make_tester(bound)) as tester:
         tester.open()
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
-        yield tester, TwoPhaseTester(tester, find_state(bound, tester, None)), sizes
+        yield tester, TwoPhaseTester(tester, make_state_device(bound, tester, None)), sizes
 
 
 def trial(sizes, connections, rate=2000.0, duration=1.0, mode="bidirectional", **changes):

@@ -321,11 +321,11 @@ def test_a_dry_run_refuses_and_plans():
             )
         )
 
-    from v6t.core.config.checks import check_measures
+    from v6t.core.config.checks import check_benchmark_settings
     from v6t.core.config.warnings import list_setting_warnings
 
     run = bind(bound(count=4_000_000))
-    check_measures(run)
+    check_benchmark_settings(run)
     said = "\n".join(list_setting_warnings(run))
     assert "688,128 of 4,000,000" in said
     assert "memory" in said

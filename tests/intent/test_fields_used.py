@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import accepts_any
+from v6t.core.config.compatibility import accepts_any
 from v6t.drivers.duts.registry import load_driver_type, names
 from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
@@ -222,4 +222,8 @@ def plan_of(driver: Any, intent: DeviceIntent) -> Any:
     changes = [
         change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
     ]
-    return [s.set + s.text for s in plan.steps], changes, plan.asked and plan.asked.command
+    return (
+        [s.set + s.text for s in plan.steps],
+        changes,
+        plan.management_query and plan.management_query.command,
+    )

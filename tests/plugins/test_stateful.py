@@ -45,7 +45,7 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
         nat = Nat((), (), p.pool, public=p.public_pool.span, lowest_ipv6_mtu=1500)
-        view = SimpleNamespace(**vars(nat), six_side="right", table=table)
+        view = SimpleNamespace(**vars(nat), ipv6_side="right", table=table)
         super().__init__(plugin.dut_intent(), view)
 
     def is_ipv4_destination(self, destination):

@@ -191,14 +191,14 @@ def test_frames_and_replies_are_valid(version, vlan):
     layout = DnsLayout(version, vlan)
     head = layout.build_header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
     frames = np.tile(np.frombuffer(head + build_question(), np.uint8), (COUNT, 1))
-    write_questions(frames[:, layout.message :], np.arange(COUNT), ADDRESSES)
-    frames[:, layout.udp + 1], frames[:, layout.udp + 3] = 9, 53
+    write_questions(frames[:, layout.dns_offset :], np.arange(COUNT), ADDRESSES)
+    frames[:, layout.udp_offset + 1], frames[:, layout.udp_offset + 3] = 9, 53
     layout.finish(frames)
     assert layout.is_ours(frames).all()
     assert verify(frames).all()
-    for rows, answers in Authority(zone).answer(frames[:, layout.message :]):
+    for rows, answers in Authority(zone).answer(frames[:, layout.dns_offset :]):
         back = layout.make_replies(frames[rows], answers.shape[1])
-        back[:, layout.message :] = answers
+        back[:, layout.dns_offset :] = answers
         layout.finish(back)
         assert layout.is_ours(back).all()
         assert verify(back).all()

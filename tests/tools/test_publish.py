@@ -25,7 +25,7 @@ from v6t.analysis.report.exports import read_schema
 from v6t.analysis.sheet import Sheet, count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
-from v6t.core.config.plugins import can_configure, list_technologies
+from v6t.core.config.compatibility import can_configure, list_technologies
 from v6t.drivers.duts.registry import load_driver_type, names
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
@@ -534,7 +534,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
-    "offered": (), "offered_from": "", "lowered": False,
+    "offered_rates": (), "offered_from": "", "lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": {},
 }  # fmt: skip
 
@@ -549,8 +549,12 @@ def headline(name, *percentiles):
 class Known:
     """As much of the presentations as a page asks for."""
 
-    def of(self, record):
-        return SimpleNamespace(shown=count, results=lambda r: r.figures, of_tester=lambda r: r.own)
+    def find(self, record):
+        return SimpleNamespace(
+            format_value=count,
+            results=lambda r: r.figures,
+            list_loopback_values=lambda r: r.own,
+        )
 
 
 def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
@@ -591,8 +595,8 @@ def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_n
 def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     figure = {"figures": (headline("TL forward", 0.1, 0.1, 0.1),)}
     records = {
-        "slow": records_with({**figure, "offered": (30_000.0,)}, "latency"),
-        "fast": records_with({**figure, "offered": (75_000.0,), "lowered": True}, "latency"),
+        "slow": records_with({**figure, "offered_rates": (30_000.0,)}, "latency"),
+        "fast": records_with({**figure, "offered_rates": (75_000.0,), "lowered": True}, "latency"),
     }
     for record in records.values():
         record.offered_from = "P1 of the throughput"

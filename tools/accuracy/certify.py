@@ -22,7 +22,7 @@ from v6t.core.config.bound import validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.runs.bench import compile_point
 from v6t.core.runs.manifest import commit, describe_machine, utc_now
-from v6t.core.runs.tester_capacity import list_tester_facts
+from v6t.core.runs.tester_capacity import collect_tester_facts
 from v6t.drivers import clock
 from v6t.drivers.lab.setup import frame_octets
 from v6t.drivers.tester import OracleDecorator, Tester
@@ -61,7 +61,7 @@ Say = Callable[[str], None]
 
 def identity(bound: BoundRun) -> str:
     """Return a key of the tester, its options, this machine and this version."""
-    facts = [SCHEMA, version("v6t"), list_tester_facts(bound)]
+    facts = [SCHEMA, version("v6t"), collect_tester_facts(bound)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -73,7 +73,7 @@ def write(path: Path, text: str) -> None:
 
 
 class Unchanged(OracleDecorator):
-    """The known device's oracle: frames leave as they came."""
+    """Oracle of the known device, which forwards frames unchanged."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
         """Expect the frames unchanged."""
@@ -136,7 +136,7 @@ def certify(bound: BoundRun, out: Path, say: Say) -> Certificate:
 
 
 def check_certifiable(bound: BoundRun) -> None:
-    """Refuse testers before which no known device can be put.
+    """Refuse testers to which the known device cannot be connected.
 
     Raises:
         UsageError: it is simulated, or not in the lab.
@@ -151,7 +151,7 @@ def check_certifiable(bound: BoundRun) -> None:
 
 
 class _Steps:
-    """What was found so far, on disk."""
+    """Results so far, stored on disk."""
 
     def __init__(self, path: Path, identity: str) -> None:
         self.path, self._identity = path, identity
@@ -165,14 +165,14 @@ class _Steps:
             self.rows, self.tester = document["rows"], document["tester"]
 
     def add(self, name: str, section: str, row: Mapping[str, Any], tester: Any) -> None:
-        """Keep a row, with what the tester says of itself."""
+        """Store a row with the tester's description."""
         self.rows[name] = [section, row]
         self.tester = tester
         document = {"identity": self._identity, "rows": self.rows, "tester": self.tester}
         write(self.path, json.dumps(document))
 
     def sections(self) -> dict[str, Any]:
-        """Rows by the part of the certificate they belong to."""
+        """Rows by section of the certificate."""
         sections: dict[str, list[Any]] = {name: [] for name in _SECTIONS}
         for section, row in self.rows.values():
             sections[section].append(_SECTIONS[section].model_validate(row))
@@ -180,7 +180,7 @@ class _Steps:
 
 
 class _Bench:
-    """The tester with the known device before it, opened when a check needs it."""
+    """Tester and known device, opened when a check needs them."""
 
     def __init__(self, bound: BoundRun) -> None:
         self._bound = bound
@@ -193,7 +193,7 @@ class _Bench:
         self.described: Mapping[str, Any] = {}
 
     def run(self, check: Check) -> tuple[str, Any]:
-        """Its part of the certificate, and its row."""
+        """Run a check and return its section of the certificate and its row."""
         if check.kind == "capacity":
             return "capacity", self._capacity(check)
         if check.kind == "pace":
@@ -211,14 +211,14 @@ class _Bench:
                     raise
 
     def close(self) -> None:
-        """Tester and lab."""
+        """Close the tester and remove the lab."""
         if self._tester is not None:
             self._tester.close()
 
     def _measure(
         self, check: Check, rate_fps: float, attempts: int = ATTEMPTS
     ) -> tuple[Trial, DirectionResult, Truth]:
-        """One trial in which neither tester nor device faltered, and its truth."""
+        """Return a valid trial, its result and what the device did."""
         trial = self._trial(check, rate_fps, check.frames / rate_fps)
         why = ""
         for again in range(attempts):
@@ -299,7 +299,7 @@ def _missed(truth: Truth) -> str:
 
 
 def _faltered(trial: Trial, result: TrialResult, truth: Truth) -> str:
-    """Why a trial says nothing about the tester's accuracy; empty: it does."""
+    """Return why a trial cannot show the tester's accuracy; empty if it can."""
     direction = result.directions["forward"]
     if result.faults:
         return result.faults[0]

@@ -22,7 +22,7 @@ CAPACITY_FPS = 10_000.0
 
 @dataclass(frozen=True)
 class Check:
-    """One known device, and what is measured with it.
+    """Known device and the measurement made with it.
 
     Attributes:
         name: identity in the journal.
@@ -46,12 +46,12 @@ class Check:
 
     @property
     def duration_s(self) -> float:
-        """Of a trial at the check's own rate."""
+        """Duration of a trial at the rate of the check."""
         return self.frames / self.rate_fps
 
 
 def checks() -> list[Check]:
-    """All, the short ones first."""
+    """Return all checks, the short ones first."""
     return [*_delays(), *_paces(), *_counts(), *_capacities()]
 
 

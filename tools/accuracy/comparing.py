@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def counted(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> Counted:
-    """Loss, duplicates or reordering."""
+    """Compare counted losses, duplicates or reordered frames with the truth."""
     done = {"loss": truth.lost, "duplicates": truth.doubled, "reordering": truth.reordered}
     sent = result.count_frames("sent")
     read = {
@@ -39,7 +39,7 @@ def counted(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -
 
 
 def timed(check: Check, trial: Trial, result: DirectionResult, truth: Truth) -> Timed:
-    """Delays: of tagged frames those that carried a tag, by their place in the stream.
+    """Compare measured delays of the tagged frames with the truth.
 
     Raises:
         ValueError: the tester timed nothing.
@@ -77,7 +77,7 @@ def distribution_of_pairs(truth: Truth) -> Distribution:
 
 
 def paced(check: Check, done: Sequence[tuple[Trial, DirectionResult, Truth]]) -> Paced:
-    """Rate and sending time of several trials, and how evenly their frames came."""
+    """Return the rate, the sending time and the evenness of the frames of several trials."""
     ppm: list[float] = []
     sending: list[float] = []
     late: list[NDArray[np.float64]] = []

@@ -51,7 +51,7 @@ class Known(StrictModel):
 
     @property
     def waits(self) -> bool:
-        """Frames leave at times of their own."""
+        """Whether frames leave at scheduled times."""
         return bool(self.delay_us or self.jitter_us or self.buffer_frames)
 
 

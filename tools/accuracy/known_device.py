@@ -40,7 +40,7 @@ _PACKET_TYPE = 32 + 10
 
 
 class Tap(RxRing):
-    """Departures from an interface; arrivals are passed over."""
+    """Captures the departure times of frames at an interface."""
 
     def __init__(self, interface: str, frame_octets: int, slots: int | None = None) -> None:
         """Open and bind; see :class:`~v6t.drivers.lab.ring.RxRing`.
@@ -67,7 +67,7 @@ class Tap(RxRing):
 
 @dataclass(frozen=True)
 class Truth:
-    """What the device did in a trial, in the direction from left to right.
+    """Actions of the device in a trial, from left to right.
 
     Attributes:
         arrived_ns: ``(n,)`` kernel's time of the arrival of every test frame, CLOCK_REALTIME.
@@ -87,7 +87,7 @@ class Truth:
 
 
 class KnownDut:
-    """The process: from left to right as told, from right to left at once."""
+    """Device process: shapes frames from left to right and forwards others at once."""
 
     def __init__(self, left: str, right: str, frame_octets: int) -> None:
         """Open the rings.
@@ -105,7 +105,7 @@ class KnownDut:
         self.behave(Known())
 
     def behave(self, known: Known, seed: int = 0) -> None:
-        """Forget what was recorded and do this from now on."""
+        """Start a behaviour and discard earlier records."""
         self._known, self._behaviour = known, Behaviour(known, seed)
         self._arrived: list[NDArray[np.int64]] = []
         self._sent: list[NDArray[np.int64]] = []
@@ -123,7 +123,7 @@ class KnownDut:
             self._tap.drops()
 
     def truth(self) -> Truth:
-        """Return what was done since the last :meth:`behave`, and sleep from now on."""
+        """Return the actions since the last :meth:`behave`, and stop acting."""
         arrived = np.concatenate([np.empty(0, dtype=np.int64), *self._arrived])
         sent = np.concatenate([np.empty(0, dtype=np.int64), *self._sent])
         stayed = np.empty(0, dtype=np.int64)
@@ -187,7 +187,7 @@ class KnownDut:
         return bool(groups)
 
     def _swap(self, frames: U8, numbers: NDArray[np.int64], behind: NDArray[np.bool_]) -> None:
-        """Send, the marked ones behind the next; the last of a batch waits for the next batch."""
+        """Send frames, each marked one after its successor, even across batches."""
         if self._held is not None:
             number, frame = self._held
             frames = np.concatenate([frame, frames])
@@ -248,23 +248,23 @@ class KnownDevice(LabDevice):
         self._worker.answer()
 
     def behave(self, known: Known, seed: int = 0) -> None:
-        """From now on; what was recorded before is forgotten."""
+        """Start a behaviour and discard earlier records."""
         self._started().ask("behave", known=known, seed=seed)
 
     def truth(self) -> Truth:
-        """Return what it did since the last :meth:`behave`."""
+        """Return the actions since the last :meth:`behave`."""
         truth: Truth = self._started().ask("truth")
         return truth
 
     def check(self) -> None:
-        """Nothing: asking would disturb what is timed, and the truth is asked for after each trial."""
+        """Do nothing, because a query would disturb the timing."""
 
     def report(self) -> dict[str, Any]:
-        """Return nothing: its counters are in the truth."""
+        """Return nothing, because the counters are part of the truth."""
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """Facts for the manifest."""
+        """Return facts for the manifest."""
         return {"kind": "known", "what": "forwards as it is told and records what it did"}
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, 
 
 
 class Counted(Model):
-    """Frames to which something was done on purpose, and how many the tester says they were."""
+    """Number of deliberately changed frames, and the number that the tester counted."""
 
     kind: str
     """what was done: loss, duplicates, reordering"""
@@ -30,12 +30,12 @@ class Counted(Model):
 
     @property
     def exact(self) -> bool:
-        """The tester is right, and there was something to see."""
+        """Whether the tester counted correctly and frames were changed."""
         return self.true == self.read > 0
 
 
 class Timed(Model):
-    """Delays of one trial: the kernel's at the device, and the tester's."""
+    """Delays of one trial, by the kernel at the device and by the tester."""
 
     what: str
     """what the device was told to do"""
@@ -58,29 +58,29 @@ class Timed(Model):
 
     @property
     def errors(self) -> dict[str, float]:
-        """Read less true of each quantile [us]."""
+        """Difference of measured and true value at each quantile [us]."""
         return {name: self.read[name] - self.true[name] for name in POINTS}
 
     @property
     def bias(self) -> float:
-        """Of the median [us]."""
+        """Error of the median [us]."""
         return self.errors["p50"]
 
     @property
     def pdv_error(self) -> float:
-        """Of D99.9 - Dmin [us]."""
+        """Error of D99.9 - Dmin [us]."""
         return self.errors["p99_9"] - self.errors["min"]
 
     @property
     def ipdv_error(self) -> float | None:
-        """The largest of the errors at 1, 50 and 99 per cent, either way [us]."""
+        """Largest absolute error at 1, 50 and 99 per cent [us]."""
         if self.ipdv_true is None or self.ipdv_read is None:
             return None
         return max(abs(self.ipdv_read[k] - self.ipdv_true[k]) for k in ("p1", "p50", "p99"))
 
 
 class Paced(Model):
-    """How frames left the tester, by the kernel's clock at the device."""
+    """Departure times of the tester's frames, by the kernel's clock at the device."""
 
     rate: Number
     """asked [frames per second]"""
@@ -97,7 +97,7 @@ class Paced(Model):
 
 
 class Capacity(Model):
-    """A token bucket, and the throughput that was found."""
+    """Parameters of a token bucket, and the measured throughput."""
 
     capacity: Number
     """tokens per second"""
@@ -116,12 +116,12 @@ class Capacity(Model):
 
     @property
     def error(self) -> float:
-        """Found less expected, relative."""
+        """Relative difference of measured and expected throughput."""
         return self.found / self.expected - 1
 
 
 class Certificate(Model):
-    """What was found, with the machine it was found on."""
+    """Results of all checks, with the machine."""
 
     schema_version: str = SCHEMA
     """of this file"""
@@ -152,7 +152,7 @@ class Certificate(Model):
 
     @property
     def name(self) -> str:
-        """Of the tester, with a version where it has one."""
+        """Name of the tester, with its version if known."""
         version = self.tester.get("version") or {}
         release = version.get("version") if isinstance(version, Mapping) else None
         return f"{self.tester.get('kind', '?')}{f' {release}' if release else ''}"

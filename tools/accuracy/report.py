@@ -13,7 +13,7 @@ BUSY = 0.5
 
 
 def document(certificate: Certificate) -> Document:
-    """All of it."""
+    """Return the certificate as a document."""
     return Document(
         f"Accuracy of the {certificate.name} tester",
         f"v6t {certificate.version}, {certificate.made}",

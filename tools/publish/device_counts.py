@@ -64,7 +64,7 @@ def _by_device(data: RunData) -> dict[str, list[Mapping[str, Any]]]:
 
 
 def _told(parts: Mapping[str, str]) -> str:
-    """Of each device, with its name where it has one."""
+    """Join the texts of the devices, each with its name if it has one."""
     return "; ".join(f"{name}: {said}" if name else said for name, said in parts.items() if said)
 
 
@@ -73,7 +73,7 @@ def _dropped(data: RunData) -> str:
 
 
 def _reasons(entries: Sequence[Mapping[str, Any]]) -> str:
-    """Frames by reason, the most first; sums of others only where nothing else is counted."""
+    """Describe dropped frames by reason, the most frequent first."""
     drops: Counter[tuple[str, str]] = Counter()
     for entry in entries:
         for name, frames in entry["drops"].items():
@@ -105,7 +105,7 @@ def _fullest(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _load(data: RunData) -> str:
-    """Of the cores at the fastest watched trial that is not above what was found."""
+    """Describe the load of the cores in the fastest watched trial up to the measured rate."""
     loads: dict[str, list[Any]] = {}
     rate_fps = 0.0
     for record in data.records:
@@ -144,7 +144,7 @@ def _verdict(data: RunData) -> str:
 
 
 def _figures(told: Mapping[str, Any]) -> Iterator[str]:
-    """Time in interrupts and packets at a time, of what the device told while it was watched."""
+    """Describe interrupt time and packets per vector, as reported by the device."""
     softirq = [core["softirq"] for core in told.get("cores", {}).values() if "softirq" in core]
     if softirq and max(softirq) >= 1:
         yield f"softirq {max(softirq):.0f} %"

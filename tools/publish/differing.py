@@ -24,7 +24,7 @@ MEANING = f"{MARK} other parameters or conditions than most rows of its technolo
 
 @dataclass(frozen=True)
 class Differing:
-    """What of one run is not as most runs of its technology have it.
+    """Differences of one run from most runs of its technology.
 
     Attributes:
         technology, device: the run's names.
@@ -38,11 +38,11 @@ class Differing:
     conditions: Mapping[str, Sequence[Difference]]
 
     def concerns(self, benchmark: str) -> bool:
-        """Whether a benchmark was measured otherwise than on most devices."""
+        """Return whether a benchmark was measured differently than on most devices."""
         return bool(self.parameters or self.conditions.get(benchmark))
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Of the table that says it: what, its own value, that of most."""
+        """Return table rows: setting, value of the run, value of most runs."""
         head = (self.technology, self.device)
         for unlike in self.parameters:
             yield (*head, unlike.what, brief(unlike.second), brief(unlike.first))
@@ -101,7 +101,7 @@ def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
 
 
 def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Difference]]:
-    """In what its records differ from the usual ones, by benchmark; each difference once."""
+    """Return the differences of a run's records from the usual ones, by benchmark."""
     found: dict[str, list[Difference]] = {}
     for key, record in index_records(data).items():
         held = found.setdefault(record.benchmark, [])

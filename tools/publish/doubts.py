@@ -23,7 +23,7 @@ QUEUED_MEANING = (
 
 
 def loses_elsewhere(data: RunData, record: Record) -> bool:
-    """Whether valid trials of delays lost more than is tolerated at a throughput, or below it.
+    """Return whether valid delay trials at or below a throughput lost too many frames.
 
     Args:
         data: the run, with its trials; without them nothing is known.
@@ -43,7 +43,7 @@ def loses_elsewhere(data: RunData, record: Record) -> bool:
 
 
 def is_queued(data: RunData, record: Record) -> bool:
-    """Whether connections were opened at a higher rate than the device forwards frames in all directions.
+    """Return whether connections were opened faster than the device forwards frames.
 
     Args:
         data: the run.
@@ -56,7 +56,7 @@ def is_queued(data: RunData, record: Record) -> bool:
 
 
 def _forwarding(data: RunData, record: Record) -> Iterator[ThroughputRecord]:
-    """Its throughputs of the same frames; none where the device may be faster than one of them."""
+    """Yield the throughputs of the same frames; none if the tester limits one of them."""
     mine = [r for r in data.records if isinstance(r, ThroughputRecord) and r.measured]
     mine = [r for r in mine if r.sizes == record.sizes]
     if not any(r.limited for r in mine):
@@ -64,7 +64,7 @@ def _forwarding(data: RunData, record: Record) -> Iterator[ThroughputRecord]:
 
 
 def _carried(record: ThroughputRecord) -> float:
-    """Frames of all directions [1/s]; where no rate passed, what the first that did not is below."""
+    """Return the frame rate of all directions [1/s], or an upper bound if no rate passed."""
     ways = 2 if record.direction == "bidirectional" else 1
     return ways * (record.median or record.resolution_fps)
 

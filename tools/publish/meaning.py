@@ -28,7 +28,7 @@ UNLIKE = (
 
 
 def meaning(made: Sequence[CampaignRun], unlike: bool = False) -> Iterator[Block]:
-    """Sentences before all tables.
+    """Yield the introduction of the page.
 
     Args:
         made: runs that found something.
@@ -71,7 +71,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
 
 
 def _kernels(shared: Sequence[CampaignRun]) -> Iterator[Block]:
-    """Devices that had another kernel than their tester: they were no namespaces of its machine."""
+    """Describe devices that run another kernel than their tester."""
     others: dict[str, list[str]] = {}
     for run in shared:
         tester = (run.data.manifest.get("tester") or {}) if run.data else {}
@@ -89,14 +89,14 @@ def _kernels(shared: Sequence[CampaignRun]) -> Iterator[Block]:
 
 
 def _part(some: Sequence[CampaignRun], of: Sequence[CampaignRun]) -> str:
-    """So many of the runs."""
+    """Return the share of the runs in words."""
     if len(some) == len(of):
         return "every run"
     return f"{len(some)} of {pluralize(len(of), 'run')}"
 
 
 def _lengths(made: Sequence[CampaignRun]) -> Block:
-    """Trials and repetitions, beside what is asked for (RFC 8219 section 7, RFC 2544 section 24)."""
+    """Compare trials and repetitions with RFC 8219 section 7 and RFC 2544 section 24."""
     trials = [_long(r) for r in made]
     times = [n for n in (_value(r, "repetitions") for r in made) if n is not None]
     said = (
@@ -112,12 +112,12 @@ def _lengths(made: Sequence[CampaignRun]) -> Block:
 
 
 def _long(run: CampaignRun) -> float:
-    """Trials that decide: in a search those before them may be shorter (RFC 2544 section 24) [s]."""
+    """Return the duration of the deciding trials of a search (RFC 2544 section 24) [s]."""
     return max(_value(run, "trial_duration_s") or 0.0, _value(run, "final_duration_s") or 0.0)
 
 
 def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
-    """In which directions frames went, and what of them might be lost."""
+    """Describe the traffic directions and the tolerated loss."""
     ways = {r.direction for m in made for r in m.records if r.unit == FPS}
     both, one = "bidirectional" in ways, ways - {"bidirectional"}
     if both:
@@ -157,7 +157,7 @@ def _connections(made: Sequence[CampaignRun]) -> Iterator[str]:
 
 
 def _spread(made: Sequence[CampaignRun]) -> Iterator[str]:
-    """Of what the median is, and what P1 and P99 are of so few values."""
+    """Explain median, P1 and P99 of few values."""
     times = dict.fromkeys(r.repetitions for m in made for r in m.records if r.repetitions > 1)
     if times:
         few = [str(n) for n in sorted(times) if n < FEW]

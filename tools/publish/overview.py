@@ -46,7 +46,7 @@ PER_DIRECTION = {"frames per second": "frames per second per direction"}
 
 @dataclass(frozen=True)
 class _Spread:
-    """As much of a record as a figure draws."""
+    """Values of a record that a figure draws."""
 
     median: float
     p1: float
@@ -56,7 +56,7 @@ class _Spread:
 def overview(
     title: str, notes: Mapping[str, str], runs: Sequence[CampaignRun], presentations: Presentations
 ) -> Document:
-    """Build the page.
+    """Return the page as a document.
 
     Args:
         title: heading.
@@ -129,7 +129,7 @@ def _version(manifest: Mapping[str, Any]) -> str | None:
 
 
 def _devices(run: CampaignRun) -> Iterator[tuple[str, str, str]]:
-    """Drivers with the versions and systems that the devices told; empty: not told."""
+    """Describe drivers, versions and systems of the devices; empty if unknown."""
     tester = (run.data.manifest.get("tester") or {}) if run.data else {}
     told = tester.get("device") or {}
     parts = told.get("parts") or {}
@@ -149,7 +149,7 @@ def _benchmark(
     odd: Mapping[str, Differing],
     name: str,
 ) -> Iterator[Block]:
-    """Its figures and tables, one for each unit: a line for each point of each run."""
+    """Return a figure and a table per unit, with a line for each point of each run."""
     found = list(lines(benchmark, made, presentations, odd))
     units = dict.fromkeys(unit for line in found for unit, of_unit in line.found.items() if of_unit)
     for number, unit in enumerate(units or [""]):
@@ -180,12 +180,12 @@ def _caption(title: str, lines: Sequence[Line], unit: str) -> str:
 
 
 def _differing(lines: Sequence[Line]) -> tuple[bool, bool]:
-    """Whether frame sizes and directions tell lines apart."""
+    """Return whether frame sizes and directions differ between lines."""
     return len({line.sizes for line in lines}) > 1, len({line.direction for line in lines}) > 1
 
 
 def _drawn(lines: Sequence[Line], unit: str) -> Iterator[tuple[str, _Spread]]:
-    """Names and spreads of what has a number."""
+    """Return names and spreads of the lines that have a value."""
     sizes, directions = _differing(lines)
     for line in lines:
         for figure in line.of(unit).values():

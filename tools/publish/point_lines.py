@@ -27,7 +27,7 @@ STEPS: Mapping[str, str] = {FPS: "resolution_fps", CPS: "resolution_cps", QPS: "
 
 @dataclass(frozen=True)
 class Line:
-    """What one run found of one benchmark at one point.
+    """Result of one benchmark at one point of one run.
 
     Attributes:
         technology, device, sizes, direction: what on what, and where.
@@ -63,15 +63,15 @@ class Line:
 
     @property
     def marked_device(self) -> str:
-        """The device, with the mark of what was not measured alike."""
+        """Device name, marked if its conditions differ."""
         return f"{self.device} {MARK}" if self.odd else self.device
 
     def of(self, unit: str) -> Mapping[str, Mapping[str, Any]]:
-        """Its figures in a unit, by name."""
+        """Return the figures in a unit, by name."""
         return self.found.get(unit, {})
 
     def printed(self, figure: Mapping[str, Any]) -> str:
-        """Its median, with what is to be said of it."""
+        """Return the median with its marks."""
         least = f"{AT_LEAST} " if figure["figure"] == AT_LEAST else ""
         number = " ".join(filter(None, (self.number(figure["median"]), self.doubt)))
         return least + mark(number, figure["limited"])
@@ -85,12 +85,12 @@ class Line:
 
     @property
     def tester(self) -> str:
-        """The larger of the tester's own figures, where there are any; a lost frame is the largest."""
+        """Largest of the tester's own figures as text, or a dash without any."""
         known = [value for value in self.own.values() if value is not None]
         return self.show(max(known) if len(known) == len(self.own) else None) if self.own else "-"
 
     def is_drawn(self, figure: Mapping[str, Any]) -> bool:
-        """Whether it has a place on an axis: a rate below the lowest one tried has none."""
+        """Return whether a figure can be drawn; a rate below the lowest tried one cannot."""
         return figure["median"] is not None and not (figure["median"] == 0 and self.step)
 
     def number(self, value: float | None) -> str:
@@ -111,7 +111,7 @@ def technology(run: CampaignRun) -> str:
 
 
 def device(run: CampaignRun) -> str:
-    """On what: the driver, with what else varies of it."""
+    """Return the driver with its varying settings."""
     name = driver(run)
     others = [
         f"{shorten_axis(a)} {format_axis_value(v)}"
@@ -131,7 +131,7 @@ def _is_of_device(axis: str) -> bool:
 
 
 def names_of(runs: Sequence[CampaignRun]) -> dict[str, tuple[str, str]]:
-    """Technology and device of each run by its directory; where two have the same, with its name."""
+    """Return a unique technology and device name for each run directory."""
     plain = {run.directory: (technology(run), device(run)) for run in runs}
     points = Counter(
         (plain[run.directory], r.benchmark, r.sizes, r.direction)
@@ -214,7 +214,7 @@ def _offered(record: Record) -> str:
 def _found(
     record: Record, presentations: Presentations, *, queued: bool
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Its headline figures by unit and name; the one that is the benchmark has an empty name.
+    """Return the headline figures by unit and name; the main figure has an empty name.
 
     Of a device that queued what it did not forward nobody can say that it may be faster.
     """

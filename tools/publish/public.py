@@ -81,7 +81,7 @@ def public_runs(runs: Sequence[CampaignRun], words: Words) -> list[CampaignRun]:
 
 
 class Words:
-    """Takes out of words where something is: places of this machine, and what settings withhold."""
+    """Removes private names, paths and hosts from texts."""
 
     def __init__(self, directory: Path, runs: Sequence[CampaignRun]) -> None:
         """Learn what is not to be said.
@@ -114,7 +114,7 @@ class Words:
         return self._said.sub(_WITHHELD, self.without_places(text))
 
     def within(self, value: Any) -> Any:
-        """All sentences of a structure; names in it mean something to programs."""
+        """Return a structure with all its sentences cleaned."""
         if isinstance(value, Mapping):
             return {k: self.within(v) for k, v in value.items()}
         if isinstance(value, list):
@@ -143,14 +143,14 @@ def _public(run: CampaignRun, words: Words) -> CampaignRun:
 
 @cache
 def options() -> frozenset[str]:
-    """Names of the options that are kept; a simulation is told whole."""
+    """Return the names of public options; simulations have no private ones."""
     from v6t.drivers.sim.device import SimOptions
 
     return OPTIONS.union(SimOptions.model_fields)
 
 
 def public_settings(config: Mapping[str, Any]) -> dict[str, Any]:
-    """``config.json`` as everybody may have it; it is a configuration still."""
+    """Return ``config.json`` without private settings."""
     found = dict(config)
     for part in ("dut", "tester"):
         found[part] = {**config[part], "options": _options(config[part].get("options") or {})}
@@ -217,7 +217,7 @@ def _options(values: Any) -> Any:
 
 
 def _withheld_of(run: CampaignRun) -> Iterator[str]:
-    """Texts of its settings that are not kept, and names of hosts within them."""
+    """Return the private texts of a run's settings, and host names in them."""
     known, kept = [run.axes], [public_axes(run.axes)]
     if run.data is not None:
         public = public_settings(run.data.config)
@@ -245,7 +245,7 @@ def _host(way: str) -> str:
 
 
 def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """All texts of a structure, each with the name it is the value of."""
+    """Yield all texts of a structure with their names."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):

@@ -112,7 +112,7 @@ def _is_directory(path: Path) -> bool:
 
 
 def _put(place: Path, contents: Mapping[str, str]) -> None:
-    """Write all files beside the place, then exchange both."""
+    """Write all files into a temporary directory, then replace the place."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as beside:
         made, earlier = Path(beside, "new"), Path(beside, "earlier")
@@ -187,7 +187,7 @@ def _page(
 
 
 def _again(campaign: Campaign, page: str) -> str:
-    """How to repeat a campaign that comes with v6t; of another one nobody else has the file."""
+    """Describe how to repeat a campaign that comes with v6t; empty for another one."""
     from v6t.core.config.yaml_file import YamlFile
 
     file = list_packaged().get(campaign.name)

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def why_invalid(trials: Sequence[InvalidTrial]) -> str:
-    """``"702 because sending took longer than allowed, 1 because ..."``, the most frequent first.
+    """Return reasons with counts, the most frequent first.
 
     A trial with several reasons stands with each of them.
 

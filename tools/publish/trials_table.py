@@ -65,7 +65,7 @@ def trials_table(
 
 
 def _counts(key: str, behind: set[str], invalid: Mapping[str, str]) -> str:
-    """Whether a result was made of the trial, and if not, why."""
+    """Return whether a trial counts in a result, and if not, why."""
     if key in behind:
         return "no: invalid" if key in invalid else COUNTS
     for begins, why in APART:
@@ -92,7 +92,7 @@ def _trials_of(directory: Path, run: CampaignRun) -> str:
 
 
 def _rounded(row: Mapping[str, str]) -> dict[str, str]:
-    """Microseconds are more than a tester knows: the digits of a binary fraction are not raw values."""
+    """Return a row with long decimal fractions rounded to six digits."""
     return {
         k: f"{float(v):.6f}" if re.fullmatch(r"\d+\.\d{7,}", v or "") else v for k, v in row.items()
     }

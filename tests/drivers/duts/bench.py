@@ -17,7 +17,7 @@ from scapy.layers.l2 import Ether
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.preflight import prepare_preflight
+from v6t.core.runs.preflight import with_preflight_setup
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.lab import netns
@@ -123,7 +123,7 @@ def proven(flags: Flags, testbed=None):
     try:
         bench.load(compile_point(tool, sizes, bound.settings.seed))
         finding = check_translation(
-            prepare_preflight(tool, bench.measure),
+            with_preflight_setup(tool, bench.measure),
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
@@ -151,7 +151,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
             told: Counter[str] = Counter()
 
             def measure(trial, told=told):
-                result = prepare_preflight(tool, bench.measure)(trial)
+                result = with_preflight_setup(tool, bench.measure)(trial)
                 for way, counted in result.directions.items():
                     told.update({f"{way} {k}": v for k, v in (counted.behaviour or {}).items()})
                 return result

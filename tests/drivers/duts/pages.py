@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from v6t.core.config.explain import format_yaml, list_settings
-from v6t.core.config.plugins import (
+from v6t.core.config.compatibility import (
     accepts_any,
     list_capabilities,
     list_part_families,
     list_technologies,
 )
+from v6t.core.config.explain import format_yaml, list_settings
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions

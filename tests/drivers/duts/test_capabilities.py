@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from v6t.core.config.plugins import list_capabilities
+from v6t.core.config.compatibility import list_capabilities
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, find_own_options
 from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.duts.registry import make_driver

@@ -11,7 +11,7 @@ from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import find_state
+from v6t.core.runs.device import make_state_device
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, PartSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
@@ -93,7 +93,7 @@ def test_connections_go_through_and_are_counted(name):
             assert count.received == count.sent == COUNT
             assert counted.matched == counted.checked > 0
         tester = bench.open()
-        state = find_state(bind(run), tester, None)
+        state = make_state_device(bind(run), tester, None)
         assert state.timeout_s > 60
         state.flush()
         assert state.sessions() == 0

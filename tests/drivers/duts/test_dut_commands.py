@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 from v6t.core.cli import dut_command
-from v6t.core.config.plugins import list_technologies, names
+from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import names
 from v6t.drivers.duts.registry import DRIVERS, load_driver_type
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t

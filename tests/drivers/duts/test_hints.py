@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from v6t.core.cli.hints import drivers_for
-from v6t.core.config.plugins import list_technologies
+from v6t.core.cli.hints import list_drivers_for
+from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import names as technologies
 from v6t.drivers.duts import kinds
 from v6t.drivers.duts.registry import make_driver
@@ -205,7 +205,7 @@ def test_who_cannot_be_a_technology_names_those_that_can_and_a_command_that_work
             assert "`v6t run --plugin ipv4aas" in refused.err, refused.err
             continue
         named = refused.err.partition(f"{technology} is made by: ")[2].partition(";")[0].split(", ")
-        assert set(named) - {"reference"} == set(drivers_for(technology)) - {"reference"}
+        assert set(named) - {"reference"} == set(list_drivers_for(technology)) - {"reference"}
         commands.add(refused.err.partition("try: v6t ")[2].strip())
     assert len(commands) == 1, commands
     hint = shlex.split(commands.pop())

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from v6t.core.config.plugins import accepts_any
+from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface

@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import accepts_any, can_configure, load_plugin
+from v6t.core.config.compatibility import accepts_any, can_configure
+from v6t.core.config.plugins import load_plugin
 from v6t.drivers.duts.registry import load_driver_type, make_driver, names
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction

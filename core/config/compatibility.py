@@ -1,0 +1,71 @@
+"""Drivers that can configure a device for a technology, by the configuration of its default intent."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING
+
+from v6t.base.errors import UsageError, V6tError
+from v6t.core.config.plugins import load_plugin, names
+from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
+from v6t.drivers.duts.registry import load_driver_type, make_driver
+from v6t.intent.families import DeviceConfig
+
+if TYPE_CHECKING:
+    from v6t.intent.device import DeviceIntent
+    from v6t.plugins.base import Technology
+
+
+def accepts_any(driver: str) -> bool:
+    """Return whether a driver accepts any technology, as the driver of user commands does."""
+    kind = load_driver_type(driver)
+    return DeviceConfig in kind.accepts and not kind.of_parts
+
+
+def can_configure(driver: str, technology: str) -> bool:
+    """Return whether a driver can configure a technology with its default parameters."""
+    if accepts_any(driver):
+        return False
+    try:
+        load_driver_type(driver).check_supported(_make_default_intent(load_plugin(technology)))
+    except UsageError:
+        return False
+    return True
+
+
+def list_technologies(driver: str) -> tuple[str, ...]:
+    """List the technologies that a driver can configure; empty if it accepts any."""
+    found = []
+    for name in () if accepts_any(driver) else names():
+        with suppress(V6tError):  # a broken plugin of another distribution
+            if can_configure(driver, name):
+                found.append(name)
+    return tuple(found)
+
+
+def list_part_families(driver: str) -> tuple[str, ...]:
+    """List the device families that a driver supports only within a chain."""
+    whole = [
+        _make_default_intent(load_plugin(name)).configuration for name in list_technologies(driver)
+    ]
+    return tuple(
+        kind.family
+        for kind in load_driver_type(driver).accepts
+        if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
+    )
+
+
+def list_capabilities(driver: str) -> list[tuple[str, str]]:
+    """Return the names and values of a driver's capabilities over all its technologies."""
+    found = DriverCapabilities()
+    for technology in list_technologies(driver):
+        intent = _make_default_intent(load_plugin(technology))
+        found |= find_capabilities(make_driver(driver, {}), intent)
+    technologies = ", ".join(list_technologies(driver)) or "any"
+    return [("technologies", technologies), *found.rows()]
+
+
+@cache
+def _make_default_intent(kind: type[Technology]) -> DeviceIntent:
+    return kind().dut_intent()
