@@ -283,7 +283,7 @@ def test_a_run_that_is_stopped_but_not_put_back_ends_the_campaign(tmp_path, monk
             "the device is not put back", "this does it", code="command-failed"
         ) from KeyboardInterrupt()
 
-    monkeypatch.setattr(campaigns, "_carry_out", fails)
+    monkeypatch.setattr(campaigns, "_execute_run", fails)
     done = v6t("campaign", written(tmp_path), "--no-report", "-o", tmp_path / "out")
     assert done.status == DutError.exit_code
     assert len(made) == 1

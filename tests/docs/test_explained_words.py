@@ -55,7 +55,7 @@ def test_every_column_of_results_is_explained(runs):
 
 
 def test_every_column_of_a_comparison_is_explained(runs):
-    comparison = compare_runs([runs[0], runs[0]], anyway=False)
+    comparison = compare_runs([runs[0], runs[0]], allow_differences=False)
     tables = [*comparison_sheets(comparison), *make_brief_sheets(comparison)]
     assert unexplained(headings(tables) - set(comparison.runs)) == set()
 
