@@ -21,7 +21,7 @@ import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from v6t.base.errors import UsageError
@@ -36,7 +36,6 @@ from v6t.profiles.streams import Stream, StreamSet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from typing_extensions import Self
     from v6t.packets.arrays import I64, U8
     from v6t.profiles.streams import Checksum
 
@@ -237,6 +236,9 @@ class CyclicSource:
         return out
 
 
+SentStreamT = TypeVar("SentStreamT", bound="SentStream")
+
+
 @dataclass(frozen=True, kw_only=True)
 class SentStream(Stream):
     """A stream whose frames, before the trailer is written, are not those of its program."""
@@ -244,7 +246,7 @@ class SentStream(Stream):
     make_source: Callable[[], FrameSource] = field(compare=False)
 
     @classmethod
-    def make(cls, stream: Stream, **fields: Any) -> Self:
+    def make(cls: type[SentStreamT], stream: Stream, **fields: Any) -> SentStreamT:
         return cls(**{**vars(stream), **fields})
 
     def source(self) -> FrameSource:
