@@ -37,7 +37,7 @@ class Verdict:
     """Limit of a device in one word (``cpu``, ``nothing here`` ...) and one sentence, with the evidence."""
 
     limited_by: str
-    explanation: str
+    says: str
     evidence: tuple[str, ...]
 
 

@@ -31,7 +31,7 @@ class Ip6tablesSnat(NetfilterNat):
     programs: Mapping[str, str] = {"ip6tables": "iptables", "conntrack": "conntrack"}
     version_command = "ip6tables --version"
     options_model = SnatOptions
-    version = 6
+    ip_version = 6
     limits = ("udp_timeout_s",)
     forward = ("ip6tables -S FORWARD", "-P FORWARD DROP")
 

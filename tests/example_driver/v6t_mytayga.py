@@ -34,7 +34,7 @@ class MyTayga(TunTranslator):
     options_model = TaygaOptions
     notes = ("IPv4 packets whose UDP checksum is 0 are dropped",)
 
-    process = "tayga"
+    process_name = "tayga"
     display_name = "TAYGA"
     create_tun = "{program} -c {config} --mktun"
     remove_tun = "{program} -c {config} --rmtun"

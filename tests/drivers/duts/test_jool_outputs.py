@@ -115,7 +115,7 @@ def test_a_pool_without_ports_is_a_table_without_room():
     samples = watched(ZERO, {**ZERO, "JSTAT_BIB6_NOT_FOUND": 500})[1:]
     found = judge_device(samples, lost=600)
     assert found.limited_by == "table"
-    assert "JSTAT_BIB6_NOT_FOUND" in found.explanation
+    assert "JSTAT_BIB6_NOT_FOUND" in found.says
 
 
 def test_counters_that_are_zero_are_asked_for_too():

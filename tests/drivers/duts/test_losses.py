@@ -112,7 +112,7 @@ def test_what_pf_drops_for_want_of_a_port_is_a_tables(counter, limited, words):
     )
     assert later != PFCTL_SI.rstrip("\n")
     found = judged(readings, "pf", PFCTL_SI, later, lost=900)
-    assert (found.limited_by, words in found.explanation) == (limited, True), found
+    assert (found.limited_by, words in found.says) == (limited, True), found
 
 
 def link_text(received, sent, errors=0):

@@ -59,7 +59,7 @@ def seconds(*idle, drops=(0, 0, 0), name="tx.dropped"):
 def test_a_core_without_idle_time_limits_even_if_the_average_has_some():
     found = judge_device(seconds(0, 60))
     assert found.limited_by == "cpu"
-    assert "1 of 2" in found.explanation
+    assert "1 of 2" in found.says
     assert any(re.fullmatch("cpu0: idle 0 % .* 0 % .* 100 %", line) for line in found.evidence)
     assert "cpu1: idle 60 % at least" in " ".join(found.evidence)
 
@@ -116,12 +116,12 @@ def vpp(per_call, drops=0, reason="host-left.rx-miss", name="interfaces"):
 def test_a_polling_vpp_is_judged_by_its_vectors():
     full, room = judge_device(vpp(241)), judge_device(vpp(44))
     assert full.limited_by == "cpu"
-    assert "ip6-map takes 241" in full.explanation
+    assert "ip6-map takes 241" in full.says
     assert room.limited_by == "nothing here"
     assert any("ip6-map: up to 44" in line for line in room.evidence)
     lossy = judge_device(vpp(44, drops=9))
     assert lossy.limited_by == "queue"
-    assert "interfaces host-left.rx-miss grew" in lossy.explanation
+    assert "interfaces host-left.rx-miss grew" in lossy.says
     assert judge_device(vpp(44), lost=9).limited_by == "unknown"
 
 
@@ -228,7 +228,7 @@ def test_the_busiest_thread_speaks_for_its_process():
 def test_a_process_is_judged_by_the_time_it_was_given(shares, quota, idle, limited, words):
     found = judge_device(process(shares, quota=quota, idle=idle))
     assert found.limited_by == limited
-    assert words in found.explanation
+    assert words in found.says
 
 
 def dropping(shares, idle, figure="tx.dropped", quota=()):
@@ -253,8 +253,8 @@ def test_who_waits_for_a_core_has_no_time_left_whatever_its_queues_say(
 ):
     found = judge_device(dropping(shares, idle), lost=150)
     assert found.limited_by == limited, found
-    assert words in found.explanation
-    assert "link left tx.dropped" in found.explanation
+    assert words in found.says
+    assert "link left tx.dropped" in found.says
 
 
 def test_waiting_fills_no_table():
@@ -321,7 +321,7 @@ def conntrack(idle, more, other=0, figure="insert_failed", used=20.0):
 def test_a_table_is_blamed_for_its_share_of_the_losses(samples, lost, limited, words):
     found = judge_device(samples, lost=lost)
     assert found.limited_by == limited
-    assert words in found.explanation
+    assert words in found.says
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_cores_that_a_tester_at_its_limit_shares_are_not_the_devices():
     lossy = seconds(0, 60, drops=(0, 50, 90))
     found = judge_device(lossy, TESTER, 100, shared=True)
     assert found.limited_by == "unknown"
-    assert "cpu0" in found.explanation
+    assert "cpu0" in found.says
     assert judge_device(lossy, TESTER, 100).limited_by == "cpu"
     assert judge_device(lossy, "", 100, shared=True).limited_by == "cpu"
     own = process((97, 1), idle=0)  # a process is judged by its own time
@@ -412,13 +412,13 @@ def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
         ]  # fmt: skip
         found = judge_device(samples, lost=78)
         assert (words, found.limited_by) == (words, expected[kind])
-        assert reason in found.explanation
+        assert reason in found.says
 
 
 def test_drops_of_an_interface_alone_are_no_queue():
     found = judge_device(vpp(44, drops=90, reason="host-left.drops"), lost=270)
     assert found.limited_by == "unknown"
-    assert found.explanation
+    assert found.says
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_cores_that_poll_are_told_and_not_judged():
     for readings in (VPP, SNABB):
         found = judge_device(polling(readings), lost=0)
         assert found.limited_by == "unknown", found
-        assert "it polls" in found.explanation
+        assert "it polls" in found.says
         assert "polls" in found.evidence[1]
         assert "softirq up to 7 %" in found.evidence[1]
         assert judge_device(polling(readings), TESTER, 0).limited_by == "tester"
@@ -485,7 +485,7 @@ def test_snabb_is_judged_by_what_it_did_not_fetch(reading, figures, limited):
     found = judge_device(polling(SNABB, **{reading: figures}), lost=270)
     assert found.limited_by == limited, found
     if limited != "unknown":
-        assert next(iter(figures)) in found.explanation
+        assert next(iter(figures)) in found.says
 
 
 def test_a_vpps_clocks_are_told_per_packet_where_rounding_allows():

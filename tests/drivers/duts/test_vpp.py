@@ -306,7 +306,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
         samples.append(bed.session.read())
     verdict = judge_device(samples, lost=40)
     assert verdict.limited_by == "rules", verdict
-    assert "security check failed" in verdict.explanation
+    assert "security check failed" in verdict.says
     told = summarize_samples(samples)
     assert set(told.drops.values()) == {40.0}
     assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
