@@ -167,7 +167,7 @@ def verify(bound: BoundRun) -> str:
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_point(plugin, sizes, bench.measure)
-        if not bench.verify_device():
+        if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")
     finally:

@@ -13,7 +13,7 @@ from v6t.benchmarks.point import Vary
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.device import DeviceCounts, with_device_event, with_device_load
+from v6t.core.runs.device import DeviceCounts, with_device_load
 from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
@@ -83,7 +83,6 @@ class Trials:
         decorators: Sequence[Callable[[Measure], Measure]] = (
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
             partial(with_device_load, session=lambda: bench.session if watches else None),
-            partial(with_device_event, find_action=bench.find_action),
             partial(self._with_counter_reading, bench=bench),
             self._with_announcement,
             self.journal.answer,

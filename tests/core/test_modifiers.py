@@ -453,7 +453,7 @@ class Sending:
 
 def bench_of(monkeypatch, tester, **more):
     monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr(bench_module, "make_remote_session", lambda *_: None)
+    monkeypatch.setattr("v6t.drivers.duts.devices.make_session", lambda *_: None)
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 

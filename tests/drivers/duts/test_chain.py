@@ -10,8 +10,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import make_state_device
+from v6t.core.runs.bench import Bench, compile_point, make_state_device
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, PartSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
@@ -97,7 +96,7 @@ def test_connections_go_through_and_are_counted(name):
         assert state.timeout_s > 60
         state.flush()
         assert state.sessions() == 0
-        assert len(bench.verify_device()) > 10
+        assert len(bench.session.verify()) > 10
         report = tester._bed.report()
         described = bench.describe()["device"]
     finally:
