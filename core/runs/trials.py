@@ -86,8 +86,7 @@ class Trials:
             partial(self._with_counter_reading, bench=bench),
             self._with_announcement,
             self.journal.answer,
-            self._with_figure_collection,
-            self._with_mismatch_check,
+            self._with_evaluation,
         )
         measure: Measure = bench.measure
         for decorate in decorators:
@@ -162,10 +161,10 @@ class Trials:
 
         return announce_and_measure
 
-    def _with_figure_collection(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to collect figures of tester and modifier for warnings about the run."""
+    def _with_evaluation(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` to end the run at a wrong frame, and to collect figures for warnings."""
 
-        def measure_and_collect(trial: Trial) -> TrialResult:
+        def measure_and_evaluate(trial: Trial) -> TrialResult:
             result = measure(trial)
             share = find_steal_time(result)
             if share is not None:
@@ -173,21 +172,12 @@ class Trials:
             self._tester_figures.append(result.tester)
             if result.modifier and trial.benchmark != PREFLIGHT:
                 self._modifications.append(result.modifier)
-            return result
-
-        return measure_and_collect
-
-    def _with_mismatch_check(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to end the run at the first wrong frame."""
-
-        def measure_and_check(trial: Trial) -> TrialResult:
-            result = measure(trial)
             finding = find_mismatch(trial, result)
             if finding is not None:
                 self.report_mismatch(finding)
             return result
 
-        return measure_and_check
+        return measure_and_evaluate
 
 
 def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
