@@ -47,7 +47,7 @@ class MeasuredTechnology(Protocol):
 class MeasuredDevice(Protocol):
     """The driver of the device under test."""
 
-    absent: ClassVar[bool]
+    is_cable: ClassVar[bool]
 
     @property
     def hooks(self) -> Mapping[str, Any]: ...

@@ -94,7 +94,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
         EnvironmentLacking: this tester cannot be had.
     """
     links, intent = bound.technology.links, bound.technology.dut_intent()
-    loopback = loopback or bound.driver.absent
+    loopback = loopback or bound.driver.is_cable
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
         links if loopback else intent.emulated_links,
@@ -151,7 +151,7 @@ class Bench:
         """Prepare the first trial."""
         self._bound = bound
         self._check = check
-        self._loopback = loopback or bound.driver.absent
+        self._loopback = loopback or bound.driver.is_cable
         self._keep = keep
         self._tester: Tester | None = None
         self._device: DeviceSession | None = None

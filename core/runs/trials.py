@@ -72,7 +72,7 @@ class Trials:
 
         self.bench = Bench(bound, keep=directory.path, check=check)
         self._loopback_bench = self.bench
-        if not bound.driver.absent:
+        if not bound.driver.is_cable:
             self._loopback_bench = Bench(bound, loopback=True, check=check)
         self.device = self._decorate(self.bench)
         self.loopback = self._decorate(self._loopback_bench)

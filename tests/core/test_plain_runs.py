@@ -52,7 +52,7 @@ PAIRS = [
     (technology, driver)
     for driver in names()
     for technology in list_technologies(driver)
-    if load_driver_type(driver).configures
+    if load_driver_type(driver).configures_device
 ]
 VARIANTS = ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t")
 
