@@ -21,7 +21,7 @@ def command(as_json: bool, **arguments: Any) -> None:
     from v6t.profiles.mixes import format_sizes
 
     bound.tester.prepare()
-    rows = measure_capacities(bound, print_notice)
+    rows = list(measure_capacities(bound, print_notice))
     if as_json:
         print_json(rows)
         return

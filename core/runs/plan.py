@@ -20,7 +20,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
-from v6t.core.runs.tester_capacity import make_capacity_spec, make_opening_spec
+from v6t.core.runs.tester_capacity import OPENING_S, make_capacity_spec
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
@@ -387,7 +387,10 @@ def _plan_size(
     if tcp:
         syn_sizes, media_cps = find_syn_limit(bound)
         point = plan_point(bound, syn_sizes, "forward", media_cps)
-        groups.append((point, make_opening_spec(run, syn_sizes, media_cps), tcp))
+        spec = make_capacity_spec(
+            run, syn_sizes, "forward", media_cps, opens_connections=True, min_duration_s=OPENING_S
+        )
+        groups.append((point, spec, tcp))
     stages: dict[str, PlannedStage] = {}
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode

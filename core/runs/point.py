@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from v6t.base.errors import TesterError
@@ -16,16 +16,9 @@ from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
 from v6t.core.runs.preflight import measure_phase_one, with_loopback_setup
-from v6t.core.runs.tester_capacity import (
-    THIS_RUN,
-    find_capacity,
-    make_capacity_spec,
-    make_opening_spec,
-    make_phase_one_spec,
-    remeasure_capacity,
-)
+from v6t.core.runs.tester_capacity import OPENING_S, THIS_RUN, SelfTest, make_capacity_spec
 from v6t.core.runs.trials import Trials
-from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, find_plausible_rate
+from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
 from v6t.trials.result import Measure, TrialResult
@@ -37,21 +30,12 @@ class MeasuredPoint:
 
     planned: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        trials: Trials,
-        sizes: Sizes,
-        streams: Streams,
-        spec: CapacitySpec,
-        capacity_measure: Measure | None = None,
-    ) -> None:
+    def __init__(self, trials: Trials, sizes: Sizes, test: SelfTest) -> None:
         """Prepare a point; nothing is measured yet."""
         self._trials = trials
         self._bound = trials.bound
         self._sizes = sizes
-        self._streams = streams
-        self._spec = spec
-        self._capacity_measure = capacity_measure
+        self._test = replace(test, say=lambda text: self.say(f"{sizes.label} octets, {text}"))
 
     @cached_property
     def capacity(self) -> tuple[TesterCapacity, str]:
@@ -60,28 +44,19 @@ class MeasuredPoint:
         Raises:
             TesterError: no rate passes.
         """
-        trials, spec, octets = self._trials, self._spec, self._sizes.label
-        connections = self._capacity_measure is not None
-        what = f"{octets} octets, {spec.mode}"
+        trials, spec = self._trials, self._test.spec
+        connects = self._test.opens_connections
         stage = trials.remaining.stage
-        rates = trials.capacities.setdefault(spec.variant + octets, {})
-        trials.begin(Stage(SELFTEST, octets, CONNECTIONS if connections else spec.mode))
+        rates = trials.capacities.setdefault(spec.variant + self._sizes.label, {})
+        trials.begin(Stage(SELFTEST, self._sizes.label, CONNECTIONS if connects else spec.mode))
         if self._bound.tester.loops_back:
-            self.say(f"{what}: how much the tester itself can do")
-        capacity, source = find_capacity(
-            self._bound,
-            self._streams,
-            spec,
-            self._capacity_measure or self._loopback,
-            trials.directory,
-            min_fps=0.0 if connections else find_plausible_rate(spec.mode, rates),
-            say=self._say_with_size,
-            of_phase_one=connections,
-        )
-        if not connections:
+            self._test.say(f"{spec.mode}: how much the tester itself can do")
+        min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
+        capacity, source = self._test.find_capacity(trials.directory, min_fps)
+        if not connects:
             rates[spec.mode] = capacity.rate_fps
         if source != THIS_RUN:
-            self.say(f"{what}: the tester's own capacity: {source}")
+            self._test.say(f"{spec.mode}: the tester's own capacity: {source}")
         if not capacity.rate_fps:
             raise TesterError(
                 "the tester loses frames even without a device: "
@@ -93,40 +68,39 @@ class MeasuredPoint:
             trials.begin(stage)
         return capacity, source
 
-    def remeasure(self, point: Point, number: int) -> Point | None:
+    def remeasure_tester(self, point: Point, number: int) -> Point | None:
         """Repeat the self-test; return the new point, or None if the capacity is not higher.
 
         Args:
             point: whose trials get other keys then.
             number: of the repetition, from 1.
         """
-        octets, spec = self._sizes.label, self._spec
-        self._trials.begin(Stage(SELFTEST, octets, spec.mode))
-        capacity = remeasure_capacity(
-            self._bound, self._streams, spec, self._loopback, self.capacity[0], number,
-            self._say_with_size,
-        )  # fmt: skip
+        spec = self._test.spec
+        self._trials.begin(Stage(SELFTEST, self._sizes.label, spec.mode))
+        capacity = self._test.repeat(self.capacity[0], number)
         if capacity is None:
             return None
-        self._trials.capacities.setdefault(spec.variant + octets, {})[spec.mode] = capacity.rate_fps
-        better = MeasuredPoint(self._trials, self._sizes, self._streams, spec)
+        self._trials.capacities.setdefault(spec.variant + self._sizes.label, {})[spec.mode] = (
+            capacity.rate_fps
+        )
+        better = MeasuredPoint(self._trials, self._sizes, self._test)
         better.capacity = capacity, THIS_RUN
-        trial_conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
-        return replace(point, runner=better, trial_conditions=trial_conditions)
+        conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
+        return replace(point, runner=better, trial_conditions=conditions)
 
     @property
     def results(self) -> Mapping[str, TrialResult]:
         """Results of all trials of the run, by their keys."""
         return self._trials.journal.entries
 
-    @property
+    @cached_property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device, or None if its ports cannot be joined."""
-        return self._loopback if self._bound.measures_tester else None
-
-    @cached_property
-    def _loopback(self) -> Measure:
-        return with_loopback_setup(self._bound, self._trials.loopback)
+        if not self._bound.measures_tester:
+            return None
+        if self._test.opens_connections:
+            return with_loopback_setup(self._bound, self._trials.loopback)
+        return self._test.measure
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""
@@ -139,9 +113,6 @@ class MeasuredPoint:
     def say(self, text: str) -> None:
         """Pass a message on to the listeners."""
         self._trials.events.on_message(text)
-
-    def _say_with_size(self, text: str) -> None:
-        self.say(f"{self._sizes.label} octets, {text}")
 
     def describe(self) -> dict[str, Any]:
         """Return the measurement conditions common to all results of this point."""
@@ -166,7 +137,7 @@ class MeasuredPoint:
     def vary(self, name: str, change: Vary) -> Point:
         """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
         streams = self._trials.load(self._sizes, change)
-        return make_point(self._trials, self._sizes, self._spec.mode, streams, variant=name)
+        return make_point(self._trials, self._sizes, self._test.spec.mode, streams, variant=name)
 
     def repeat(self, repetitions: int) -> int:
         """Return the number of repetitions to measure, which is all of them."""
@@ -179,33 +150,32 @@ def make_point(
     mode: Mode,
     streams: Streams,
     *,
-    of_phase_one: bool = False,
+    connects: bool = False,
     variant: str = "",
 ) -> Point:
-    """Return the point at which benchmarks are measured."""
-    run = trials.bound.settings
-    media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
-    spec = replace(make_capacity_spec(run, sizes, mode, media), variant=variant)
-    measure = None
-    if of_phase_one:
-        spec, measure = make_phase_one_spec(run, spec), measure_phase_one(trials.loopback)
-    return _make_point(
-        trials, sizes, media, MeasuredPoint(trials, sizes, streams, spec, measure), mode
+    """Return the point at which benchmarks are measured; ``connects`` if these open connections."""
+    bound = trials.bound
+    media = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+    spec = make_capacity_spec(bound.settings, sizes, mode, media, opens_connections=connects)
+    measure = (measure_phase_one if connects else partial(with_loopback_setup, bound))(
+        trials.loopback
     )
+    test = SelfTest(bound, replace(spec, variant=variant), streams, measure, connects)
+    return _make_point(trials, sizes, media, test)
 
 
-def make_tcp_point(trials: Trials, sizes: Sizes, streams: Streams) -> Point:
+def make_tcp_point(trials: Trials, streams: Streams) -> Point:
     """Return the point for TCP connections, which use the four-tuples of the streams."""
-    syn_sizes, media = find_syn_limit(trials.bound)
-    spec = make_opening_spec(trials.bound.settings, syn_sizes, media)
+    sizes, media = find_syn_limit(trials.bound)
+    spec = make_capacity_spec(
+        trials.bound.settings, sizes, "forward", media,
+        opens_connections=True, min_duration_s=OPENING_S,
+    )  # fmt: skip
     measure = make_tcp_measure(trials.bound, trials.loopback)
-    return _make_point(
-        trials, syn_sizes, media, MeasuredPoint(trials, syn_sizes, streams, spec, measure)
-    )
+    return _make_point(trials, sizes, media, SelfTest(trials.bound, spec, streams, measure, True))
 
 
-def _make_point(
-    trials: Trials, sizes: Sizes, media_fps: float, runner: MeasuredPoint, mode: Mode = "forward"
-) -> Point:
+def _make_point(trials: Trials, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:
     find = trials.journal.entries.__getitem__
-    return Point(trials.bound, sizes, mode, media_fps, runner, trials.device, find)
+    runner = MeasuredPoint(trials, sizes, test)
+    return Point(trials.bound, sizes, test.spec.mode, media_fps, runner, trials.device, find)

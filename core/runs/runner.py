@@ -170,9 +170,9 @@ class Runner:
         self._check_translation(sizes, first=first)
         tcp = [b for b in benchmarks if not b.phase.sized]
         if first and tcp:
-            tcp_point = make_tcp_point(trials, sizes, streams)
+            tcp_point = make_tcp_point(trials, streams)
             self._tcp_rates = self._measure_point(Phase.TCP, tcp, tcp_point)
-        once = make_point(trials, sizes, "forward", streams, of_phase_one=self._run.connects)
+        once = make_point(trials, sizes, "forward", streams, connects=self._run.connects)
         rates = self._tcp_rates
         for phase in Phase:
             chosen = [b for b in benchmarks if b.phase == phase and b.phase.sized]
@@ -269,7 +269,7 @@ class Runner:
         if not doubtful or median(measured.rates) <= usable:
             return None
         runner = point.runner
-        return runner.remeasure(point, number) if isinstance(runner, MeasuredPoint) else None
+        return runner.remeasure_tester(point, number) if isinstance(runner, MeasuredPoint) else None
 
     def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
         """Store a finished record, and write results unless that takes too much time."""

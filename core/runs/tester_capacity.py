@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from v6t.base.errors import UsageError
@@ -63,9 +65,15 @@ Streams = Mapping[Direction, StreamSet]
 
 
 def make_capacity_spec(
-    run: ResolvedRun, sizes: Sizes, mode: Mode, media_fps: float
+    run: ResolvedRun,
+    sizes: Sizes,
+    mode: Mode,
+    media_fps: float,
+    *,
+    opens_connections: bool = False,
+    min_duration_s: float = 0.0,
 ) -> CapacitySpec:
-    """Return the specification of a self-test."""
+    """Return the specification of a self-test; that of connections is limited by their number."""
     careful, p = run.preset == "rfc", run.procedure
     return CapacitySpec(
         ipv6_frame_size=sizes.ipv6,
@@ -73,7 +81,7 @@ def make_capacity_spec(
         mix=sizes.mix,
         mode=mode,
         media_fps=media_fps,
-        duration_s=min(5.0 if careful else 0.3, p.trial_duration_s),
+        duration_s=max(min_duration_s, min(5.0 if careful else 0.3, p.trial_duration_s)),
         refinements=4 if careful else 2,
         residual_wait_s=min(0.2, p.residual_wait_s),
         sending_time_tolerance=max(1.02, p.sending_time_tolerance),
@@ -81,124 +89,167 @@ def make_capacity_spec(
             max(p.trial_duration_s, p.final_duration_s or 0.0),
             p.residual_wait_s,
             p.sending_time_tolerance,
+            p.connections.count if opens_connections else None,
         ),
     )
 
 
-def make_phase_one_spec(run: ResolvedRun, spec: CapacitySpec) -> CapacitySpec:
-    """Return the self-test specification for phase 1, limited by the number of connections."""
-    rules = spec.rules and replace(spec.rules, most_frames=run.procedure.connections.count)
-    return replace(spec, rules=rules)
+@dataclass(frozen=True)
+class SelfTest:
+    """Self-test of the tester with the streams of one point.
 
-
-def make_opening_spec(run: ResolvedRun, sizes: Sizes, media_cps: float) -> CapacitySpec:
-    """Return the self-test specification for opening TCP connections."""
-    spec = make_phase_one_spec(run, make_capacity_spec(run, sizes, "forward", media_cps))
-    return replace(spec, duration_s=max(OPENING_S, spec.duration_s))
-
-
-def find_capacity(
-    bound: BoundRun,
-    streams: Streams,
-    spec: CapacitySpec,
-    measure: Measure,
-    directory: RunDir,
-    *,
-    of_phase_one: bool = False,
-    min_fps: float = 0.0,
-    say: Callable[[str], None] = ignore_message,
-) -> tuple[TesterCapacity, str]:
-    """Return the tester's capacity and its source; measure it if none is stored.
-
-    Args:
+    Attributes:
         bound: the run.
+        spec: the point, and how to search.
         streams: what is sent.
-        spec: the point, and how to look.
         measure: the tester without a device; not used where the ports cannot be joined.
-        directory: of the run.
-        of_phase_one: its trials establish connections: never remembered.
-        min_fps: lowest plausible rate, from other modes.
-        say: receives a message if it is measured again, or with long trials.
+        opens_connections: its trials establish connections: the capacity is never remembered.
+        say: receives a message if it is repeated, or takes long trials.
     """
-    known = spec
-    if bound.tester.in_lab and min_fps > spec.start_fps:  # lower rates are known to pass
-        spec = replace(spec, start_fps=min_fps)
-    if bound.driver.is_cable and bound.tester.loops_back:
-        seen = measure_tester_capacity(replace(spec, rules=None), measure)
-        return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
-    if bound.tester.loops_back and (of_phase_one or not _is_cacheable(bound)):
-        return measure_plausible_capacity(spec, measure, min_fps, say), THIS_RUN
-    key = _make_key(bound, known, streams)
-    used = directory.read_json(FILE) or {}
-    if key not in used:
-        capacity, source = find_stored_capacity(bound, known, streams)
-        if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < min_fps):
-            measured = measure_plausible_capacity(spec, measure, min_fps, say)
-            store_capacity(bound, known, streams, measured)
-            return measured, THIS_RUN
-        used[key] = {"fps": capacity.rate_fps, "source": source}
-        directory.write_json(FILE, used)
-    return TesterCapacity(spec.mode, used[key]["fps"], (), ()), used[key]["source"]
+
+    bound: BoundRun
+    spec: CapacitySpec
+    streams: Streams
+    measure: Measure
+    opens_connections: bool = False
+    say: Callable[[str], None] = ignore_message
+
+    def find_capacity(self, directory: RunDir, min_fps: float = 0.0) -> tuple[TesterCapacity, str]:
+        """Return the tester's capacity and its source; measure it if none is stored.
+
+        Args:
+            directory: of the run; it keeps the stored capacities that the run uses.
+            min_fps: lowest plausible rate, from other modes.
+        """
+        bound, spec, loops_back = self.bound, self.spec, self.bound.tester.loops_back
+        if bound.driver.is_cable and loops_back:
+            seen = measure_tester_capacity(
+                replace(self._start_at(min_fps), rules=None), self.measure
+            )
+            return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
+        if loops_back and (self.opens_connections or not self._is_cacheable):
+            return self.run(min_fps), THIS_RUN
+        used = directory.read_json(FILE) or {}
+        if self.key not in used:
+            capacity, source = self._find_stored()
+            if loops_back and (source == UNKNOWN or capacity.rate_fps < min_fps):
+                return self.run(min_fps, store=True), THIS_RUN
+            used[self.key] = {"fps": capacity.rate_fps, "source": source}
+            directory.write_json(FILE, used)
+        found = used[self.key]
+        return TesterCapacity(spec.mode, found["fps"], (), ()), found["source"]
+
+    def run(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
+        """Measure the capacity."""
+        spec = self._start_at(min_fps)
+        capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
+        if store:
+            self.store(capacity)
+        return capacity
+
+    def repeat(self, before: TesterCapacity, number: int) -> TesterCapacity | None:
+        """Measure again after the device reached the capacity; return a higher one or None.
+
+        The machine may have been busy during the self-test: if one short trial passes, it is repeated.
+        """
+        if self.bound.driver.is_cable or not self.bound.tester.loops_back:
+            return None
+        if not can_carry_more(self.spec, before.rate_fps, self.measure):
+            return None
+        self.say(
+            f"{self.spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester "
+            "carries far more: self-test and search are repeated"
+        )
+        number += MOST_AGAIN
+        capacity = measure_tester_capacity(self.spec, self.measure, number, self.say)
+        if capacity.rate_fps <= before.rate_fps:
+            return None
+        if self._is_cacheable:
+            self.store(capacity)
+        return replace(capacity, keys=before.keys + capacity.keys)
+
+    def store(self, capacity: TesterCapacity) -> None:
+        """Store a measured capacity in the cache; write errors do not stop the run."""
+        if not capacity.rate_fps or self.bound.tester.simulates:
+            return
+        rules = None if self.spec.rules is None else asdict(self.spec.rules)
+        entry = {"fps": capacity.rate_fps, "when": utc_now(), "rules": rules}
+        known = {**_read_cache(), self.key: entry}
+        with contextlib.suppress(OSError):
+            locate_cache().mkdir(parents=True, exist_ok=True)
+            write_atomically(locate_cache() / FILE, json.dumps(known, indent=1))
+
+    def _find_stored(self) -> tuple[TesterCapacity, str]:
+        """Return the stored capacity, or else the medium's rate, and its source.
+
+        A capacity that was found under laxer rules than those of the results would be too high.
+        """
+        entry, needed = _read_cache().get(self.key), self.spec.rules
+        medium = TesterCapacity(self.spec.mode, self.spec.media_fps, (), ())
+        if entry is None:
+            return medium, UNKNOWN
+        rules = entry.get("rules")
+        if needed is not None and not (rules and TrialRules(**rules).is_as_strict_as(needed)):
+            return medium, LAXER.format(**entry)
+        return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
+
+    def _start_at(self, min_fps: float) -> CapacitySpec:
+        """Return the specification of a search that begins at a rate that is known to pass."""
+        begins = self.bound.tester.in_lab and min_fps > self.spec.start_fps
+        return replace(self.spec, start_fps=min_fps) if begins else self.spec
+
+    @property
+    def _is_cacheable(self) -> bool:
+        if self.bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: measured first
+            return False
+        return (
+            self.bound.settings.procedure.selftest == "cached" and not self.bound.tester.simulates
+        )
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of everything that determines a capacity, such as tester and frames."""
+        run, spec, links = self.bound.settings, self.spec, self.bound.technology.links
+        what = [
+            *collect_tester_facts(self.bound),
+            run.line_rate_bps,
+            # In loopback it matters how it was found; the streams contain the mix.
+            {k: v for k, v in asdict(spec).items() if k != "mix"}
+            if self.bound.tester.loops_back
+            else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
+            (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
+            *([asdict(a) for a in links.background_vlans or ()]),
+            *(("turned",) if links.swapped else ()),
+            {d: [dict(s.trex) for s in one.streams] for d, one in sorted(self.streams.items())},
+        ]
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
-def remeasure_capacity(
-    bound: BoundRun,
-    streams: Streams,
-    spec: CapacitySpec,
-    measure: Measure,
-    before: TesterCapacity,
-    number: int,
-    say: Callable[[str], None],
-) -> TesterCapacity | None:
-    """Repeat the self-test after the device reached it; return a higher capacity or None.
+def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """Yield the results of the self-test, for each of several servers and for all together.
 
-    The machine may have been busy during the self-test: if one short trial passes, it is repeated.
-    """
-    if bound.driver.is_cable or not bound.tester.loops_back:
-        return None
-    if not can_carry_more(spec, before.rate_fps, measure):
-        return None
-    say(
-        f"{spec.mode}: the self-test found {before.rate_fps:,.0f} fps, but now the tester carries "
-        "far more: self-test and search are repeated"
-    )
-    capacity = measure_tester_capacity(spec, measure, MOST_AGAIN + number, say)
-    if capacity.rate_fps <= before.rate_fps:
-        return None
-    if _is_cacheable(bound):
-        store_capacity(bound, spec, streams, capacity)
-    return replace(capacity, keys=before.keys + capacity.keys)
-
-
-def measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Return the results of the self-test, for each of several servers and for all together.
-
-    Returns:
+    Yields:
         One row per server, frame size and mode; rates per direction.
     """
-    rows = []
+    tester = bound.settings.tester
     for name in bound.tester.servers:
         say(f"server {name}")
-        tester = bound.settings.tester
         one = tester.model_copy(update={"options": {**tester.options, "only": name}})
         chosen = bind(bound.settings.model_copy(update={"tester": one}))
-        rows += [{"server": name, **row} for row in _measure_capacities(chosen, say)]
+        for row in _measure_capacities(chosen, say):
+            yield {"server": name, **row}
     if bound.tester.servers:
         say("all servers")
-    return rows + _measure_capacities(bound, say)
+    yield from _measure_capacities(bound, say)
 
 
-def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dict[str, Any]]:
+def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     run, plugin = bound.settings, bound.technology
-    bench = Bench(bound, loopback=True)
-    # A stateful technology's streams are measured without connections.
-    measure = (
-        with_loopback_setup(bound, bench.measure) if plugin.exchange == "queries" else bench.measure
-    )
-    rows = []
-    try:
-        for size in run.frame_sizes:
-            sizes = plugin.sizes_of(size)
+    with closing(Bench(bound, loopback=True)) as bench:
+        measure: Measure = bench.measure
+        if plugin.exchange == "queries":  # a stateful technology is measured without connections
+            measure = with_loopback_setup(bound, measure)
+        for sizes in map(plugin.sizes_of, run.frame_sizes):
             streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
@@ -206,42 +257,20 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
             for mode in run.modes:
                 say(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode, media)
-                min_fps = find_plausible_rate(mode, rates)
-                capacity = measure_plausible_capacity(spec, measure, min_fps, say)
-                rates[mode] = capacity.rate_fps
-                store_capacity(bound, spec, streams, capacity)
-                rows.append(
-                    {
-                        "frame_sizes": sizes_to_json(sizes),
-                        "mode": mode,
-                        "convention": "per_direction",
-                        "capacity_fps": capacity.rate_fps,
-                        "usable_fps": compute_usable_rate(
-                            capacity.rate_fps, run.procedure.selftest_margin
-                        ),
-                        "media_fps": media,
-                        "bounded_by": "line_rate" if capacity.rate_fps >= media else "tester",
-                        "trials": len(capacity.keys),
-                        "first_fault_above": capacity.faults[0] if capacity.faults else None,
-                    }
-                )
-    finally:
-        bench.close()
-    return rows
-
-
-def store_capacity(
-    bound: BoundRun, spec: CapacitySpec, streams: Streams, capacity: TesterCapacity
-) -> None:
-    """Store a measured capacity in the cache; write errors do not stop the run."""
-    if not capacity.rate_fps or bound.tester.simulates:
-        return
-    rules = None if spec.rules is None else asdict(spec.rules)
-    entry = {"fps": capacity.rate_fps, "when": utc_now(), "rules": rules}
-    known = {**_read_cache(), _make_key(bound, spec, streams): entry}
-    with contextlib.suppress(OSError):
-        locate_cache().mkdir(parents=True, exist_ok=True)
-        write_atomically(locate_cache() / FILE, json.dumps(known, indent=1))
+                test = SelfTest(bound, spec, streams, measure, say=say)
+                capacity = test.run(find_plausible_rate(mode, rates), store=True)
+                rate_fps = rates[mode] = capacity.rate_fps
+                yield {
+                    "frame_sizes": sizes_to_json(sizes),
+                    "mode": mode,
+                    "convention": "per_direction",
+                    "capacity_fps": rate_fps,
+                    "usable_fps": compute_usable_rate(rate_fps, run.procedure.selftest_margin),
+                    "media_fps": media,
+                    "bounded_by": "line_rate" if rate_fps >= media else "tester",
+                    "trials": len(capacity.keys),
+                    "first_fault_above": capacity.faults[0] if capacity.faults else None,
+                }
 
 
 def _read_cache() -> dict[str, dict[str, Any]]:
@@ -249,47 +278,6 @@ def _read_cache() -> dict[str, dict[str, Any]]:
     with contextlib.suppress(OSError, UsageError):
         known = read_json(locate_cache() / FILE)
     return known if isinstance(known, dict) else {}
-
-
-def find_stored_capacity(
-    bound: BoundRun, spec: CapacitySpec, streams: Streams
-) -> tuple[TesterCapacity, str]:
-    """Return the stored capacity, or else the medium's rate, and its source.
-
-    A capacity that was found under laxer rules than those of the results would be too high.
-    """
-    entry = _read_cache().get(_make_key(bound, spec, streams))
-    medium = TesterCapacity(spec.mode, spec.media_fps, (), ())
-    if entry is None:
-        return medium, UNKNOWN
-    rules = entry.get("rules")
-    if spec.rules is not None and not (rules and TrialRules(**rules).is_as_strict_as(spec.rules)):
-        return medium, LAXER.format(**entry)
-    return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
-
-
-def _is_cacheable(bound: BoundRun) -> bool:
-    if bound.technology.exchange == "queries":  # RFC 8219, section 9.2.1: the self-test goes first
-        return False
-    return bound.settings.procedure.selftest == "cached" and not bound.tester.simulates
-
-
-def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
-    """Return a hash of everything that determines a capacity, such as tester and frames."""
-    run = bound.settings
-    what = [
-        *collect_tester_facts(bound),
-        run.line_rate_bps,
-        # In loopback it matters how it was found; the streams say the mix.
-        {k: v for k, v in asdict(spec).items() if k != "mix"}
-        if bound.tester.loops_back
-        else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
-        (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
-        *([asdict(a) for a in bound.technology.links.background_vlans or ()]),
-        *(("turned",) if bound.technology.links.swapped else ()),
-        {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
-    ]
-    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def collect_tester_facts(bound: BoundRun) -> list[Any]:

@@ -84,7 +84,9 @@ def trials_of_selftest_of_quiet(tmp_path):
 def test_the_command_notices_it_too(tmp_path):
     begin = trials_of_selftest_of_quiet(tmp_path)
     said = []
-    rows = measure_capacities(a_run(("bidirectional", "forward"), noisy_at=begin), said.append)
+    rows = list(
+        measure_capacities(a_run(("bidirectional", "forward"), noisy_at=begin), said.append)
+    )
     assert sum("it is repeated" in text for text in said) == 1
     assert rows[1]["capacity_fps"] >= rows[0]["capacity_fps"] > DEVICE_FPS
 

@@ -13,9 +13,8 @@ from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
     THIS_RUN,
     UNKNOWN,
-    find_capacity,
+    SelfTest,
     make_capacity_spec,
-    store_capacity,
 )
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.tests.procedures.support import limited
@@ -51,9 +50,8 @@ def look(run, directory, limit_fps=1e6, size=104, **changes):
     sizes = plugin.frame_pair(size)
     spec = replace(make_capacity_spec(run, sizes, "forward", MEDIA), **changes)
     door = Counting(limit_fps)
-    found, source = find_capacity(
-        bind(run), compile_point(plugin, sizes, run.seed), spec, door, directory
-    )
+    test = SelfTest(bind(run), spec, compile_point(plugin, sizes, run.seed), door)
+    found, source = test.find_capacity(directory)
     return found.rate_fps, source, door.trials
 
 
@@ -89,7 +87,7 @@ def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
     sizes = plugin.frame_pair(104)
     spec, door = make_capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
     streams = compile_point(plugin, sizes, run.seed)
-    found, source = find_capacity(bind(run), streams, spec, door, directory)
+    found, source = SelfTest(bind(run), spec, streams, door).find_capacity(directory)
     assert source == THIS_RUN
     assert 0.85e6 < found.rate_fps <= 1e6
     last = door.asked[-1]
@@ -139,7 +137,8 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     sizes = bind(quick).technology.frame_pair(104)
     streams = compile_point(bind(quick).technology, sizes, 1)
     spec = make_capacity_spec(quick, sizes, "forward", MEDIA)
-    store_capacity(bind(quick), spec, streams, TesterCapacity("forward", 123.0, (), ()))
+    test = SelfTest(bind(quick), spec, streams, Counting(1e6))
+    test.store(TesterCapacity("forward", 123.0, (), ()))
     rate, source, trials = look(rfc, directory)
     assert (rate, trials) == (MEDIA, 0)
     assert "not known" in source
@@ -206,7 +205,8 @@ def test_phase_one_has_a_capacity_of_its_own(directory):
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
         door = Counting(1e6)
-        _, source = find_capacity(bind(run), streams, spec, door, directory, of_phase_one=True)
+        test = SelfTest(bind(run), spec, streams, door, opens_connections=True)
+        _, source = test.find_capacity(directory)
         assert (source, door.trials > 3) == (THIS_RUN, True)
 
 
@@ -220,7 +220,8 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     sizes = bind(run).technology.frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
-    store_capacity(bind(run), spec, streams, TesterCapacity("forward", 123.0, (), ()))
+    test = SelfTest(bind(run), spec, streams, Counting(1e6))
+    test.store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
     assert look(run, directory, duration_s=9.0)[1] == UNKNOWN
     other = RunDir(tmp_path / "other", new=True)
