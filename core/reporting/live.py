@@ -14,6 +14,7 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
@@ -63,23 +64,18 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         UsageError: the text has none of these forms.
     """
-    host, port = text, str(PORT)
-    if text.startswith("["):
-        host, closed, rest = text[1:].partition("]")
-        port = rest.removeprefix(":") or port if closed else ""
-    elif text.count(":") <= 1:
-        host, _, port_text = text.partition(":")
-        port = port_text or port
+    in_brackets = f"[{text}]" if text.count(":") > 1 and not text.startswith("[") else text
     try:
-        address = ipaddress.ip_address(host or "127.0.0.1")
-        number = int(port)
-        if not 0 <= number <= 65535:
-            raise ValueError(port)
+        parts = urlsplit(f"//{in_brackets}")
+        address = ipaddress.ip_address(parts.hostname or "127.0.0.1")
+        port = PORT if parts.port is None else parts.port
+        if parts.netloc != in_brackets or "@" in text:
+            raise ValueError(text)
     except ValueError as exc:
         problem = f"--live takes ADDRESS:PORT, not '{text}'"
         hint = "an IP address, for example --live=127.0.0.1:8219; a run file stands before --live"
         raise UsageError(problem, hint, code="wrong-form") from exc
-    return str(address), number
+    return str(address), port
 
 
 class LiveView(Listener):
@@ -290,11 +286,10 @@ def is_own_host(host: str, port: int) -> bool:
     A foreign page can let its own name resolve to this address (DNS rebinding), but a browser sends
     that name.
     """
-    name, _, port_text = host.rpartition(":")
-    if port_text != str(port):
-        return False
     try:
-        ipaddress.ip_address(name.removeprefix("[").removesuffix("]"))
+        parts = urlsplit(f"//{host}")
+        if parts.port == port and parts.hostname != "localhost":
+            ipaddress.ip_address(parts.hostname or "")
+        return parts.port == port
     except ValueError:
-        return name.lower() == "localhost"
-    return True
+        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from v6t.benchmarks import registry
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.runs.dut import find_technology
+from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.duts.registry import DRIVERS, make_driver, names
 from v6t.drivers.testers import DEFAULT, TESTERS
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from v6t.drivers.tester_kind import TesterKind
 
 MIN_FREE_BYTES = 1 << 30
-CPU = Path("/sys/devices/system/cpu")
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 State = Literal["ok", "note", "missing"]
 
@@ -74,10 +74,11 @@ def list_drivers() -> list[DriverSummary]:
 
 def examine(tester: TesterKind | None = None) -> list[Finding]:
     """Return findings about this machine."""
+    machine = describe_machine()
     return [
         _check_system(),
-        _check_cores(),
-        *_check_clocks(),
+        _check_cores(machine["cores"]),
+        *_check_clocks(machine),
         _check_output(),
         *_check_extensions(),
         _check_devices(),
@@ -92,20 +93,19 @@ def _check_system() -> Finding:
     return Finding("system", "ok", text)
 
 
-def _check_cores() -> Finding:
-    cores = len(os.sched_getaffinity(0))
+def _check_cores(cores: int) -> Finding:
     if cores == 1:
         return Finding("cores", "note", "1; tester and device will disturb each other much")
     return Finding("cores", "ok", str(cores))
 
 
-def _check_clocks() -> Iterator[Finding]:
+def _check_clocks(machine: Mapping[str, Any]) -> Iterator[Finding]:
     """Report clock policies that make rates vary."""
-    governor = _read(CPU / "cpu0/cpufreq/scaling_governor")
-    if governor not in ("", "performance"):
+    governor = machine["governor"]
+    if governor not in (None, "performance"):
         text = f"governor {governor}: rates will wander; cpupower frequency-set -g performance"
         yield Finding("frequency", "note", text)
-    if _read(CPU / "smt/active") == "1":
+    if machine["smt"] == "1":
         text = "on: two cores may be one; echo off >/sys/devices/system/cpu/smt/control"
         yield Finding("hyper-threading", "note", text)
 
@@ -155,13 +155,6 @@ def _check_testers(named: TesterKind | None) -> Iterator[Finding]:
         needed = is_named or row.name == DEFAULT
         for what, state, text in kind.examine(named=is_named):
             yield Finding(what, "note" if state == "missing" and not needed else state, text)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:

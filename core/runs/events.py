@@ -40,12 +40,17 @@ class Activity:
 
     stage: Stage
     trial: Trial
-    attempt: int
     before: TrialResult | None
     left_s: float
     done_s: float = 0.0
     number: int = 1
     trials_left: int = 0
+
+    @property
+    def attempt(self) -> int:
+        """Number of the attempt, from the end of the trial's key."""
+        ending = self.trial.key.rpartition("/")[2]
+        return int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
 
 
 class Listener:
@@ -125,14 +130,11 @@ class RemainingTime:
         if self.stage is None:
             raise ValueError("no stage has begun")
         self._trials += 1
-        ending = trial.key.rpartition("/")[2]
-        attempt = int(ending[1:]) if ending[:1] == "a" and ending[1:].isdigit() else 1
         current = self._planned.get(self.stage)
         trials_left = current.trials * (1 - self._share_done) if current else 0.0
         return Activity(
             self.stage,
             trial,
-            attempt,
             before,
             self.estimate_remaining_s(),
             self._clock() - self._began,

@@ -32,10 +32,9 @@ class MeasuredPoint:
 
     def __init__(self, trials: Trials, sizes: Sizes, test: SelfTest) -> None:
         """Prepare a point; nothing is measured yet."""
-        self._trials = trials
-        self._bound = trials.bound
-        self._sizes = sizes
-        self._test = replace(test, say=lambda text: self.say(f"{sizes.label} octets, {text}"))
+        self.trials = trials
+        self.sizes = sizes
+        self.test = replace(test, say=lambda text: self.say(f"{sizes.label} octets, {text}"))
 
     @cached_property
     def capacity(self) -> tuple[TesterCapacity, str]:
@@ -44,19 +43,19 @@ class MeasuredPoint:
         Raises:
             TesterError: no rate passes.
         """
-        trials, spec = self._trials, self._test.spec
-        connects = self._test.opens_connections
+        trials, spec = self.trials, self.test.spec
+        connects = self.test.opens_connections
         stage = trials.remaining.stage
-        rates = trials.capacities.setdefault(spec.variant + self._sizes.label, {})
-        trials.begin(Stage(SELFTEST, self._sizes.label, CONNECTIONS if connects else spec.mode))
-        if self._bound.tester.loops_back:
-            self._test.say(f"{spec.mode}: how much the tester itself can do")
+        rates = trials.capacities.setdefault(spec.variant + self.sizes.label, {})
+        trials.begin(Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode))
+        if self.trials.bound.tester.loops_back:
+            self.test.say(f"{spec.mode}: how much the tester itself can do")
         min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
-        capacity, source = self._test.find_capacity(trials.directory, min_fps)
+        capacity, source = self.test.find_capacity(trials.directory, min_fps)
         if not connects:
             rates[spec.mode] = capacity.rate_fps
         if source != THIS_RUN:
-            self._test.say(f"{spec.mode}: the tester's own capacity: {source}")
+            self.test.say(f"{spec.mode}: the tester's own capacity: {source}")
         if not capacity.rate_fps:
             raise TesterError(
                 "the tester loses frames even without a device: "
@@ -68,61 +67,41 @@ class MeasuredPoint:
             trials.begin(stage)
         return capacity, source
 
-    def remeasure_tester(self, point: Point, number: int) -> Point | None:
-        """Repeat the self-test; return the new point, or None if the capacity is not higher.
-
-        Args:
-            point: whose trials get other keys then.
-            number: of the repetition, from 1.
-        """
-        spec = self._test.spec
-        self._trials.begin(Stage(SELFTEST, self._sizes.label, spec.mode))
-        capacity = self._test.repeat(self.capacity[0], number)
-        if capacity is None:
-            return None
-        self._trials.capacities.setdefault(spec.variant + self._sizes.label, {})[spec.mode] = (
-            capacity.rate_fps
-        )
-        better = MeasuredPoint(self._trials, self._sizes, self._test)
-        better.capacity = capacity, THIS_RUN
-        conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
-        return replace(point, runner=better, trial_conditions=conditions)
-
     @property
     def results(self) -> Mapping[str, TrialResult]:
         """Results of all trials of the run, by their keys."""
-        return self._trials.journal.entries
+        return self.trials.journal.entries
 
     @cached_property
     def loopback(self) -> Measure | None:
         """Function that measures the tester without a device, or None if its ports cannot be joined."""
-        if not self._bound.measures_tester:
+        if not self.trials.bound.measures_tester:
             return None
-        if self._test.opens_connections:
-            return with_loopback_setup(self._bound, self._trials.loopback)
-        return self._test.measure
+        if self.test.opens_connections:
+            return with_loopback_setup(self.trials.bound, self.trials.loopback)
+        return self.test.measure
 
     def watch(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""
-        self._trials.remaining.record_progress(progress)
+        self.trials.remaining.record_progress(progress)
         if progress.verdict is None:
-            self._trials.events.on_step_start(progress)
+            self.trials.events.on_step_start(progress)
         else:
-            self._trials.events.on_step_end(progress)
+            self.trials.events.on_step_end(progress)
 
     def say(self, text: str) -> None:
         """Pass a message on to the listeners."""
-        self._trials.events.on_message(text)
+        self.trials.events.on_message(text)
 
     def describe(self) -> dict[str, Any]:
         """Return the measurement conditions common to all results of this point."""
-        run, (capacity, source) = self._bound.settings, self.capacity
+        run, (capacity, source) = self.trials.bound.settings, self.capacity
         return {
             "preset": run.preset,
             "demonstration": is_demonstration(run),
-            "caveats": list_result_warnings(self._bound),
+            "caveats": list_result_warnings(self.trials.bound),
             "plugin": run.plugin,
-            "params": self._bound.technology.params.model_dump(mode="json"),
+            "params": self.trials.bound.technology.params.model_dump(mode="json"),
             "tester": run.tester.kind,
             "device": run.dut.driver,
             "line_rate_bps": run.line_rate_bps,
@@ -136,8 +115,8 @@ class MeasuredPoint:
 
     def vary(self, name: str, change: Vary) -> Point:
         """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
-        streams = self._trials.load(self._sizes, change)
-        return make_point(self._trials, self._sizes, self._test.spec.mode, streams, variant=name)
+        streams = self.trials.load(self.sizes, change)
+        return make_point(self.trials, self.sizes, self.test.spec.mode, streams, variant=name)
 
     def repeat(self, repetitions: int) -> int:
         """Return the number of repetitions to measure, which is all of them."""
@@ -173,6 +152,28 @@ def make_tcp_point(trials: Trials, streams: Streams) -> Point:
     )  # fmt: skip
     measure = make_tcp_measure(trials.bound, trials.loopback)
     return _make_point(trials, sizes, media, SelfTest(trials.bound, spec, streams, measure, True))
+
+
+def remeasure_tester(point: Point, number: int) -> Point | None:
+    """Repeat the self-test of a point; return the new point, or None if the capacity is not higher.
+
+    Args:
+        point: whose trials get other keys then.
+        number: of the repetition, from 1.
+    """
+    runner = point.runner
+    if not isinstance(runner, MeasuredPoint):
+        return None
+    trials, sizes, spec = runner.trials, runner.sizes, runner.test.spec
+    trials.begin(Stage(SELFTEST, sizes.label, spec.mode))
+    capacity = runner.test.repeat(runner.capacity[0], number)
+    if capacity is None:
+        return None
+    trials.capacities.setdefault(spec.variant + sizes.label, {})[spec.mode] = capacity.rate_fps
+    better = MeasuredPoint(trials, sizes, runner.test)
+    better.capacity = capacity, THIS_RUN
+    conditions = {**point.trial_conditions, "variant": f"{spec.variant}again{number}-"}
+    return replace(point, runner=better, trial_conditions=conditions)
 
 
 def _make_point(trials: Trials, sizes: Sizes, media_fps: float, test: SelfTest) -> Point:

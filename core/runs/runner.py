@@ -26,7 +26,7 @@ from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import Journal, check_order, read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
-from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
+from v6t.core.runs.point import make_point, make_tcp_point, remeasure_tester
 from v6t.core.runs.preflight import check_point
 from v6t.core.runs.results import (
     COMPLETE,
@@ -234,7 +234,9 @@ class Runner:
         try:
             measured = self._measure_planned(benchmark, point)
             for number in range(1, MOST_AGAIN + 1):
-                better = self._remeasure_tester(benchmark, point, measured, number)
+                if not self._exceeds_tester(benchmark, point, measured):
+                    break
+                better = remeasure_tester(point, number)
                 if better is None:
                     break
                 point, measured = better, self._measure_planned(benchmark, better)
@@ -257,19 +259,15 @@ class Runner:
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
 
-    def _remeasure_tester(
-        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measured, number: int
-    ) -> Point | None:
-        """Repeat the self-test after a result above it; return the new point or None."""
+    def _exceeds_tester(
+        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measured
+    ) -> bool:
+        """Check whether a result is above what the self-test found, which is implausible."""
+        if benchmark.phase != Phase.STREAMS or not measured.rates:
+            return False
         margin = self._run.procedure.selftest_margin
-        usable = self._bound.search_share * compute_usable_rate(
-            point.tester_capacity.rate_fps, margin
-        )
-        doubtful = benchmark.phase == Phase.STREAMS and measured.rates
-        if not doubtful or median(measured.rates) <= usable:
-            return None
-        runner = point.runner
-        return runner.remeasure_tester(point, number) if isinstance(runner, MeasuredPoint) else None
+        usable_fps = compute_usable_rate(point.tester_capacity.rate_fps, margin)
+        return median(measured.rates) > self._bound.search_share * usable_fps
 
     def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
         """Store a finished record, and write results unless that takes too much time."""

@@ -83,8 +83,7 @@ class Trials:
         decorators: Sequence[Callable[[Measure], Measure]] = (
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
             partial(with_device_load, session=lambda: bench.session if watches else None),
-            partial(self._with_counter_reading, bench=bench),
-            self._with_announcement,
+            partial(self._with_announcement, bench=bench),
             self.journal.answer,
             self._with_evaluation,
         )
@@ -137,29 +136,26 @@ class Trials:
         finally:
             self._loopback_bench.close()
 
-    def _with_counter_reading(self, measure: Measure, bench: Bench) -> Measure:
-        """Wrap ``measure`` to read the device's counters before each benchmark's first trial."""
-
-        def read_and_measure(trial: Trial) -> TrialResult:
-            if trial.benchmark == PREFLIGHT:
-                self.counts.discard_reading()
-            elif self.bound.settings.procedure.read_device:
-                bench.prepare()
-                self.counts.begin(bench.session)
-            return measure(trial)
-
-        return read_and_measure if bench is self.bench else measure
-
-    def _with_announcement(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to announce each trial to the listeners."""
+    def _with_announcement(self, measure: Measure, bench: Bench) -> Measure:
+        """Wrap ``measure`` to announce each trial and to read the device's counters before it."""
 
         def announce_and_measure(trial: Trial) -> TrialResult:
             self.measured += 1
             self.events.on_trial_start(self.remaining.describe_trial(trial, self._before))
+            if bench is self.bench:
+                self._read_counters(trial)
             self._before = measure(trial)
             return self._before
 
         return announce_and_measure
+
+    def _read_counters(self, trial: Trial) -> None:
+        """Read the device's counters before the first trial of each benchmark."""
+        if trial.benchmark == PREFLIGHT:
+            self.counts.discard_reading()
+        elif self.bound.settings.procedure.read_device:
+            self.bench.prepare()
+            self.counts.begin(self.bench.session)
 
     def _with_evaluation(self, measure: Measure) -> Measure:
         """Wrap ``measure`` to end the run at a wrong frame, and to collect figures for warnings."""
