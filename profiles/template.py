@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
+from v6t.base.files import locate_cache
 from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Layer, VariableBits, make_model_error
@@ -187,11 +191,12 @@ def build_template(layers: Iterable[Layer], frame_size: int) -> Template:
 def _build(
     layers: tuple[tuple[str, tuple[tuple[str, object], ...]], ...], frame_size: int
 ) -> Template:
+    known = _list_scapy_layers()  # the first import of scapy
     from scapy.packet import Raw
 
     packet: Any = None
     for name, fields in layers:
-        scapy_layer = _make_layer(name, dict(fields))
+        scapy_layer = _make_layer(known, name, dict(fields))
         packet = scapy_layer if packet is None else packet / scapy_layer
     if packet is None:
         raise make_model_error("a traffic class needs header layers")
@@ -252,8 +257,7 @@ def _check_widths(layers: Sequence[Mapping[str, object]], layout: TemplateLayout
                 raise make_model_error(f"{name} has {field.width} bits, {value} does not fit")
 
 
-def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:
-    known = _list_scapy_layers()
+def _make_layer(known: Mapping[str, type], name: str, fields: Mapping[str, Any]) -> Any:
     if name not in known:
         names = ", ".join(sorted(known)[:40])
         raise make_model_error(f"'{name}' is not a header layer", f"known: {names}")
@@ -273,12 +277,30 @@ def _render(packet: Any) -> bytes:
         raise make_model_error(f"scapy cannot build the frame: {reason}") from exc
 
 
+@contextmanager
+def _without_vendor_names() -> Iterator[None]:
+    """Import scapy without its database of MAC address vendors, which takes 80 ms to read."""
+    import scapy.main
+
+    folder, vendors = scapy.main.SCAPY_CACHE_FOLDER, ModuleType("scapy.libs.manuf")
+    vendors.__dict__["DATA"] = ""
+    known = sys.modules.setdefault(vendors.__name__, vendors)
+    scapy.main.SCAPY_CACHE_FOLDER = locate_cache() / "scapy"  # for the empty database
+    try:
+        yield
+    finally:
+        scapy.main.SCAPY_CACHE_FOLDER = folder
+        if known is vendors:
+            del sys.modules[vendors.__name__]
+
+
 @lru_cache(maxsize=1)
 def _list_scapy_layers() -> Mapping[str, type]:
     from scapy.config import conf
 
     conf.route_autoload = conf.route6_autoload = False  # frames here say where they go
-    from scapy.layers import inet, inet6, l2
+    with _without_vendor_names():
+        from scapy.layers import inet, inet6, l2
     from scapy.packet import Packet
 
     return {

@@ -173,13 +173,13 @@ def _measure(
 
 def _write_report(directory: Path, run: CampaignRun) -> None:
     """Write the report of a run without one; warn if that fails."""
-    from v6t.core.reporting.write import UNREPORTED, write
+    from v6t.core.reporting.write import REPORT_ERRORS, write
 
     path = directory / run.directory
     if (path / "results.json").exists() and not (path / "report.html").exists():
         try:
             write(path)
-        except UNREPORTED as exc:
+        except REPORT_ERRORS as exc:
             _LOG.warning("the report of %s could not be written: %s", run.directory, exc)
 
 

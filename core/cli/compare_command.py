@@ -54,14 +54,14 @@ def command(
     from v6t.core.campaigns.results import are_campaigns, compare_campaigns
     from v6t.core.runs.rundir import (
         AUDIT,
+        check_paths_exist,
         find_latest_run,
         find_latest_runs,
-        refuse_absent_paths,
         report_damage,
     )
 
     options = _Options(anyway, published, output, as_json)
-    refuse_absent_paths(directories)
+    check_paths_exist(directories)
     directories = directories or tuple(find_latest_runs(1 if published else 2))
     if all((path / AUDIT).is_file() for path in directories):
         _compare_audits(directories, options)

@@ -139,13 +139,13 @@ def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) 
 
 def write_report(path: Path, data: RunData | None = None) -> Path | None:
     """Write the report, without figures if they cannot be drawn; warn of failures."""
-    from v6t.core.reporting.write import UNREPORTED, write
+    from v6t.core.reporting.write import REPORT_ERRORS, write
 
     choices: tuple[FiguresWanted, ...] = ("few", "none")
     for figures in choices:
         try:
             return write(path, figures=figures, data=data)[0]
-        except UNREPORTED as exc:
+        except REPORT_ERRORS as exc:
             text = describe_culprit(exc) or f"{exc}"
             # the run's files are new: an error of the library that draws is more likely
             if figures != "none" and not isinstance(exc.__cause__ or exc, (V6tError, OSError)):

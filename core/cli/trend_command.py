@@ -41,9 +41,9 @@ def command(
     """
     from v6t.core.campaigns.results import are_campaigns, find_campaign_trends
     from v6t.core.reporting.trend import find_trend, make_document
-    from v6t.core.runs.rundir import refuse_absent_paths
+    from v6t.core.runs.rundir import check_paths_exist
 
-    refuse_absent_paths(directories)
+    check_paths_exist(directories)
     find = find_campaign_trends if are_campaigns(directories) else find_trend
     trend = find(directories, order, least_percent)
     has_figures = output is not None

@@ -29,13 +29,13 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 
-MOST_REASONS = 10
+MAX_LISTED_REASONS = 10
 """Quantities that were not compared, whose reasons a terminal shows."""
-MOST_FACTORS = 40
+MAX_DRAWN_FACTORS = 40
 """Factors that one figure can show."""
 RATE_SUFFIX = " fps"
 
-METHOD = (
+METHOD_TEXT = (
     "Factors and differences are Hodges-Lehmann estimates; their intervals follow from the "
     "exact distribution of the Mann-Whitney statistic, for each line by itself, and hold "
     "the resolution of the searches."
@@ -71,7 +71,7 @@ def make_comparison_document(comparison: Comparison, runs: Sequence[RunData] = (
     blocks += comparison_sheets(comparison)
     if comparison.left_out:
         blocks += [Text("Not compared:"), Items(comparison.left_out)]
-    blocks.append(Text(METHOD))
+    blocks.append(Text(METHOD_TEXT))
     section = Section("Differences", "differences", blocks)
     title = " against ".join(dict.fromkeys(map(make_title, runs))) or "Comparison"
     return Document(title, " against ".join(comparison.runs), [section])
@@ -85,12 +85,12 @@ def make_brief_document(comparison: Comparison, directories: Sequence[Path]) -> 
         directories: those of the runs, if these can be repeated.
     """
     blocks = [*_list_warnings(comparison), *make_brief_sheets(comparison)]
-    if len(comparison.left_out) > MOST_REASONS:
+    if len(comparison.left_out) > MAX_LISTED_REASONS:
         count = pluralize(len(comparison.left_out), "quantity")
         blocks.append(Text(f"{count} not compared; -v prints the reasons and the intervals."))
     elif comparison.left_out:
         blocks += [Text("Not compared:"), Items(comparison.left_out)]
-    blocks += [Text(summarize_lines(comparison)), *_suggest_runs(comparison, directories)]
+    blocks += [Text(summarize_lines(comparison)), *_suggest_further_runs(comparison, directories)]
     return Document("Comparison", "", [Section("Differences", "differences", blocks)])
 
 
@@ -125,26 +125,26 @@ def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
             (f"{line.benchmark} {line.what}, {line.place}", Percentiles(e.estimate, e.low, e.high))
             for line in comparison.lines
             if line.run == run and (e := line.effect) and line.kind == "factor"
-        ][:MOST_FACTORS]
+        ][:MAX_DRAWN_FACTORS]
         if rows:
             text = f"{run} as a multiple of {comparison.runs[0]}, with intervals; 1: no difference."
             yield Drawing(draw_points(rows, "factor", f"factors-{number}"), text, text)
 
 
-def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
+def _suggest_further_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
     """Return the commands that would settle inconclusive comparisons."""
-    few = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
-    apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
+    inconclusive = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
+    unequal_loads = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
     needed = count_needed_repetitions()
     reasons, options = [], []
-    if few:
+    if inconclusive:
         reasons.append(f"at least {needed} repetitions of each run")
-        options += _repeat_options({line.benchmark for line in few}, needed)
+        options += _repeat_options({line.benchmark for line in inconclusive}, needed)
     sections = {name.partition(".")[0] for name in registry.list_flags().get("--rate", ())}
     rated = [b.name for b in registry.load_installed() if sections & b.list_sections().keys()]
-    apart = [line for line in apart if line.benchmark in rated]
-    if rate_fps := _find_common_rate(apart):
-        names = ", ".join(dict.fromkeys(line.benchmark for line in apart))
+    unequal_loads = [line for line in unequal_loads if line.benchmark in rated]
+    if rate_fps := _find_common_rate(unequal_loads):
+        names = ", ".join(dict.fromkeys(line.benchmark for line in unequal_loads))
         reasons.append(f"{rate_fps:,} fps for {names}")
         options += ["--rate", str(rate_fps)]
     if reasons:

@@ -18,44 +18,44 @@ from urllib.parse import urlsplit
 
 from v6t.base.errors import UsageError
 from v6t.base.text import escape_controls
-from v6t.core.reporting.write import UNREPORTED
+from v6t.core.reporting.write import REPORT_ERRORS
 from v6t.core.runs.events import (
     Activity,
     Listener,
     describe_activity,
-    describe_place,
     describe_step,
     format_duration,
+    name_step,
 )
 from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
 from v6t.procedures.trial_runner import Progress
 
-PORT = 8219
+DEFAULT_PORT = 8219
 """Default port."""
-VIEWED_S = 10.0
+VIEWER_TIMEOUT_S = 10.0
 """The report is made only if the page was requested within this time; it requests itself every 2 s."""
-REPORT_SHARE = 20
+REPORT_INTERVAL_FACTOR = 20
 """Making reports takes at most one part in this number of the run's time."""
-LISTED_TRIALS = 8
-MOST_CLIENTS = 16
+MAX_LISTED_STEPS = 8
+MAX_CLIENTS = 16
 CLIENT_TIMEOUT_S = 5.0
 PAGE = Path(__file__).with_name("live.html").read_text("utf-8")
 _SCRIPT = PAGE.partition("<script>")[2].partition("</script>")[0]
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; "
     f"script-src 'sha256-{b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()}'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 """Allows the browser this one script, and requests to this server only."""
 _HEADERS = {
-    "Content-Security-Policy": POLICY,
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-_WAITING = "<!DOCTYPE html><main><p>The report appears when the present point ends.</p></main>"
+_WAITING_PAGE = "<!DOCTYPE html><main><p>The report appears when the present point ends.</p></main>"
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -68,7 +68,7 @@ def parse_address(text: str) -> tuple[str, int]:
     try:
         parts = urlsplit(f"//{in_brackets}")
         address = ipaddress.ip_address(parts.hostname or "127.0.0.1")
-        port = PORT if parts.port is None else parts.port
+        port = DEFAULT_PORT if parts.port is None else parts.port
         if parts.netloc != in_brackets or "@" in text:
             raise ValueError(text)
     except ValueError as exc:
@@ -104,10 +104,10 @@ class LiveView(Listener):
         self._run_name = ""
         self._ended_runs = self._version = 0
         self._progress: Progress | None = None
-        self._steps: deque[str] = deque(maxlen=LISTED_TRIALS)
+        self._steps: deque[str] = deque(maxlen=MAX_LISTED_STEPS)
         self._state = self._state_json("It begins.")
-        self._report = _WAITING
-        self._viewed, self._next_report = -VIEWED_S, 0.0
+        self._report = _WAITING_PAGE
+        self._viewed, self._next_report = -VIEWER_TIMEOUT_S, 0.0
         self._serves = False
         try:
             self._server = _Server(address, self)
@@ -156,11 +156,11 @@ class LiveView(Listener):
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
-        self._show(f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
+        self._show(f"{name_step(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
 
     def on_step_end(self, progress: Progress) -> None:
         self._steps.appendleft(escape_controls(describe_step(progress)))
-        self._show(f"{describe_place(progress)}: over")
+        self._show(f"{name_step(progress)}: over")
 
     def on_trial_start(self, activity: Activity) -> None:
         state = describe_activity(activity, self._progress, 0.0)
@@ -168,7 +168,7 @@ class LiveView(Listener):
 
     def show_state(self, find_state: Callable[[], tuple[str, int]]) -> None:
         """Show the state and the number of finished runs of other processes, if the page is viewed."""
-        if time.monotonic() - self._viewed >= VIEWED_S:
+        if time.monotonic() - self._viewed >= VIEWER_TIMEOUT_S:
             return
         state, ended_runs = find_state()
         if ended_runs > self._ended_runs:
@@ -188,10 +188,10 @@ class LiveView(Listener):
 
     def _show(self, state: str) -> None:
         began = time.monotonic()
-        if began - self._viewed < VIEWED_S and began >= self._next_report:
+        if began - self._viewed < VIEWER_TIMEOUT_S and began >= self._next_report:
             self._update_report()
             ended = time.monotonic()
-            self._next_report = ended + (REPORT_SHARE - 1) * (ended - began)
+            self._next_report = ended + (REPORT_INTERVAL_FACTOR - 1) * (ended - began)
         self._state = self._state_json(escape_controls(self._run_name + state))
 
     def _state_json(self, state: str) -> str:
@@ -202,8 +202,8 @@ class LiveView(Listener):
     def _update_report(self) -> None:
         try:
             report = self._render(self._path)
-        except UNREPORTED:  # there are no results yet, or the report cannot be made
-            report = _WAITING
+        except REPORT_ERRORS:  # there are no results yet, or the report cannot be made
+            report = _WAITING_PAGE
         if report != self._report:
             self._report = report
             self._version += 1
@@ -226,7 +226,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], view: LiveView) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.view = view
-        self._free = threading.BoundedSemaphore(MOST_CLIENTS)
+        self._free = threading.BoundedSemaphore(MAX_CLIENTS)
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -28,8 +28,8 @@ from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
 from v6t.core.runs.rundir import CONFIG, make_no_run_error
 
-MOST_NAMES = 40
-_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
+MAX_TICK_LABELS = 40
+_TIMESTAMP = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d).*")
 """The time of a run to the minute."""
 _SORT_KEYS: Mapping[str, Callable[[RunData], str]] = {
     "time": lambda run: str(run.manifest.get("created", "")),
@@ -172,8 +172,8 @@ def _plot_series(series: Series, name: str) -> str:
         for change in series.changes:
             label = f"{change.percent:+.1f} %"
             axes.axvline(change.place - 0.5, color=VERMILLION, linestyle="--", label=label)
-        step = -(-len(values) // MOST_NAMES)
-        names = [_TIME.sub(r"\1 \2", v.when or v.run) for v in series.values]
+        step = -(-len(values) // MAX_TICK_LABELS)
+        names = [_TIMESTAMP.sub(r"\1 \2", v.when or v.run) for v in series.values]
         places = range(0, len(values), step)
         axes.set_xticks(places, names[::step], rotation=40, ha="right", fontsize=7)
 

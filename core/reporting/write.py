@@ -23,7 +23,7 @@ FILES = {
 """Files of a report; the run itself writes the last one, in siitperf's column order."""
 ALL_FILES = {**FILES, "openmetrics": "results.prom", "tex": "tables.tex"}
 """With the files that are written on request only."""
-UNREPORTED = (
+REPORT_ERRORS = (
     *(V6tError, OSError, ImportError, ValueError, TypeError, AttributeError, RuntimeError),
     *(ArithmeticError, LookupError),
 )

@@ -35,7 +35,7 @@ STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 
 def drop_unsupported(bound: BoundRun) -> BoundRun:
-    """Return the run without the optional benchmarks that its tester cannot measure, with a note for each."""
+    """Return the run without optional benchmarks that its tester lacks, with a warning for each."""
     if not bound.optional:
         return bound
     able, notes = make_tester(bound).capabilities, list(bound.notes)
@@ -82,13 +82,15 @@ def make_state_device(
     )
 
 
-def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
+def make_tester(
+    bound: BoundRun, *, loopback: bool = False, record_dir: Path | None = None
+) -> Tester:
     """Return a tester that is not open yet.
 
     Args:
         bound: the run.
         loopback: leave the device out.
-        keep: local directory for the device's undo record.
+        record_dir: local directory for the device's undo record.
 
     Raises:
         EnvironmentLacking: this tester cannot be had.
@@ -98,7 +100,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
         links if loopback else intent.emulated_links,
-        lab_device(bound, keep) if bound.tester.in_lab and not loopback else None,
+        lab_device(bound, record_dir) if bound.tester.in_lab and not loopback else None,
         loopback=loopback,
         delays=any(TIMING_CAPABILITIES & b.list_capabilities(bound) for b in benchmarks),
         seed=bound.settings.seed,
@@ -145,14 +147,14 @@ class Bench:
         bound: BoundRun,
         *,
         loopback: bool = False,
-        keep: Path | None = None,
+        record_dir: Path | None = None,
         check: Callable[[Tester], object] = lambda tester: None,
     ) -> None:
         """Prepare the first trial."""
         self._bound = bound
         self._check = check
         self._loopback = loopback or bound.driver.is_cable
-        self._keep = keep
+        self._record_dir = record_dir
         self._tester: Tester | None = None
         self._device: DeviceSession | None = None
         self._streams: Mapping[Direction, StreamSet] = {}
@@ -167,7 +169,9 @@ class Bench:
         """Configure the device and open the tester, unless both are ready."""
         if self._tester is None:
             self._configure_remote_device()
-            self._tester = make_tester(self._bound, loopback=self._loopback, keep=self._keep)
+            self._tester = make_tester(
+                self._bound, loopback=self._loopback, record_dir=self._record_dir
+            )
             self._tester.open()
             self._check(self._tester)
         return self._tester
@@ -277,7 +281,7 @@ class Bench:
             return
         from v6t.drivers.duts.devices import make_session
 
-        device = make_session(bound.driver, bound.intent, self._keep, bound.rollback_command)
+        device = make_session(bound.driver, bound.intent, self._record_dir, bound.rollback_command)
         if device is not None:
             device.open()
             self._device = device

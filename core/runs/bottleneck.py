@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.session.session import Session
     from v6t.drivers.duts.session.telemetry import Sample
 
-SHORTEST_S = 5.0
-ABOVE, LEAST_ABOVE = 1.25, 1.02
+MIN_TRIAL_S = 5.0
+RATE_FACTOR_ABOVE, MIN_RATE_FACTOR_ABOVE = 1.25, 1.02
 """The rate above a found one, and the least that shows more than it, as multiples of it."""
-UNLOADED_S = 1.5
+IDLE_SAMPLING_S = 1.5
 """Time of the samples without load before and after [s]."""
-TESTER_SHARED_READING = "perf"
+SHARED_CPU_READING = "perf"
 """It also counts what the tester does on the same cores."""
-SHARED = "the tester works on the same cores: its time is in these figures"
+SHARED_CORES_WARNING = "the tester works on the same cores: its time is in these figures"
 
 Samples = Mapping[str, Sequence["Sample"]]
 """By trial: ``before``, ``found``, ``above`` and ``after``."""
@@ -81,7 +81,7 @@ def watch_device(
         results = read_results(path)
         entries = []
         for record in _list_throughputs(results):
-            for entry in _watch_point(bound, record, duration_s, path):
+            for entry in _examine_point(bound, record, duration_s, path):
                 entries.append(entry)
                 for line in describe_entry(entry):
                     say(line)
@@ -109,8 +109,8 @@ def describe_entry(entry: Mapping[str, Any]) -> list[str]:
     return [f"{where}, {entry['device']}: {entry['says']}", *evidence]
 
 
-def _watch_point(
-    bound: BoundRun, record: Mapping[str, Any], duration_s: float, keep: Path
+def _examine_point(
+    bound: BoundRun, record: Mapping[str, Any], duration_s: float, record_dir: Path
 ) -> list[dict[str, Any]]:
     """Return the entries of one point: one for each device, sampled one after the other."""
     from v6t.drivers.duts.bottleneck import combine_verdicts, judge_device
@@ -119,7 +119,7 @@ def _watch_point(
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
     all_sizes = map(plugin.sizes_of, run.frame_sizes)
     sizes = next(each for each in all_sizes if sizes_to_json(each) == record["frame_sizes"])
-    bench = Bench(bound, keep=keep)
+    bench = Bench(bound, record_dir=record_dir)
     entries, verdicts = [], {}
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
@@ -143,7 +143,11 @@ def _watch_point(
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
             verdict = judge_device(loaded, describe_tester_limit(record), lost, shared=in_lab)
             verdicts[name] = verdict
-            evidence = (*verdict.evidence, *judged.notes, *([SHARED] if in_lab else []))
+            evidence = (
+                *verdict.evidence,
+                *judged.notes,
+                *([SHARED_CORES_WARNING] if in_lab else []),
+            )
             entries.append(
                 {
                     "device": name,
@@ -162,13 +166,13 @@ def _watch_point(
             )
     finally:
         bench.close()
-    both = combine_verdicts(verdicts)
-    return [{**entry, "together": both} for entry in entries] if both else entries
+    combined = combine_verdicts(verdicts)
+    return [{**entry, "together": combined} for entry in entries] if combined else entries
 
 
 def _drop_shared_reading(sample: Sample) -> Sample:
     """Remove the CPU reading that includes an unknown share of the tester."""
-    figures = {n: f for n, f in sample.figures.items() if n != TESTER_SHARED_READING}
+    figures = {n: f for n, f in sample.figures.items() if n != SHARED_CPU_READING}
     return replace(sample, figures=figures)
 
 
@@ -205,13 +209,13 @@ def choose_trial(
     return JudgedTrial("found", trials["found"].rate_fps, None, tuple(notes))
 
 
-def find_rate_above(record: Mapping[str, Any]) -> float | None:
+def choose_higher_rate(record: Mapping[str, Any]) -> float | None:
     """Return a rate just above the measured one that medium and tester carry [fps], or None."""
     if describe_tester_limit(record):
         return None
     limits = [record[name] for name in ("upper_bound", "usable_fps") if record.get(name)]
-    rate_fps: float = min([ABOVE * record["median"], *limits])
-    return rate_fps if rate_fps >= LEAST_ABOVE * record["median"] else None
+    rate_fps: float = min([RATE_FACTOR_ABOVE * record["median"], *limits])
+    return rate_fps if rate_fps >= MIN_RATE_FACTOR_ABOVE * record["median"] else None
 
 
 def describe_tester_limit(record: Mapping[str, Any]) -> str:
@@ -231,12 +235,12 @@ def _sample_trials(
     results: dict[str, TrialResult] = {}
     watcher = device.watcher()
     try:
-        time.sleep(UNLOADED_S)
+        time.sleep(IDLE_SAMPLING_S)
         ends.append(("before", time.time()))
         for when, trial in trials.items():
             results[when] = bench.measure(trial)
             ends.append((when, time.time()))
-        time.sleep(UNLOADED_S)
+        time.sleep(IDLE_SAMPLING_S)
         ends.append(("after", time.time()))
     finally:
         samples = watcher.stop()
@@ -287,12 +291,12 @@ def _make_trials(record: Mapping[str, Any], duration_s: float) -> dict[str, Tria
         mix=sizes.get("mix"),
         mode=mode,
         rate_fps=record["median"],
-        duration_s=max(SHORTEST_S, duration_s),
+        duration_s=max(MIN_TRIAL_S, duration_s),
         residual_wait_s=0.5,
         pause_s=0.0,
         connections=replace(connections_from_json(settings), reuse=True) if settings else None,
     )
-    above_fps = find_rate_above(record)
+    above_fps = choose_higher_rate(record)
     if above_fps is None:
         return {"found": found}
     return {"found": found, "above": replace(found, key=f"{found.key}/above", rate_fps=above_fps)}

@@ -32,7 +32,7 @@ def run_hook(name: str, hook: Hook) -> str:
     """Run a hook's command, retrying on failure, and return its output."""
     for attempt in range(1, hook.tries + 1):
         try:
-            return _run_command(name, hook.command, hook.timeout_s)
+            return _run_hook_command(name, hook.command, hook.timeout_s)
         except DutError as exc:
             if attempt == hook.tries:
                 tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
@@ -41,7 +41,7 @@ def run_hook(name: str, hook: Hook) -> str:
     raise AssertionError("a hook is tried at least once")
 
 
-def _run_command(name: str, command: str, timeout_s: float) -> str:
+def _run_hook_command(name: str, command: str, timeout_s: float) -> str:
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -95,11 +95,11 @@ def measure_with_event(
     return result
 
 
-SHORTEST_S = 3.0
+MIN_SAMPLED_TRIAL_S = 3.0
 """Shorter trials see too few samples."""
-READING = "cpu"
+LOAD_READING = "cpu"
 """The only one during trials: others may stop a device's workers for a moment, or take a lock."""
-KEY = "device"
+COUNTERS_KEY = "device"
 """Of the counters in ``results.json``."""
 
 
@@ -107,13 +107,13 @@ def with_device_load(measure: Measure, session: Callable[[], DeviceSession | Non
     """Wrap ``measure`` to sample the cores of driven devices once a second in long trials."""
 
     def measure_watched(trial: Trial) -> TrialResult:
-        driven = session() if trial.total_duration_s >= SHORTEST_S else None
+        driven = session() if trial.total_duration_s >= MIN_SAMPLED_TRIAL_S else None
         watchers: dict[str, TelemetryWatcher] = {}
         samples: dict[str, Sequence[Any]] = {}
         try:
             for name, device in driven.devices() if driven is not None else ():
                 with contextlib.suppress(V6tError, OSError):
-                    watchers[name] = device.watcher(READING)
+                    watchers[name] = device.watcher(LOAD_READING)
             result = measure(trial)
         finally:
             for name, watcher in watchers.items():
@@ -163,7 +163,7 @@ class DeviceCounts:
     """
 
     def __init__(self, entries: Iterable[Mapping[str, Any]]) -> None:
-        self._entries = {_identify(entry): dict(entry) for entry in entries}
+        self._entries = {_make_entry_key(entry): dict(entry) for entry in entries}
         self._before: Mapping[str, Any] | None = None
         self._begun = False
 
@@ -176,7 +176,7 @@ class DeviceCounts:
         """Read the devices' counters, unless the last reading still applies."""
         self._begun = True
         if self._before is None:
-            self._before = _read(session)
+            self._before = _read_counters(session)
 
     def discard_reading(self) -> None:
         """Discard the last reading, as the frames that follow belong to no benchmark."""
@@ -187,18 +187,18 @@ class DeviceCounts:
         """Read the counters again if there was a trial, and store the losses."""
         if not self._begun or self._before is None:
             return
-        after = _read(session)
+        after = _read_counters(session)
         for name in self._before.keys() & after.keys():
-            entry = {"device": name, **point, **_subtract(self._before[name], after[name])}
-            self._entries[_identify(entry)] = entry
+            entry = {"device": name, **point, **_compute_losses(self._before[name], after[name])}
+            self._entries[_make_entry_key(entry)] = entry
         self._before, self._begun = after, False
 
 
-def _identify(entry: Mapping[str, Any]) -> str:
+def _make_entry_key(entry: Mapping[str, Any]) -> str:
     return repr([entry[name] for name in ("device", "benchmark", "frame_sizes", "direction")])
 
 
-def _read(session: DeviceSession | None) -> dict[str, Any]:
+def _read_counters(session: DeviceSession | None) -> dict[str, Any]:
     readings = {}
     for name, device in session.devices() if session is not None else ():
         with contextlib.suppress(V6tError, OSError):
@@ -206,7 +206,7 @@ def _read(session: DeviceSession | None) -> dict[str, Any]:
     return readings
 
 
-def _subtract(before: Any, after: Any) -> dict[str, Any]:
+def _compute_losses(before: Any, after: Any) -> dict[str, Any]:
     """Return the losses between two readings, and the table size at each."""
     shape = summarize_samples([before, after])
     readings = {"before": before, "after": after}

@@ -80,16 +80,16 @@ class Listeners(Listener):
 
     def __init__(self, *listeners: Listener) -> None:
         for event in (name for name in vars(Listener) if name.startswith("on_")):
-            setattr(self, event, partial(_pass_on, [getattr(each, event) for each in listeners]))
+            setattr(self, event, partial(_call_all, [getattr(each, event) for each in listeners]))
 
 
-def _pass_on(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
+def _call_all(receivers: Sequence[Callable[[Any], None]], value: Any) -> None:
     for receive in receivers:
         receive(value)
 
 
-LONG_S = 5.0
-"""The time within a trial is shown from this length on."""
+MIN_TIMED_TRIAL_S = 5.0
+"""Shortest trial whose elapsed time is shown."""
 
 
 class RemainingTime:
@@ -145,7 +145,7 @@ class RemainingTime:
     def estimate_remaining_s(self) -> float:
         """Return the estimated remaining time of the run in seconds."""
         share, elapsed_s = self._share_done, self._elapsed_s()
-        find_pace = cache(self._find_pace)
+        find_pace = cache(self._compute_pace)
         current = self._planned.get(self.stage) if self.stage is not None else None
         expected_s = current.expected_s * find_pace(current.stage) if current else 0.0
         current_s = max(0.0, expected_s - elapsed_s)
@@ -158,7 +158,7 @@ class RemainingTime:
         taken_s = self._taken_s.get(self.stage, 0.0) if self.stage is not None else 0.0
         return taken_s + self._clock() - self._since
 
-    def _find_pace(self, stage: Stage) -> float:
+    def _compute_pace(self, stage: Stage) -> float:
         """Return the ratio of measured to planned time, from the most similar stages."""
         same = [f for f in self._finished if f[0].stage.name == stage.name]
         for stages in ([f for f in same if f[0].stage.mode == stage.mode], same, self._finished):
@@ -177,10 +177,10 @@ def describe_step(progress: Progress) -> str:
     if verdict.valid and not progress.searched:
         word = "measured"
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{describe_place(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
+    return f"{name_step(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
 
 
-def describe_place(progress: Progress) -> str:
+def name_step(progress: Progress) -> str:
     """Return the names of the point, the repetition and the step."""
     name = progress.point.removeprefix("throughput/")
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
@@ -222,12 +222,12 @@ def describe_activity(activity: Activity, progress: Progress | None, passed_s: f
     if activity.attempt > 1:
         parts.append(f", attempt {activity.attempt}")
     whole_s = trial.pause_s + trial.total_duration_s + trial.residual_wait_s
-    if whole_s >= LONG_S:
+    if whole_s >= MIN_TIMED_TRIAL_S:
         parts.append(f", {min(passed_s, whole_s):.0f} of {whole_s:.0f} s")
-    return "".join([*parts, *_describe_last(activity.before)])
+    return "".join([*parts, *_describe_last_trial(activity.before)])
 
 
-def _describe_last(result: TrialResult | None) -> Iterator[str]:
+def _describe_last_trial(result: TrialResult | None) -> Iterator[str]:
     """Yield the frame loss of the last trial and the load of the device's busiest core."""
     if result is None:
         return

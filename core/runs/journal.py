@@ -23,10 +23,10 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Trial
 
 SCHEMA = "v6t-trial/1"
-RESTORE = "nothing was changed; restore the journal of this run"
+RESTORE_HINT = "nothing was changed; restore the journal of this run"
 
 
-def find_mark(manifest: Any) -> str | None:
+def find_run_mark(manifest: Any) -> str | None:
     """Return the mark that each journal line of a run starts with; empty for the first version.
 
     Returns:
@@ -141,14 +141,14 @@ def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
     path = directory.path / JOURNAL
     if results and not path.is_file():
         problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
-        raise UsageError(problem, RESTORE, code="damaged-file")
-    journal = Journal(path, find_mark(directory.read_json(MANIFEST)))
+        raise UsageError(problem, RESTORE_HINT, code="damaged-file")
+    journal = Journal(path, find_run_mark(directory.read_json(MANIFEST)))
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
             if key not in journal.trials:
                 raise UsageError(
                     f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it",
-                    RESTORE,
+                    RESTORE_HINT,
                     code="damaged-file",
                 )
     return journal
@@ -190,7 +190,7 @@ def _parse_lines(
             )
         if run is not None and entry.get("run", "") != run:
             raise UsageError(
-                f"{where}: this trial belongs to another run", RESTORE, code="journal-mismatch"
+                f"{where}: this trial belongs to another run", RESTORE_HINT, code="journal-mismatch"
             )
         try:
             if not isinstance(entry["trial"]["key"], str):
@@ -198,7 +198,7 @@ def _parse_lines(
             result = result_from_json(entry["result"])
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             raise UsageError(
-                f"{where}: this line is not a trial: {exc}", RESTORE, code="damaged-file"
+                f"{where}: this line is not a trial: {exc}", RESTORE_HINT, code="damaged-file"
             ) from exc
         yield line, entry, result
 

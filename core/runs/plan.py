@@ -20,7 +20,7 @@ from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import compile_streams
 from v6t.core.runs.preflight import LOOPBACK_CONNECTIONS
-from v6t.core.runs.tester_capacity import OPENING_S, make_capacity_spec
+from v6t.core.runs.tester_capacity import MIN_OPENING_TRIAL_S, make_capacity_spec
 from v6t.packets.direction import Direction
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity
 from v6t.procedures.trial_runner import Progress
@@ -32,9 +32,9 @@ from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
 
-DELAY_NS = 1000
-EMPTYING_S = 12e-6
-"""Time to empty the table of each connection: nftables on Linux 6.18 with 100,000 of them [s]."""
+IDEAL_DELAY_NS = 1000
+FLUSH_S_PER_CONNECTION = 12e-6
+"""Time to remove a connection from the table: nftables on Linux 6.18 with 100,000 of them [s]."""
 
 
 @dataclass
@@ -46,24 +46,24 @@ class IdealDevice:
     Attributes:
         bound: the run.
         capacity: of the tester, with its source.
-        carries_fps: rate without loss per direction; None: half of what a search offers.
-        carries_cps: connections per second without loss.
-        holds: connections that its table holds.
+        max_fps: rate without loss per direction; None: half of what a search offers.
+        max_cps: connections per second without loss.
+        table_size: number of connections that the device keeps.
         trials, seconds: of all trials so far.
         results: by the keys of trials, those of the run so far included.
-        times: repetitions for which one stands.
+        weight: number of repetitions that one stands for.
     """
 
     planned: ClassVar[bool] = True
     bound: RunContext
     capacity: tuple[TesterCapacity, str]
-    carries_fps: float | None = math.inf
-    carries_cps: float = math.inf
-    holds: float = math.inf
+    max_fps: float | None = math.inf
+    max_cps: float = math.inf
+    table_size: float = math.inf
     trials: int = 0
     seconds: float = 0.0
     results: dict[str, TrialResult] = field(default_factory=dict)
-    times: int = 1
+    weight: int = 1
     _filled: int = 0
     _point: Point | None = None
 
@@ -71,7 +71,7 @@ class IdealDevice:
     def loopback(self) -> Measure | None:
         return self.measure if self.bound.measures_tester else None
 
-    def at(self, point: Point) -> Point:
+    def make_point(self, point: Point) -> Point:
         """Return a point that is measured with this device."""
         self._point = replace(point, runner=self, measure=self.measure, find=self.find)
         return self._point
@@ -88,7 +88,7 @@ class IdealDevice:
 
     def repeat(self, repetitions: int) -> int:
         """Return one repetition, whose trials count for all ``repetitions``."""
-        self.times = repetitions
+        self.weight = repetitions
         return 1
 
     def watch(self, progress: Progress) -> None: ...
@@ -98,23 +98,23 @@ class IdealDevice:
 
     def measure(self, trial: Trial) -> TrialResult:
         """Return the result of a trial and add its planned time."""
-        self.trials += self.times
-        self._spend(self.bound.tester.overhead_s + trial.pause_s)
+        self.trials += self.weight
+        self._add_time(self.bound.tester.overhead_s + trial.pause_s)
         connections = trial.connections
         if connections is not None:
             self._count_filling(connections)
         if connections is None or connections.purpose == "prepare":
-            self._spend(trial.total_duration_s + trial.residual_wait_s)
+            self._add_time(trial.total_duration_s + trial.residual_wait_s)
         counted = self._count_frames(trial)
         result = TrialResult(
             dict.fromkeys(list_directions(trial.mode), counted),
-            connections=None if connections is None else self._open(connections),
+            connections=None if connections is None else self._establish(connections),
         )
         self.results[trial.key] = result
         return result
 
-    def _spend(self, seconds: float, times: int | None = None) -> None:
-        self.seconds += seconds * (self.times if times is None else times)
+    def _add_time(self, seconds: float, weight: int | None = None) -> None:
+        self.seconds += seconds * (self.weight if weight is None else weight)
 
     def _count_filling(self, connections: Connections) -> None:
         if connections.reuse and self._filled == connections.count:
@@ -124,14 +124,14 @@ class IdealDevice:
         if connections.purpose == "prepare":
             filling_s += connections.gap_s
         if not self.bound.tester.simulates:
-            filling_s += EMPTYING_S * connections.count
-        self._spend(filling_s, 1 if connections.reuse else self.times)
+            filling_s += FLUSH_S_PER_CONNECTION * connections.count
+        self._add_time(filling_s, 1 if connections.reuse else self.weight)
 
     def _count_frames(self, trial: Trial) -> DirectionResult:
         required = trial.frames
         half_fps = (trial.search_limit_fps or trial.rate_fps) / 2
-        carries_fps = half_fps if self.carries_fps is None else self.carries_fps
-        received = math.floor(required * min(1.0, carries_fps / trial.rate_fps))
+        max_fps = half_fps if self.max_fps is None else self.max_fps
+        received = math.floor(required * min(1.0, max_fps / trial.rate_fps))
         if trial.connections is not None and trial.connections.purpose != "prepare":
             received = required
         lost_s = (0.0, trial.duration_s) if received < required else (None, None)
@@ -139,7 +139,7 @@ class IdealDevice:
         if trial.delays is not None:
             timed = trial.delays.tags or received
             lost = 0 if trial.delays.tags else required - received
-            delays = {"frames": Distribution((DELAY_NS,), (timed,), lost)}
+            delays = {"frames": Distribution((IDEAL_DELAY_NS,), (timed,), lost)}
             pairs = {"frames": Distribution((0,), (max(1, timed - 1),))}
         return DirectionResult(
             {"frames": ClassCount("foreground", required, required, received)},
@@ -150,9 +150,9 @@ class IdealDevice:
             last_lost_s=lost_s[1],
         )
 
-    def _open(self, connections: Connections) -> PhaseOneResult:
+    def _establish(self, connections: Connections) -> PhaseOneResult:
         count = connections.count
-        fails = connections.rate_cps > self.carries_cps or count > self.holds
+        fails = connections.rate_cps > self.max_cps or count > self.table_size
         learned = count // 2 if fails and connections.purpose == "establish" else count
         tcp = TcpCounts(
             count, learned, timed_out=count - learned, requested=learned, answered=learned
@@ -170,7 +170,9 @@ def plan_point(bound: BoundRun, sizes: Sizes, mode: Mode, media_fps: float | Non
     if media_fps is None:
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
     device = IdealDevice(bound, (TesterCapacity(mode, media_fps, (), ()), "assumed"))
-    return device.at(Point(bound, sizes, mode, media_fps, device, device.measure, device.find))
+    return device.make_point(
+        Point(bound, sizes, mode, media_fps, device, device.measure, device.find)
+    )
 
 
 def count_trials(
@@ -185,16 +187,18 @@ def count_trials(
     results: Mapping[str, TrialResult] = point.runner.results
     device = IdealDevice(bound, point.runner.capacity, results=dict(results))
     if not carries_all:
-        device.carries_fps = point.known_fps or None
-        max_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
-        device.carries_cps = max_cps / 2
-        device.holds = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
-    at: Point | None = device.at(point)
+        device.max_fps = point.known_fps or None
+        highest_cps = min(
+            point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps
+        )
+        device.max_cps = highest_cps / 2
+        device.table_size = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
+    prepared: Point | None = device.make_point(point)
     if benchmark.phase is Phase.STREAMS and bound.settings.connects:
-        at = prepare_connections(device.at(point))
-    if at is None:
+        prepared = prepare_connections(device.make_point(point))
+    if prepared is None:
         return 0, 0.0, ()
-    rates = benchmark.run(at).rates
+    rates = benchmark.run(prepared).rates
     return device.trials, device.seconds, rates
 
 
@@ -204,7 +208,7 @@ CONNECTIONS, QUERIES = "connections", "queries"
 """Modes of stages without a direction."""
 ASSUMED_CAPACITY_TRIALS, ASSUMED_CONFIRMATIONS = 12, 2
 """Short trials until the tester's own capacity is found, and trials under the results' rules."""
-_FRAMES = {
+_STREAM_SETTINGS = {
     "plugin", "params", "links_left", "links_right", "initiator", "frame_sizes", "modifier", "seed",
 }  # fmt: skip
 """Settings that the streams depend on."""
@@ -333,18 +337,18 @@ class RunPlan:
 
 def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = None) -> RunPlan:
     """Return the plan of a run; ``compiled`` caches streams between plans."""
-    run, known = bound.settings, {} if compiled is None else compiled
-    frames = run.model_dump_json(include=_FRAMES)
+    run, cached = bound.settings, {} if compiled is None else compiled
+    frames = run.model_dump_json(include=_STREAM_SETTINGS)
     all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
-    if frames not in known:
-        known[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
+    if frames not in cached:
+        cached[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []
     stages: list[PlannedStage] = []
     for number, sizes in enumerate(all_sizes):
         for point, each in _plan_size(bound, sizes, first=number == 0):
             points.append(point)
             stages += [stage for stage in each if stage.seconds]
-    return RunPlan(bound, tuple(points), tuple(stages), known[frames])
+    return RunPlan(bound, tuple(points), tuple(stages), cached[frames])
 
 
 def make_first_stage(octets: str, *, first: bool) -> Stage:
@@ -388,7 +392,12 @@ def _plan_size(
         syn_sizes, media_cps = find_syn_limit(bound)
         point = plan_point(bound, syn_sizes, "forward", media_cps)
         spec = make_capacity_spec(
-            run, syn_sizes, "forward", media_cps, opens_connections=True, min_duration_s=OPENING_S
+            run,
+            syn_sizes,
+            "forward",
+            media_cps,
+            opens_connections=True,
+            min_duration_s=MIN_OPENING_TRIAL_S,
         )
         groups.append((point, spec, tcp))
     stages: dict[str, PlannedStage] = {}

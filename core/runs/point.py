@@ -16,7 +16,12 @@ from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.manifest import describe_machine
 from v6t.core.runs.plan import CONNECTIONS, SELFTEST, Stage, Streams
 from v6t.core.runs.preflight import measure_phase_one, with_loopback_setup
-from v6t.core.runs.tester_capacity import OPENING_S, THIS_RUN, SelfTest, make_capacity_spec
+from v6t.core.runs.tester_capacity import (
+    MIN_OPENING_TRIAL_S,
+    THIS_RUN,
+    SelfTest,
+    make_capacity_spec,
+)
 from v6t.core.runs.trials import Trials
 from v6t.procedures.tester_rate import TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
@@ -148,7 +153,7 @@ def make_tcp_point(trials: Trials, streams: Streams) -> Point:
     sizes, media = find_syn_limit(trials.bound)
     spec = make_capacity_spec(
         trials.bound.settings, sizes, "forward", media,
-        opens_connections=True, min_duration_s=OPENING_S,
+        opens_connections=True, min_duration_s=MIN_OPENING_TRIAL_S,
     )  # fmt: skip
     measure = make_tcp_measure(trials.bound, trials.loopback)
     return _make_point(trials, sizes, media, SelfTest(trials.bound, spec, streams, measure, True))

@@ -20,7 +20,7 @@ from v6t.benchmarks import registry
 from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.journal import Journal, find_mark
+from v6t.core.runs.journal import Journal, find_run_mark
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 SCHEMA = "v6t-results/1"
 COMPLETE, RUNNING, INCORRECT = "complete", "running", "translation incorrect"
 INTERRUPTED, IN_PROGRESS = "interrupted", "in progress"
-OTHER_VERSION = "use the v6t that wrote it; manifest.json names its version"
-REWRITE = "move it away; `v6t resume` writes it again from the journal"
+OTHER_VERSION_HINT = "use the v6t that wrote it; manifest.json names its version"
+REWRITE_HINT = "move it away; `v6t resume` writes it again from the journal"
 Row = dict[str, Any]
 
 
@@ -60,7 +60,7 @@ def read_results(directory: Path) -> dict[str, Any]:
     except UsageError as exc:
         if exc.code == "not-a-directory":
             raise
-        raise UsageError(exc.message, REWRITE, code="damaged-file") from exc
+        raise UsageError(exc.message, REWRITE_HINT, code="damaged-file") from exc
     if content is None:
         return {}
     content = content if isinstance(content, dict) else {}
@@ -68,11 +68,11 @@ def read_results(directory: Path) -> dict[str, Any]:
     if schema != SCHEMA:
         name = repr(schema) if isinstance(schema, str) else "none"
         problem = f"{path} is of another version: its schema is {name}, this v6t reads '{SCHEMA}'"
-        raise UsageError(problem, OTHER_VERSION, code="journal-other-version")
+        raise UsageError(problem, OTHER_VERSION_HINT, code="journal-other-version")
     shared, records = content.pop("conditions", {}), content.get("results")
     if not isinstance(shared, dict) or not isinstance(records, list):
         problem = f"{path} is damaged: it has no list of results"
-        raise UsageError(problem, REWRITE, code="damaged-file")
+        raise UsageError(problem, REWRITE_HINT, code="damaged-file")
     for record in records:
         if isinstance(record, dict) and isinstance(own := record.get("conditions"), dict):
             record["conditions"] = {**shared, **own}
@@ -105,7 +105,7 @@ def read_records(directory: Path, results: Mapping[str, Any]) -> list[Record]:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "all of it"
             problem = f"record {number} of {directory / RESULTS} is invalid: {key}: {first['msg']}"
-            raise UsageError(problem, OTHER_VERSION, code="damaged-file") from exc
+            raise UsageError(problem, OTHER_VERSION_HINT, code="damaged-file") from exc
     return records
 
 
@@ -115,13 +115,13 @@ class ResultFiles:
     A resumed run first finds its former results in the journal again; until then the files stay.
 
     Attributes:
-        held: content of ``results.json`` when the run was started or resumed.
+        stored: content of ``results.json`` when the run was started or resumed.
         content: what was written last, or would have been.
         records: the results so far.
     """
 
-    def __init__(self, directory: RunDir, journal: Journal, held: Mapping[str, Any]) -> None:
-        self._directory, self._journal, self.held = directory, journal, held
+    def __init__(self, directory: RunDir, journal: Journal, stored: Mapping[str, Any]) -> None:
+        self._directory, self._journal, self.stored = directory, journal, stored
         self.content: dict[str, Any] = {}
         self.records: list[Record] = []
         self._documents: list[dict[str, Any]] = []
@@ -138,16 +138,16 @@ class ResultFiles:
             self._add_rows(name, _add_limit_columns(rows, record))
         self._add_rows(MEDIANS, list_figure_rows(record, benchmark))
 
-    def write(self, head: Mapping[str, Any], *, measured: bool) -> None:
+    def write(self, header: Mapping[str, Any], *, measured: bool) -> None:
         """Replace the files, unless ``results.json`` already contains more results.
 
         Args:
-            head: all but the results, with the status of the run.
+            header: all but the results, with the status of the run.
             measured: trials were measured since the run was resumed.
         """
-        self.content = {**head, "results": self._documents}
-        if self.held:
-            amount, before = _rank(self.content), _rank(self.held)
+        self.content = {**header, "results": self._documents}
+        if self.stored:
+            amount, before = _rank_completeness(self.content), _rank_completeness(self.stored)
             if amount < before or (amount == before and not measured):
                 return
         self._directory.write_json(RESULTS, share_conditions(self.content))
@@ -170,7 +170,7 @@ class ResultFiles:
             writer.writerow(row)
 
 
-def _rank(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
+def _rank_completeness(content: Mapping[str, Any]) -> tuple[bool, int, bool]:
     """Return a sort key that grows with the number of results; complete runs come last."""
     return content["status"] == COMPLETE, len(content["results"]), content["status"] == INCORRECT
 
@@ -198,11 +198,11 @@ def load_run(path: Path, technology: Technology | None = None) -> RunData:
         return make_run_data(
             path,
             run,
-            technology or _make_technology(run),
+            technology or _load_technology(run),
             results or {"status": "nothing measured yet"},
             read_records(path, results),
             manifest,
-            Journal(path / JOURNAL, find_mark(manifest)).list_trials(),
+            Journal(path / JOURNAL, find_run_mark(manifest)).list_trials(),
         )
 
 
@@ -244,7 +244,7 @@ def make_run_data(
     )
 
 
-def _make_technology(run: ResolvedRun) -> Technology | None:
+def _load_technology(run: ResolvedRun) -> Technology | None:
     try:
         plugin = load_plugin(run.plugin)
         links = make_links(run.links_left, run.links_right, run.initiator)

@@ -27,8 +27,8 @@ PRIVATE = frozenset({CONFIG, MANIFEST})
 """Only the owner may read these: settings hold host names and the user's commands for the device."""
 LATEST = "latest"
 """In place of a directory: the run here or below ``runs`` that was changed last."""
-_WRITTEN = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
-_REMOVABLE = {*_WRITTEN, *(f".{name}.part" for name in _WRITTEN)}
+_RUN_FILES = (CONFIG, MANIFEST, JOURNAL, RESULTS, REPETITIONS, TRIALS, MEDIANS)
+_REMOVABLE_FILES = {*_RUN_FILES, *(f".{name}.part" for name in _RUN_FILES)}
 """Files of a run that ended before its first trial."""
 
 
@@ -47,7 +47,7 @@ def make_no_run_error(path: Path) -> UsageError:
     )
 
 
-def refuse_absent_paths(paths: Iterable[Path]) -> None:
+def check_paths_exist(paths: Iterable[Path]) -> None:
     """Refuse missing paths; ``latest`` is accepted."""
     for path in paths:
         if not path.exists() and str(path) != LATEST:
@@ -75,7 +75,7 @@ class RunDir:
         if new:
             try:
                 self._check_free()
-                for name in _REMOVABLE:
+                for name in _REMOVABLE_FILES:
                     (path / name).unlink(missing_ok=True)
             except BaseException:
                 self.close()
@@ -120,7 +120,7 @@ class RunDir:
         """Refuse a directory with files other than a run without results or a configured device."""
         entries = {p.name: p for p in self.path.iterdir()}
         begun = JOURNAL in entries and entries[JOURNAL].stat().st_size > 0
-        if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE}:
+        if not begun and entries.keys() <= {LOCK, LOG, *_REMOVABLE_FILES}:
             return
         if CONFIG in entries:
             problem = f"{self.path} holds a run already"

@@ -20,8 +20,7 @@ from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.device import KEY as DEVICE
-from v6t.core.runs.device import DeviceCounts
+from v6t.core.runs.device import COUNTERS_KEY, DeviceCounts
 from v6t.core.runs.events import Listener, log_run, make_headline
 from v6t.core.runs.journal import Journal, check_order, read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
@@ -44,7 +43,7 @@ from v6t.procedures.stateful.phases import PhaseOneFailed
 from v6t.procedures.tester_rate import MOST_AGAIN, compute_usable_rate
 from v6t.profiles.mixes import Sizes
 
-WRITING_SHARE = 20
+WRITING_INTERVAL_FACTOR = 20
 """Results are written again after this multiple of the time that writing takes."""
 
 
@@ -59,31 +58,31 @@ def execute(
     """
     check_capabilities(bound, lambda: make_tester(bound))
     planned = planned or plan(bound)
-    with RunDir(path, new=True) as directory:
+    with RunDir(path, new=True) as run_dir:
         document = make_manifest(bound.settings, bound.technology, simulated=bound.tester.simulates)
-        directory.write_json(MANIFEST, document)
-        directory.write_json(CONFIG, bound.settings.model_dump(mode="json"))
+        run_dir.write_json(MANIFEST, document)
+        run_dir.write_json(CONFIG, bound.settings.model_dump(mode="json"))
         with log_run(events, path) as log:
-            for caution in list_setting_warnings(bound):
-                log.on_message(f"note: {caution}")
-            return Runner(planned, directory, log, read_journal(directory, {}), {}).run()
+            for warning in list_setting_warnings(bound):
+                log.on_message(f"note: {warning}")
+            return Runner(planned, run_dir, log, read_journal(run_dir, {}), {}).run()
 
 
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:
     """Continue an interrupted run, or read a complete one, and return its data."""
-    with RunDir(path, new=False) as directory:
-        run = directory.config()
+    with RunDir(path, new=False) as run_dir:
+        run = run_dir.config()
         with report_damage(path):
             results = read_results(path)
-            journal = read_journal(directory, results)
+            journal = read_journal(run_dir, results)
             if results.get("status") == COMPLETE:
                 return load_run(path)
         planned = planned or plan(bind(run))
         if not planned.bound.tester.simulates:
             streams = next(iter(planned.stream_sets.values())).values()
-            check_order(journal, directory.read_json(MANIFEST), streams)
+            check_order(journal, run_dir.read_json(MANIFEST), streams)
         with log_run(events, path) as log:
-            return Runner(planned, directory, log, journal, results).run()
+            return Runner(planned, run_dir, log, journal, results).run()
 
 
 class Runner:
@@ -96,19 +95,19 @@ class Runner:
     def __init__(
         self,
         planned: RunPlan,
-        directory: RunDir,
+        run_dir: RunDir,
         events: Listener,
         journal: Journal,
-        held: Mapping[str, Any],
+        stored: Mapping[str, Any],
     ) -> None:
-        """Open the journal; ``held`` is the content of ``results.json``, empty for a new run."""
+        """Open the journal; ``stored`` is the content of ``results.json``, empty for a new run."""
         self._bound, self._run = planned.bound, planned.run
-        self._directory, self._events = directory, events
+        self._run_dir, self._events = run_dir, events
         self._journal = journal
         journal.open()
-        self._results = ResultFiles(directory, self._journal, held)
+        self._results = ResultFiles(run_dir, self._journal, stored)
         self._trials = Trials(
-            planned, directory, self._journal, events, DeviceCounts(held.get(DEVICE, ()))
+            planned, run_dir, self._journal, events, DeviceCounts(stored.get(COUNTERS_KEY, ()))
         )
         self._tcp_rates: Mapping[str, Sequence[float]] = {}
         self._status = RUNNING
@@ -140,12 +139,12 @@ class Runner:
                 self._write_results()
                 self._journal.close()
         return make_run_data(
-            self._directory.path,
+            self._run_dir.path,
             self._run,
             self._bound.technology,
             self._results.content,
             self._results.records,
-            self._directory.read_json(MANIFEST),
+            self._run_dir.read_json(MANIFEST),
             self._journal.list_trials(),
             self._trials.measured,
         )
@@ -188,11 +187,11 @@ class Runner:
         self._events.on_message(f"{sizes.label} octets: checking the translation")
         finding = check_point(self._bound.technology, sizes, self._trials.device)
         if finding is not None:
-            self._trials.report_mismatch(finding)
+            self._trials.raise_mismatch(finding)
         if first:
             tester, in_lab = self._trials.bench.describe(), self._bound.tester.in_lab
-            for caution in list_tester_warnings(self._run, tester, in_lab=in_lab):
-                self._events.on_message(f"note: {caution}")
+            for warning in list_tester_warnings(self._run, tester, in_lab=in_lab):
+                self._events.on_message(f"note: {warning}")
 
     def _measure_point(
         self, phase: Phase, benchmarks: Sequence[Benchmark[Any, Any]], point: Point
@@ -276,15 +275,15 @@ class Runner:
         if began >= self._next_write:
             self._write_results()
             ended = time.monotonic()
-            self._next_write = ended + (WRITING_SHARE - 1) * (ended - began)
+            self._next_write = ended + (WRITING_INTERVAL_FACTOR - 1) * (ended - began)
 
     def _write_results(self) -> None:
         """Write results, repetitions and raw trials, unless the stored results are more complete."""
         trials = self._trials
         optional = {
             "finding": trials.finding,
-            "bottleneck": self._results.held.get("bottleneck"),
-            DEVICE: trials.counts.entries,
+            "bottleneck": self._results.stored.get("bottleneck"),
+            COUNTERS_KEY: trials.counts.entries,
         }
         head = {
             "schema": SCHEMA,
@@ -297,7 +296,7 @@ class Runner:
 
     def _write_manifest(self, tester: dict[str, Any] | None) -> None:
         """Add the tester, the end of the run, its status and its first figure to the manifest."""
-        content = self._directory.read_json(MANIFEST)
+        content = self._run_dir.read_json(MANIFEST)
         if content is None and tester is None:
             return
         records = self._results.records
@@ -309,4 +308,4 @@ class Runner:
         if tester:
             content["tester"] = tester
             content.setdefault("finished", []).append(utc_now())
-        self._directory.write_json(MANIFEST, content)
+        self._run_dir.write_json(MANIFEST, content)

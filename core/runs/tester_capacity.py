@@ -44,22 +44,24 @@ from v6t.trials.result import Measure
 from v6t.trials.trial import Mode
 
 THIS_RUN = "this run"
-UNKNOWN = (
+UNKNOWN_CAPACITY = (
     "not measured: join the ports by a cable and run `v6t selftest` with this testbed; until then "
     "only the faults of each trial tell the tester's limit"
 )
-LAXER = (
+LAXER_RULES = (
     "not known under this run's rules: the self-test of {when} found {fps:,.0f} fps with shorter "
     "trials, a shorter or longer wait or more time to send; run `v6t selftest` with this run's "
     "settings"
 )
-NO_DEVICE = "twice what a short look found, or the medium's: the run itself measures the tester"
+SHORT_SELFTEST = (
+    "twice what a short look found, or the medium's: the run itself measures the tester"
+)
 FILE = "tester-capacity.json"
 """In the cache, and in a run directory: there the remembered capacities that the run used."""
-OPENING_S = 1.0
+MIN_OPENING_TRIAL_S = 1.0
 """A TCP client listens while it sends: one wait for a core must be short compared with the trial."""
-_LEEWAY = 2
-_OF_MACHINE = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
+_SHORT_SELFTEST_FACTOR = 2
+_MACHINE_KEYS = ("processor", "cores", "kernel", "governor", "smt", "isolated_cores")
 
 Streams = Mapping[Direction, StreamSet]
 
@@ -126,13 +128,14 @@ class SelfTest:
             seen = measure_tester_capacity(
                 replace(self._start_at(min_fps), rules=None), self.measure
             )
-            return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
+            rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
+            return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST
         if loops_back and (self.opens_connections or not self._is_cacheable):
             return self.run(min_fps), THIS_RUN
         used = directory.read_json(FILE) or {}
         if self.key not in used:
             capacity, source = self._find_stored()
-            if loops_back and (source == UNKNOWN or capacity.rate_fps < min_fps):
+            if loops_back and (source == UNKNOWN_CAPACITY or capacity.rate_fps < min_fps):
                 return self.run(min_fps, store=True), THIS_RUN
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
             directory.write_json(FILE, used)
@@ -187,10 +190,10 @@ class SelfTest:
         entry, needed = _read_cache().get(self.key), self.spec.rules
         medium = TesterCapacity(self.spec.mode, self.spec.media_fps, (), ())
         if entry is None:
-            return medium, UNKNOWN
+            return medium, UNKNOWN_CAPACITY
         rules = entry.get("rules")
         if needed is not None and not (rules and TrialRules(**rules).is_as_strict_as(needed)):
-            return medium, LAXER.format(**entry)
+            return medium, LAXER_RULES.format(**entry)
         return replace(medium, rate_fps=entry["fps"]), f"self-test of {entry['when']}"
 
     def _start_at(self, min_fps: float) -> CapacitySpec:
@@ -284,5 +287,5 @@ def collect_tester_facts(bound: BoundRun) -> list[Any]:
     """Return the tester's kind, options and, if it runs here, its machine."""
     run = bound.settings
     options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
-    here = {k: describe_machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
+    here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if bound.tester.loops_back else None
     return [run.tester.kind, options, here]

@@ -26,12 +26,12 @@ from v6t.profiles.mixes import Sizes
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode, Trial
 
-STAT = Path("/proc/stat")
-STOLEN, FIELDS = 7, 8
+PROC_STAT = Path("/proc/stat")
+STEAL_FIELD, CPU_TIME_FIELDS = 7, 8
 """Place of the stolen time among the fields that add up to all CPU time (proc_stat(5))."""
-STEAL_TIME = "stolen"
+STEAL_TIME_KEY = "stolen"
 """Key of the steal time in the figures of the tester: a share of the time of all CPUs."""
-USUAL_SHARE, WORST_SHARE = 0.01, 0.05
+MEDIAN_STEAL_LIMIT, MAX_STEAL_LIMIT = 0.01, 0.05
 """Steal times of the median and of the worst trial from which on they are a warning."""
 
 
@@ -70,7 +70,7 @@ class Trials:
             """Check an open tester, which may lack what its options promise."""
             check_capabilities(bound, lambda: tester)
 
-        self.bench = Bench(bound, keep=directory.path, check=check)
+        self.bench = Bench(bound, record_dir=directory.path, check=check)
         self._loopback_bench = self.bench
         if not bound.driver.is_cable:
             self._loopback_bench = Bench(bound, loopback=True, check=check)
@@ -106,7 +106,7 @@ class Trials:
         self.remaining.begin(stage, planned)
         self._before = None
 
-    def report_mismatch(self, finding: Finding) -> None:
+    def raise_mismatch(self, finding: Finding) -> None:
         """Record a wrong frame and end the run.
 
         Raises:
@@ -170,7 +170,7 @@ class Trials:
                 self._modifications.append(result.modifier)
             finding = find_mismatch(trial, result)
             if finding is not None:
-                self.report_mismatch(finding)
+                self.raise_mismatch(finding)
             return result
 
         return measure_and_evaluate
@@ -183,23 +183,23 @@ def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:
         before = _read_ticks()
         result = measure(trial)
         spent = [now - then for then, now in zip(before, _read_ticks(), strict=False)]
-        if len(spent) < FIELDS or sum(spent) <= 0:
+        if len(spent) < CPU_TIME_FIELDS or sum(spent) <= 0:
             return result
-        share = round(spent[STOLEN] / sum(spent), 4)
-        return replace(result, tester={**result.tester, STEAL_TIME: share})
+        share = round(spent[STEAL_FIELD] / sum(spent), 4)
+        return replace(result, tester={**result.tester, STEAL_TIME_KEY: share})
 
     return measure_steal_time if in_lab else measure
 
 
 def find_steal_time(result: TrialResult) -> float | None:
     """Return the steal time of a trial as a share; None if it is unknown."""
-    share = result.tester.get(STEAL_TIME)
+    share = result.tester.get(STEAL_TIME_KEY)
     return float(share) if isinstance(share, (int, float)) else None
 
 
 def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
     """Return a warning if the median or the worst steal time is high, else an empty list."""
-    if not shares or (median(shares) < USUAL_SHARE and max(shares) < WORST_SHARE):
+    if not shares or (median(shares) < MEDIAN_STEAL_LIMIT and max(shares) < MAX_STEAL_LIMIT):
         return []
     return [
         f"the hypervisor kept {median(shares):.0%} of this machine's CPU time from it in the median "
@@ -210,7 +210,7 @@ def list_steal_time_warnings(shares: Sequence[float]) -> list[str]:
 
 def _read_ticks() -> Sequence[int]:
     try:
-        first = STAT.read_text(encoding="ascii").partition("\n")[0]
+        first = PROC_STAT.read_text(encoding="ascii").partition("\n")[0]
     except OSError:
         return ()
-    return [int(ticks) for ticks in first.split()[1 : FIELDS + 1]]
+    return [int(ticks) for ticks in first.split()[1 : CPU_TIME_FIELDS + 1]]

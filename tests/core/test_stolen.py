@@ -18,7 +18,7 @@ EMPTY = TrialResult(directions={}, tester={"forward": {"ring_drops": 3}})
 def measure(monkeypatch, tmp_path):
     """A trial during which the file changes."""
     stat = tmp_path / "stat"
-    monkeypatch.setattr(trials, "STAT", stat)
+    monkeypatch.setattr(trials, "PROC_STAT", stat)
 
     def measured(before, after, **options):
         if before is not None:

@@ -12,7 +12,7 @@ from v6t.core.runs.bench import compile_point
 from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.tester_capacity import (
     THIS_RUN,
-    UNKNOWN,
+    UNKNOWN_CAPACITY,
     SelfTest,
     make_capacity_spec,
 )
@@ -216,14 +216,14 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     )
     assert not bind(run).tester.loops_back
     rate, source, trials = look(run, directory)
-    assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
+    assert (rate, source, trials) == (MEDIA, UNKNOWN_CAPACITY, 0)
     sizes = bind(run).technology.frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
     test = SelfTest(bind(run), spec, streams, Counting(1e6))
     test.store(TesterCapacity("forward", 123.0, (), ()))
     # how long the self-test looked does not matter here, and a run that had none goes on so
-    assert look(run, directory, duration_s=9.0)[1] == UNKNOWN
+    assert look(run, directory, duration_s=9.0)[1] == UNKNOWN_CAPACITY
     other = RunDir(tmp_path / "other", new=True)
     assert look(run, other, duration_s=9.0)[0] == 123.0
     other.close()

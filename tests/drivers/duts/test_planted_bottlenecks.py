@@ -72,7 +72,7 @@ def second_look(tmp_path, monkeypatch):
                 super().close()
 
         monkeypatch.setattr(bottleneck, "Bench", Planted)
-        monkeypatch.setattr(bottleneck, "UNLOADED_S", 0.5)
+        monkeypatch.setattr(bottleneck, "IDLE_SAMPLING_S", 0.5)
         done = v6t("dut", "bottleneck", out, "--duration", "5")
         assert done.status == 0, done.err
         (watched,) = json.loads((out / "results.json").read_text())["bottleneck"]
@@ -205,7 +205,7 @@ def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):
     """The kernel forwards what the embedded tester sends, and more."""
     run, bed = written(tmp_path, "ipv4-router", "forward", {"driver": "linux-router"}, "1G")
     out = tmp_path / "out"
-    monkeypatch.setattr(bottleneck, "SHORTEST_S", 2.0)  # of what takes all cores
+    monkeypatch.setattr(bottleneck, "MIN_TRIAL_S", 2.0)  # of what takes all cores
     # an ordinary user's namespace could not be left again
     start = v6t if os.geteuid() == 0 else v6t_process
     done = start("run", run, "--testbed", bed, "--bottleneck", "--no-report", "-o", out)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 from v6t.core.runs.bottleneck import (
+    choose_higher_rate,
     choose_trial,
     describe_entry,
     describe_tester_limit,
-    find_rate_above,
     split_samples,
 )
 from v6t.drivers.duts.bottleneck import Verdict, combine_verdicts, judge_device
@@ -613,4 +613,4 @@ def test_a_trial_nobody_watched_or_that_was_not_made_is_told():
     ],
 )
 def test_the_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
-    assert find_rate_above({"median": 1000.0, **record}) == rate_fps
+    assert choose_higher_rate({"median": 1000.0, **record}) == rate_fps
