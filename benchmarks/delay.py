@@ -701,7 +701,7 @@ class Ipdv(DelayVariation):
 def _list_media_rates(bound: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in bound.settings.frame_sizes:
-        sizes = bound.technology.sizes_of(size)
+        sizes = bound.technology.make_sizes(size)
         media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
         yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 

@@ -358,7 +358,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         plugin, most = bound.technology, self._find_max_flows(bound)
         for size in bound.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+                entropy.limit_flows(
+                    plugin.build_sized_traffic(direction, plugin.make_sizes(size)), most
+                )
 
     def find_max_connections(self, bound: RunContext) -> int:
         return max(super().find_max_connections(bound), self._find_max_flows(bound))
@@ -487,17 +489,17 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
     in_all = False
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        return dict(plugin.spread)
+        return dict(plugin.varying_params)
 
     def check(self, bound: RunContext) -> None:
         """Check that the traffic varies."""
         plugin, run = bound.technology, bound.settings
-        sizes = plugin.sizes_of(run.frame_sizes[0])
+        sizes = plugin.make_sizes(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = find_variation(plugin.sized_traffic(direction, sizes))
+            ports, addresses = find_variation(plugin.build_sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(

@@ -77,7 +77,8 @@ class Case:
 
     @cached_property
     def traffic(self) -> Traffic:
-        return self.plugin.sized_traffic(self.direction, self.plugin.sizes_of(self.size), SEED)
+        sizes = self.plugin.make_sizes(self.size)
+        return self.plugin.build_sized_traffic(self.direction, sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
@@ -97,8 +98,8 @@ class Case:
     @cached_property
     def octets(self) -> dict[int, int]:
         """Sizes of received foreground frames by those of sent ones, FCS included."""
-        pairs = self.plugin.sizes_of(self.size).pairs
-        return dict(self._order(*self.plugin.side_sizes(pair)) for pair, _ in pairs)
+        pairs = self.plugin.make_sizes(self.size).pairs
+        return dict(self._order(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs)
 
     @cached_property
     def frames(self) -> dict[int, U8]:
@@ -121,7 +122,7 @@ class Case:
             frames[:, ends.port(source=True)] = learned[:, -2:]
             frames[:, ends.port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
-        return plugin.expect_connections(self.direction, frames, initial, learned)
+        return plugin.expect_for_connections(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
@@ -249,17 +250,17 @@ def check_instance(plugin: Technology) -> Rows:
     overhead, translates = plugin.overhead, set(plugin.ip_versions) == {4, 6}
     for size in (*plugin.default_frame_sizes, *plugin.rfc_frame_sizes):
         try:
-            pair = plugin.frame_pair(size)
+            pair = plugin.make_frame_pair(size)
         except UsageError as exc:
-            yield "frame-size", True, f"frame_pair refuses its own size {size}: {exc.message}"
+            yield "frame-size", True, f"make_frame_pair refuses its own size {size}: {exc.message}"
             continue
         longer = pair.ipv6 - pair.ipv4
-        message = f"frame_pair({size}) differs by {longer}, overhead says {overhead}"
+        message = f"make_frame_pair({size}) differs by {longer}, overhead says {overhead}"
         yield "overhead", translates and longer != overhead, message
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     model, name = intent.configuration, intent.technology
-    yield "intent", name != plugin.name, f"dut_intent() is of '{name}'"
-    yield "intent", not isinstance(model, DeviceConfig), f"dut_intent() configures {model!r}"
+    yield "intent", name != plugin.name, f"make_dut_intent() is of '{name}'"
+    yield "intent", not isinstance(model, DeviceConfig), f"make_dut_intent() configures {model!r}"
 
 
 def check_pickling(plugin: Technology) -> Rows:
@@ -303,7 +304,7 @@ def check_zone(plugin: Technology) -> Rows:
         yield "zone", True, f"{address} is not an address of a host"
     again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
     yield "pickling", again != zone, "its zone is another one after pickling"
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     for side, address in (("left", zone.resolver), ("right", zone.asker)):
         lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
         yield "intent", lacks, f"the device lacks the zone's address {address} on the {side}"
@@ -312,8 +313,8 @@ def check_zone(plugin: Technology) -> Rows:
 def check_traffic(case: Case) -> Rows:
     """Check the traffic of one case."""
     roles, direction = {c.role for c in case.traffic.classes}, case.traffic.direction
-    yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
-    yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
+    yield "no-foreground", Role.FOREGROUND not in roles, "build_traffic() has no foreground class"
+    yield "direction", direction != case.direction, f"build_traffic() is of direction {direction}"
     exported = from_stl_json(to_stl_json(case.streams)).streams
     sent = zip(case.traffic.classes, case.streams.streams, exported, strict=True)
     for model, stream, read in sent:
@@ -324,7 +325,8 @@ def check_traffic(case: Case) -> Rows:
         for code, fault, text in chain(rows, _check_variables(model, frames), export):
             yield code, fault, f"class '{stream.name}': {text}"
     again = replace(case).streams
-    yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
+    changed = again != case.streams
+    yield "not-repeatable", changed, "build_traffic() differs between two calls with one seed"
 
 
 def _check_variables(model: TrafficClass, frames: U8) -> Rows:
@@ -364,7 +366,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
             yield "header", True, f"frame {number}: {problem}"
     if stream.role is Role.FOREGROUND:
         length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, octets))
-        message = f"frames have {length} octets, frame_pair says {stated}"
+        message = f"frames have {length} octets, make_frame_pair says {stated}"
         yield "frame-size", length not in octets, message
         headers = walk(frames[0].tobytes())
         first = next((VERSIONS[h.name] for h in headers if h.name in VERSIONS), 0)

@@ -97,7 +97,7 @@ class CustomerTechnology(StatelessTechnology):
 
     @property
     def kind(self) -> Any:
-        return self.params.measured
+        return self.params.display_name
 
     @abstractmethod
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
@@ -110,10 +110,10 @@ class CustomerTechnology(StatelessTechnology):
         """Return the layers of negative classes by name: those of ``good`` with one thing wrong."""
 
     @abstractmethod
-    def configuration(self) -> DeviceConfig:
+    def make_configuration(self) -> DeviceConfig:
         pass
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         flows = self.simulate_customers(direction, seed)
         names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
         ends = zip(names, flows, strict=True)
@@ -152,13 +152,13 @@ class Relay(CustomerTechnology):
 
     customer_direction = "forward"
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
         right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
         near = LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes)
         far = LinkIntent.describe(links.right, *right)
-        return DeviceIntent(self.name, self.configuration(), links, near, far)
+        return DeviceIntent(self.name, self.make_configuration(), links, near, far)
 
 
 def make_tunnel_view(relay: SharedAddressRelay) -> TunnelEnd:

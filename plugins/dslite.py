@@ -69,7 +69,8 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
+        reverse = {4: self.answer_reverse, 6: route_all(6)}
+        return ReferenceDevice(self.links, {6: self.answer_forward}, reverse)
 
     @property
     def _has_several_b4s(self) -> bool:
@@ -104,8 +105,8 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
         return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], choose_addresses
 
-    def forward(self, packets: U8) -> Answer:
-        answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
+    def answer_forward(self, packets: U8) -> Answer:
+        answer, internal = super().answer_forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
             number = self._number_b4s(view(packets[rows], IPV6))
@@ -113,8 +114,8 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
         return replace(answer, build=build) if self._has_several_b4s else answer
 
-    def reverse(self, packets: U8) -> Answer:
-        answer = super().reverse(packets)
+    def answer_reverse(self, packets: U8) -> Answer:
+        answer = super().answer_reverse(packets)
 
         def build(rows: Mask) -> U8:
             out = answer.build(rows)
@@ -158,7 +159,7 @@ def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
 
 def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
     """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
-    intent = Nat44(base.pick_params(Nat44Params, whole, **fields), links).dut_intent()
+    intent = Nat44(base.pick_params(Nat44Params, whole, **fields), links).make_dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
 
@@ -180,7 +181,7 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
 class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     """Parameters of ``dslite-aftr``."""
 
-    measured: ClassVar[str] = "DS-Lite"
+    display_name: ClassVar[str] = "DS-Lite"
 
     initiator_ports: Ports = Field(
         Ports(min=4096, max=5119), description="inner source ports of the Initiator"
@@ -222,7 +223,7 @@ class DsLiteAftr(stateful.Napt):
     params_model = DsLiteParams
     overhead = 40
     ip_versions = (6, 4)
-    default_driver = base.CHAIN
+    default_driver = base.CHAIN_DRIVER
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
@@ -269,17 +270,17 @@ class DsLiteAftr(stateful.Napt):
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
         return build_aftr(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
 
-    def configuration(self) -> DsLiteAftrConfig:
+    def make_configuration(self) -> DsLiteAftrConfig:
         return merge_aftr(*self.parts)
 
-    def dut_intent(self) -> DeviceIntent:
-        whole = self.configuration()
+    def make_dut_intent(self) -> DeviceIntent:
+        whole = self.make_configuration()
         return base.build_chain_intent(self.name, self.parts, self.links, configuration=whole)
 
-    def audit_params(self) -> Mapping[str, Any]:
+    def suggest_audit_params(self) -> Mapping[str, Any]:
         return {}
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def list_audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
         inner, host = (p.initiator_ipv4, p.initiator_ports.min + 7), (p.responder_ipv4, 5)
         ends = p.aftr_ipv6.ip, p.b4_ipv6

@@ -22,7 +22,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
 from v6t.plugins import base, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
-from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
+from v6t.plugins.base import DeviceIntent, DeviceRole, EmbeddedIpv4, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
 from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
@@ -85,7 +85,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         names = {"464xlat": "prefix", "map-t": "dmr"}
         ends = (self.responder, self.last_responder)
         named = ((n, getattr(self, n)) for v, n in names.items() if v == self.variant)
@@ -189,7 +189,7 @@ def _build_stateless(
         own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
     plugin = technology(base.pick_params(model, p, **ends, **fields), links)
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     if not is_ce:
         intent = replace(intent, right=describe_link(p, links, "right", p.servers))
     names = {name: name for name in model.model_fields if name in type(p).model_fields}
@@ -278,8 +278,8 @@ def _split_464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
     params = base.pick_params(Nat64Params, p, **_pick_pool(p), **ends, initiator_ipv6=client)
-    pe = Nat64(params, Links(far, links.right)).dut_intent()
-    hints: dict[str, Any] = {"options": base.TAYGA, "params": {"prefix": "prefix"}}
+    pe = Nat64(params, Links(far, links.right)).make_dut_intent()
+    hints: dict[str, Any] = {"options": base.TAYGA_OPTIONS, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
     hints["params"] = {"plat_prefix": "prefix"}
     return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
@@ -303,7 +303,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     overhead = 20
     ip_versions = (4, 4)
     hops = 2
-    default_driver = base.CHAIN
+    default_driver = base.CHAIN_DRIVER
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
@@ -365,11 +365,11 @@ class Ipv4aas(stateful.StatefulTechnology):
         consequence = "neither device's own rate follows, and the latency of each is lower"
         return (*warnings, f"{which}: {consequence}")
 
-    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
+    def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:
         left, right = map(frame_sizes.tag_octets, (self.links.left, self.links.right))
         return sizes.ipv4 + left, sizes.ipv4 + right
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+    def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
             sides = p.middle[0], replace(link, vlan=None)
@@ -390,6 +390,6 @@ class Ipv4aas(stateful.StatefulTechnology):
             header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= MIN_DF_OCTETS else 0
         return super().rewrite(packets, endpoint, source=source)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         alternatives = list_alternatives(self.params, self.parts, self.links)
         return base.build_chain_intent(self.name, self.parts, self.links, alternatives)

@@ -171,7 +171,7 @@ class LwAftrDrop(DropReason):
 class LwAftrParams(customers.TunnelRelayParams):
     """Parameters of ``lwaftr``."""
 
-    measured: ClassVar[str] = "lw4o6"
+    display_name: ClassVar[str] = "lw4o6"
 
     softwires: int = Field(1000, ge=1, le=1 << 24, description="rows of the generated table")
     ipv4_pool: str = Field("198.18.0.0/15", description="addresses of the generated table")
@@ -249,7 +249,7 @@ class LwAftrParams(customers.TunnelRelayParams):
             problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
             hint = f"use a prefix of at most /{64 - table.index_bits}"
             raise UsageError(problem, hint, code="not-enough-addresses")
-        self.refuse_inside(table.b4_prefix, "b4_prefix", "br_address")
+        self.refuse_addresses_within(table.b4_prefix, "b4_prefix", "br_address")
 
 
 class LightweightAftr(TunnelDevice, customers.Relay):
@@ -318,14 +318,14 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
         return softwires, lambda rows: (table.br[row[rows]], table.b4[row[rows]])
 
-    def configuration(self) -> LwAftrConfig:
+    def make_configuration(self) -> LwAftrConfig:
         """Return the binding table without its rows, which may be a million."""
         p, table = self.params, TableFile(file=str(self.params.binding_table))
         if p.binding_table is None:
             table = GeneratedTable(**{n: getattr(p, n) for n in GENERATED_TABLE_SETTINGS})
         return LwAftrConfig(table=table, br_address=p.br_address)
 
-    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
         rows = [self._table.softwire(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
         chosen = rows[min(1, len(rows) - 1)]
         # further rows of the same lwB4 and other addresses of the lwAFTR are left out
@@ -338,10 +338,10 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         served = _make_customer(chosen), sibling, other
         find, rows_of = self._table.find_b4, self._table.list_softwires
         common = self.kind, *ends, self.params.server_ipv4, *served, find
-        relay = audit_views.SharedAddressRelay(*common, softwires=rows_of)
+        relay = audit_views.SharedAddressRelay(*common, list_softwires=rows_of)
         return relay, customers.make_tunnel_view(relay)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         p, variants = self.params, {}
         if p.binding_table is not None or not p.psid_len:
             return {}

@@ -102,7 +102,7 @@ class CustomerParams(RightIpv4Link, Mixture):
         if ports.psid_len == 16 and not ports.psid:
             problem = "PSID 0 of 16 bits has only port 0"
             raise UsageError(problem, "choose another PSID", code="not-enough-addresses")
-        self.refuse_inside(ipv4, "the customer's network", "server_ipv4")
+        self.refuse_addresses_within(ipv4, "the customer's network", "server_ipv4")
         return self
 
 
@@ -148,7 +148,7 @@ class MapCeParams(CustomerParams, RuleParams):
 class MapECeParams(MapCeParams):
     """Parameters of ``mape-ce``."""
 
-    measured: ClassVar[str] = "MAP-E"
+    display_name: ClassVar[str] = "MAP-E"
 
     br_address: IPv6Address = address("2001:db8:6::1", "the BR's address")
 
@@ -156,12 +156,12 @@ class MapECeParams(MapCeParams):
 class MapTCeParams(DmrParams, MapCeParams):
     """Parameters of ``mapt-ce``."""
 
-    measured: ClassVar[str] = "MAP-T"
+    display_name: ClassVar[str] = "MAP-T"
     whole_host: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTCeParams:
-        self.refuse_overlap(self)
+        self.refuse_dmr_overlap(self)
         if self.tester_left_ipv6 in self.dmr_prefix:
             problem = "tester_left_ipv6 lies within the DMR prefix"
             raise UsageError(problem, "choose one outside", code="outside-prefix")
@@ -171,7 +171,7 @@ class MapTCeParams(DmrParams, MapCeParams):
 class LwB4Params(CustomerParams):
     """Parameters of ``lwb4``."""
 
-    measured: ClassVar[str] = "lw4o6"
+    display_name: ClassVar[str] = "lw4o6"
 
     b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
     br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
@@ -232,11 +232,11 @@ class CustomerEdge(CustomerTechnology):
             (CustomerDrop.BAD_PORT, ~ports.select_ports(port)),
         ]
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         near = describe_link(p, links, "left", [self.relay_network])
         far = describe_link(p, links, "right", [p.customer.ipv4])
-        return DeviceIntent(self.name, self.configuration(), links, near, far)
+        return DeviceIntent(self.name, self.make_configuration(), links, near, far)
 
     def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
         ipv6, ipv4, ports = self.params.customer
@@ -270,12 +270,12 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
         ends = address_octets(p.customer.ipv6), address_octets(p.relay_address)
         return self.check_owner(header["src"], udp["sport"]), lambda _: ends
 
-    def configuration(self) -> CustomerConfig:
+    def make_configuration(self) -> CustomerConfig:
         p = self.params
         ends = {"tunnel_local": p.customer.ipv6, "tunnel_remote": p.relay_address}
         return self.config_model(**p.config_values, **ends)
 
-    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, server = self.params, (self.params.server_ipv4, 443)
         ends, shared = (p.customer.ipv6, p.relay_address), p.customer.ports.psid_len > 0
         hosts = server, server, self.audited_host
@@ -330,10 +330,10 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def check_receiver(self, ce: map_rules.MapDestinations, ipv4: Any, port: Any) -> Checks:
         return self.check_owner(ipv4, port)
 
-    def configuration(self) -> CustomerConfig:
+    def make_configuration(self) -> CustomerConfig:
         return MapTCeConfig(**self.params.config_values, **self.params.dmr_values)
 
-    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, (host, port) = self.params, self.audited_host
         shared = p.customer.ports.psid_len > 0
         edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
@@ -342,6 +342,6 @@ class MapTCe(DmrTranslator, CustomerEdge):
         ports = {"uses_ports": shared, "may_reassemble": shared}
         return edge, self.make_translator_view(server, customer, **ports)
 
-    def audit_params(self) -> dict[str, Any]:
+    def suggest_audit_params(self) -> dict[str, Any]:
         """Return the length of the EA bits with which the CE does not share its address."""
         return {"ea_len": self.params.rule.suffix_len}

@@ -104,7 +104,7 @@ class MapParams(RelayParams, Domain):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
         for rule in self.rules:
-            self.refuse_inside(rule.ipv4_prefix, "the rule IPv4 prefix", "server_ipv4")
+            self.refuse_addresses_within(rule.ipv4_prefix, "the rule IPv4 prefix", "server_ipv4")
         for domain in self.all_domains:
             low, high = domain.ea_bounds
             room = sum(map(len, self.find_served_ea(domain, low)))
@@ -209,7 +209,7 @@ class MapRelay(Relay):
         customers = _choose_customers(p)
         return SharedAddressRelay(self.kind, *ends, *customers, owner, p.rules, **translation)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         rule, suffix = self.params.rule, self.params.rule.suffix_len
         n, variants = rule.ipv6_prefix.prefixlen, {}
         if self.params.domains or not suffix:
@@ -221,7 +221,10 @@ class MapRelay(Relay):
         if rule.is_shared and suffix > _NESTED_SUFFIX_BITS and n:
             variants[audit_views.NESTED_RULE] = {"ces": 2, "domains": [_make_nested_rule(rule)]}
         if _CE_PREFIX_BITS < suffix <= 64 + _CE_PREFIX_BITS - n:
-            variants[audit_views.PREFIX_CUSTOMERS] = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
+            variants[audit_views.CE_PREFIXES] = {
+                "ea_len": suffix - _CE_PREFIX_BITS,
+                "ces": 2,
+            }
         return variants
 
 

@@ -33,12 +33,12 @@ class MapEDrop(DropReason):
 class MapEParams(TunnelRelayParams, MapParams):
     """Parameters of ``mape-br``."""
 
-    measured: ClassVar[str] = "MAP-E"
+    display_name: ClassVar[str] = "MAP-E"
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
         for rule in self.rules:
-            self.refuse_inside(rule.ipv6_prefix, "the rule IPv6 prefix", "br_address")
+            self.refuse_addresses_within(rule.ipv6_prefix, "the rule IPv6 prefix", "br_address")
         return self
 
 
@@ -72,9 +72,9 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
         checks = [(MapEDrop.NO_DESTINATION, ~ce.known), (MapEDrop.NO_PORT, ~ce.owned)]
         return checks, lambda rows: (address_octets(self.params.br_address), ce.ipv6[rows])
 
-    def configuration(self) -> MapERelayConfig:
+    def make_configuration(self) -> MapERelayConfig:
         return MapERelayConfig(rules=self.make_rule_configs(), br_address=self.params.br_address)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def list_audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view()
         return relay, make_tunnel_view(relay)

@@ -18,7 +18,7 @@ from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins import translation
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, make_prefix_variants
-from v6t.plugins.base import Embedded, PluginParams
+from v6t.plugins.base import EmbeddedIpv4, PluginParams
 from v6t.plugins.customers import CustomerTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
@@ -49,14 +49,14 @@ class DmrParams(PluginParams):
         return embed(self.dmr_prefix, self.server_ipv4)
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
 
     @property
     def dmr_values(self) -> dict[str, Any]:
         return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
-    def refuse_overlap(self, domain: RuleParams) -> None:
+    def refuse_dmr_overlap(self, domain: RuleParams) -> None:
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             problem = f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap"
             raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
@@ -83,11 +83,11 @@ class DmrTranslator(CustomerTechnology):
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
         """Return the drop reasons of IPv4 packets, by the customer's IPv4 address and port."""
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":
             p = self.params
             check_unfragmented(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
-        return super().traffic(direction, sizes, seed)
+        return super().build_traffic(direction, sizes, seed)
 
     @cached_property
     def rules(self) -> RuleTable:
@@ -105,7 +105,7 @@ class DmrTranslator(CustomerTechnology):
         from_customer = direction == self.customer_direction
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
-    def forward(self, packets: U8) -> Answer:
+    def answer_forward(self, packets: U8) -> Answer:
         customer, server, port_field = self._name_fields("forward")
         header = view(packets, IPV6)
         host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
@@ -128,7 +128,7 @@ class DmrTranslator(CustomerTechnology):
         ]
         return Answer(checks, build, version=4, native=native)
 
-    def reverse(self, packets: U8) -> Answer:
+    def answer_reverse(self, packets: U8) -> Answer:
         plain = translation.is_plain(packets, 4)
         if not plain.any():
             return DROP_ALL
@@ -162,9 +162,9 @@ class DmrTranslator(CustomerTechnology):
         mtu = self.params.lowest_ipv6_mtu
         return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)
 
-    def audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
+    def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
-        return {**raised, **make_prefix_variants("dmr"), **super().audit_variants()}
+        return {**raised, **make_prefix_variants("dmr"), **super().list_audit_variants()}
 
 
 class MapTDrop(DropReason):
@@ -181,7 +181,7 @@ class MapTDrop(DropReason):
 class MapTParams(DmrParams, MapParams):
     """Parameters of ``mapt-br``."""
 
-    measured: ClassVar[str] = "MAP-T"
+    display_name: ClassVar[str] = "MAP-T"
 
     dut_left_ipv6: IPv6Interface = device("2001:db8:6::1/64", "left")
 
@@ -192,9 +192,9 @@ class MapTParams(DmrParams, MapParams):
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTParams:
         for domain in self.all_domains:
-            self.refuse_overlap(domain)
+            self.refuse_dmr_overlap(domain)
         testers = ("tester_left_ipv6", "tester_right_ipv6")  # background would be translated
-        self.refuse_inside(self.dmr_prefix, "the DMR prefix", *testers)
+        self.refuse_addresses_within(self.dmr_prefix, "the DMR prefix", *testers)
         return self
 
 
@@ -214,10 +214,10 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
 
-    def configuration(self) -> MapTRelayConfig:
+    def make_configuration(self) -> MapTRelayConfig:
         return MapTRelayConfig(rules=self.make_rule_configs(), **self.params.dmr_values)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def list_audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
         own = customer.ipv6, customer.ipv4, customer.port

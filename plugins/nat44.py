@@ -30,7 +30,7 @@ class Nat44(Napt):
     rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 
-    def configuration(self) -> Nat44Config:
+    def make_configuration(self) -> Nat44Config:
         p = self.params
         inside, ports = tuple(p.clients), p.public_pool.span
         return Nat44Config(inside4=inside, pool4=p.pool, ports=ports, **p.limits)
@@ -58,6 +58,6 @@ class Nat66(Napt):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 
-    def configuration(self) -> Nat66Config:
+    def make_configuration(self) -> Nat66Config:
         p = self.params
         return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public_pool.span)

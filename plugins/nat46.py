@@ -13,7 +13,7 @@ from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.plugins import base
-from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
+from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Links, Part
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
@@ -26,7 +26,7 @@ _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link betwee
 class Nat46Params(Pool6Params):
     """Parameters of ``nat46``."""
 
-    measured: ClassVar[str] = "NAT46"
+    display_name: ClassVar[str] = "NAT46"
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address("198.19.0.2", "the Responder's address for clients")
@@ -49,7 +49,7 @@ class Nat46Params(Pool6Params):
         return read_96(self.clients_prefix, "clients_prefix")
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         last = self.initiator_ipv4 + (self.initiator_count - 1)
         return {"clients_prefix": (self.prefix, (self.initiator_ipv4, last))}
 
@@ -78,7 +78,7 @@ class Nat46(StatefulTechnology):
     params_model = Nat46Params
     overhead = 20
     ip_versions = (4, 6)
-    default_driver = base.CHAIN
+    default_driver = base.CHAIN_DRIVER
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
@@ -110,9 +110,9 @@ class Nat46(StatefulTechnology):
         first = DeviceIntent("siit", siit, Links(links.left, near), left, before)
         second = DeviceIntent("nat66", nat, Links(far, links.right), behind, right)
         return (
-            Part("siit", self.name, first, "tayga", base.TAYGA, to_ipv4="reverse"),
+            Part("siit", self.name, first, "tayga", base.TAYGA_OPTIONS, to_ipv4="reverse"),
             Part("nat66", self.name, second, "nftables66", stateful=True),
         )
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         return base.build_chain_intent(self.name, self.parts, self.links)

@@ -84,7 +84,7 @@ class Nptv6(StatelessTechnology):
     rfc_frame_sizes = IPV6_SIZES
     params: Nptv6Params
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, host = self.params, self.params.first_host
         if direction == "forward":
             header = ipv6(p, p.hosts.vary("host", host), p.server)
@@ -94,12 +94,12 @@ class Nptv6(StatelessTechnology):
         expired = change_header(made, "expired", "IPv6", hlim=1)
         return combine(self, made, [expired], direction, sizes, seed)
 
-    def forward(self, packets: U8) -> Answer:
+    def answer_forward(self, packets: U8) -> Answer:
         p, header = self.params, view(packets, IPV6)
         known = _equals(header, p.server) | _equals(header, p.tester_right_ipv6)
         return _answer(packets, known, "src_high", (p.inside, p.outside, p.adjustment))
 
-    def reverse(self, packets: U8) -> Answer:
+    def answer_reverse(self, packets: U8) -> Answer:
         p, header = self.params, view(packets, IPV6)
         known = _has_prefix(header["dst_high"], p.outside) | _equals(header, p.tester_left_ipv6)
         return _answer(packets, known, "dst_high", (p.outside, p.inside, -p.adjustment % 0xFFFF))
@@ -110,14 +110,14 @@ class Nptv6(StatelessTechnology):
         (high,) = _translate(np.array([high], np.uint64), p.inside, p.outside, p.adjustment)
         return IPv6Address(int(high) << 64 | low)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         left = describe_link(p, links, "left", [p.inside])
         right = describe_link(p, links, "right", [p.server])
         prefixes = NptConfig(internal=p.inside, external=p.outside)
         return DeviceIntent(self.name, prefixes, links, left, right)
 
-    def audit_views(self) -> tuple[PrefixTranslator]:
+    def list_audit_views(self) -> tuple[PrefixTranslator]:
         p = self.params
         return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
 

@@ -76,7 +76,7 @@ class Mixture(PluginParams):
             problem = f"n = {self.n} and m = {self.m} have a common divisor"
             hint = f"write n = {share.denominator}, m = {share.numerator}"
         elif not share and not self.allows_background_only:
-            problem = f"without foreground (m = 0) nothing of {self.measured} would be measured"
+            problem = f"without foreground (m = 0) nothing of {self.display_name} would be measured"
         if problem:
             raise UsageError(problem, hint, code="out-of-range")
         return self

@@ -153,7 +153,7 @@ class Router(StatelessTechnology):
     overhead = 0
     native = True
     drops = RouterDrop
-    spread: ClassVar[dict[str, Any]] = {
+    varying_params: ClassVar[dict[str, Any]] = {
         "left_hosts": {"policy": "random"},
         "right_hosts": {"policy": "random"},
     }
@@ -163,7 +163,7 @@ class Router(StatelessTechnology):
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
         return self.params.version, self.params.version
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
@@ -172,7 +172,7 @@ class Router(StatelessTechnology):
         expired = change_header(made, "expired", header.name, **{HOPS[p.version]: 1})
         return combine(self, made, [expired], direction, sizes, seed)
 
-    def reference_device(self) -> ReferenceDevice:
+    def build_reference_device(self) -> ReferenceDevice:
         return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))
 
     def _route_to(self, side: Side) -> dict[int, Handler]:
@@ -182,12 +182,12 @@ class Router(StatelessTechnology):
         matches = {version: LongestMatch(routed) for version, routed in networks.items()}
         return {version: partial(_route, match, version) for version, match in matches.items()}
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p = self.params
         left, right = (describe_link(p, self.links, s, p.list_networks(s)) for s in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)
 
-    def audit_views(self) -> tuple[RouterView]:
+    def list_audit_views(self) -> tuple[RouterView]:
         return (RouterView(*(self.params.describe_side(side)[0] for side in SIDES)),)
 
 

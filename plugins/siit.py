@@ -28,7 +28,7 @@ from v6t.packets.headers import DONT_FRAGMENT, HOPS, IP, IPV6, to_octets, view
 from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins import audit_views as views
 from v6t.plugins import translation
-from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
+from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.ports import KINDS, Policy
@@ -186,7 +186,7 @@ def _declare_hosts(first: str, description: str) -> Any:
 class TranslatorParams(LinkParams):
     """Hosts on both sides, link addresses, negative traffic."""
 
-    measured: ClassVar[str] = "translation"
+    display_name: ClassVar[str] = "translation"
     prefix_parameter: ClassVar[str] = "prefix"
     """The parameter that names the prefix for addresses without an explicit mapping."""
 
@@ -210,7 +210,7 @@ class TranslatorParams(LinkParams):
         return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         table, hosts = self.mappings, (self.ipv6_hosts, self.ipv4_hosts)
         if table.prefix is None:
             return {}
@@ -251,7 +251,7 @@ class StatelessTranslator(StatelessTechnology):
     overhead = 20
     drops = TranslatorDrop
     rfc_frame_sizes = IPV6_SIZES
-    prefix_side: ClassVar[Literal["six", "four"]] = "four"
+    prefix_side: ClassVar[Literal["ipv6", "ipv4"]] = "ipv4"
     """The link whose hosts are behind the RFC 6052 prefix."""
     family: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
@@ -260,7 +260,7 @@ class StatelessTranslator(StatelessTechnology):
         """Exchange what belongs to the IPv6 and the IPv4 link if the left link carries IPv4."""
         return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
@@ -278,7 +278,7 @@ class StatelessTranslator(StatelessTechnology):
         ends = self._order(p.bg_ipv6_side, p.bg_ipv4_side)
         return combine(self, made, negative, direction, sizes, seed, ends)
 
-    def reference_device(self) -> ReferenceDevice:
+    def build_reference_device(self) -> ReferenceDevice:
         from_six = {6: partial(self._translate, 6)}
         from_four = {4: partial(self._translate, 4), 6: self._route}
         return ReferenceDevice(self.links, *self._order(from_six, from_four))
@@ -321,7 +321,7 @@ class StatelessTranslator(StatelessTechnology):
         native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self._order(self.links.left, self.links.right)
         sides = self._order("left", "right")
         (device6, tester6), (native, via) = (
@@ -340,7 +340,7 @@ class StatelessTranslator(StatelessTechnology):
     def _eam_pairs(self) -> Any:
         return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
-    def audit_views(self) -> tuple[views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
         side: views.SideName = "left" if self.ip_versions[0] == 6 else "right"
@@ -404,7 +404,7 @@ class Siit(StatelessTranslator):
     title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, either way round"
     rfcs = ("RFC 7915 sections 4 and 5", "RFC 7757 section 3", "RFC 6052 section 2")
     params_model = SiitParams
-    spread: ClassVar[dict[str, Any]] = {
+    varying_params: ClassVar[dict[str, Any]] = {
         "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
         "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"},
     }
@@ -414,7 +414,7 @@ class Siit(StatelessTranslator):
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
         return (6, 4) if self.params.orientation == "nat64" else (4, 6)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         mapped, server, random = str(views.MAPPED_HOST), "198.19.0.2", {"policy": "random"}
         # hosts that the tables map, not those of the user
         hosts = {
@@ -431,8 +431,8 @@ class Siit(StatelessTranslator):
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
             **views.make_prefix_variants("prefix", eam=[], eam_file=None),
             views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
-            views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
-            views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
+            views.UNEQUAL_MAPPINGS: {**hosts, "eam": [unlike, servers]},
+            views.PREFIX_AND_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
             views.WELL_KNOWN_PREFIX: {**hosts, "eam": [plain], **well_known},
         }
 
@@ -474,15 +474,15 @@ class Clat(StatelessTranslator):
     params_model = ClatParams
     ip_versions = (6, 4)
     sides = ("PLAT", "customer")
-    prefix_side = "six"
+    prefix_side = "ipv6"
     family = ClatConfig
     params: ClatParams
 
-    def audit_params(self) -> dict[str, Any]:
+    def suggest_audit_params(self) -> dict[str, Any]:
         """Return a prefix behind which benchmark addresses are allowed."""
         return {"plat_prefix": views.make_variant_prefix(96)}
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         hosts = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},

@@ -113,7 +113,7 @@ class ConnectionParams(Mixture):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
-        derived = cls.derive(values)
+        derived = cls.derive_params(values)
         plain = {n: _read_number(v) for n, v in values.items()}
         given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in plain.items()}
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
@@ -122,11 +122,11 @@ class ConnectionParams(Mixture):
         if not derived:
             return values
         clients = derived["initiator_count"]
-        each = derived["initiator_ports"]["max"] + 1 - LOWEST_PORT
-        return {**derived, **cls.derive_pool(clients, each, values), **values}
+        ports = derived["initiator_ports"]["max"] + 1 - LOWEST_PORT
+        return {**derived, **cls.size_pool(clients, ports, values), **values}
 
     @classmethod
-    def derive(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         names = ("subscribers", "connections_per_subscriber")
         given = [_read_number(values.get(name, 0)) for name in names]
         if not any(given) or not all(isinstance(n, int) for n in given):
@@ -147,7 +147,7 @@ class ConnectionParams(Mixture):
         }
 
     @classmethod
-    def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
     @property
@@ -337,7 +337,7 @@ class PoolParams(ConnectionParams):
     def limits(self) -> dict[str, Any]:
         return {}
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         return {views.TWO_PUBLIC_ADDRESSES: {"pool_count": max(2, self.pool_count)}}
 
 
@@ -367,13 +367,13 @@ class Pool4Params(PoolParams):
         return self
 
     @classmethod
-    def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
         block, room = _read_number(values.get("port_block", 0)), ALL_PORTS.count
         if {"pool_count", "pool_ports"} & set(values) or block not in range(room + 1):
             return {}
-        count = -(-clients // (room // max(block, each)))
+        count = -(-clients // (room // max(block, ports)))
         if not block:
-            count = max(count, math.ceil(clients * each / (MOST_PORTS_IN_USE * room)))
+            count = max(count, math.ceil(clients * ports / (MOST_PORTS_IN_USE * room)))
         return {"pool_count": count, **({} if count == 1 else {"pool_first": "198.19.1.0"})}
 
     @property
@@ -382,10 +382,10 @@ class Pool4Params(PoolParams):
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property
-    def most_sessions(self) -> int | None:
+    def max_sessions(self) -> int | None:
         return self.session_limit or None
 
-    def check_limits(self) -> None:
+    def check_client_limits(self) -> None:
         if 0 < self.port_block < self.client_ports:
             ports, block = self.client_ports, self.port_block
             problem = f"{ports:,} source ports of a client do not fit its block of {block:,}"
@@ -393,16 +393,16 @@ class Pool4Params(PoolParams):
             params = {"port_block": ports}
             raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         shared, ports = {"port_block": 0, "session_limit": 0}, {"min": 1024, "max": 1031}
         two = {"pool_first": "198.19.1.1", "pool_count": max(2, self.pool_count)}
         few = {"initiator_ports": ports, "initiator_count": 2, "pool_count": 1, **shared}
-        few_ports = {"min": 1024, "max": 1023 + views.FEW_PORTS}
+        few_ports = {"min": 1024, "max": 1023 + views.PORT_LIMIT}
         return {
             views.TWO_PUBLIC_ADDRESSES: two,
-            views.PORT_BLOCKS: {"port_block": views.FEW_PORTS, "session_limit": 0},
-            views.FEW_PUBLIC_PORTS: {**few, "pool_ports": few_ports},
-            views.SMALL_TABLE: {**shared, "session_limit": views.SMALL_TABLE_SESSIONS},
+            views.PORT_BLOCKS: {"port_block": views.PORT_LIMIT, "session_limit": 0},
+            views.SMALL_PORT_POOL: {**few, "pool_ports": few_ports},
+            views.SMALL_TABLE: {**shared, "session_limit": views.SESSION_LIMIT},
             views.SHORT_TIMEOUT: {"udp_timeout_s": views.SHORT_TIMEOUT_S},
         }
 
@@ -441,10 +441,10 @@ class StatefulTechnology(Technology):
     """Lifetime of UDP connections unless configured (RFC 4787, section 4.3; RFC 6146, section 4)."""
     params: ConnectionParams
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         self.check_traffic(direction, sizes)
         p, forward = self.params, direction == "forward"
-        size, order = self.side_sizes(sizes)[not forward], ()
+        size, order = self.list_link_sizes(sizes)[not forward], ()
         layers = ethernet(self.links, direction)
         if forward:
             tuples = p.enumerate_tuples(self.list_address_fields(), seed)
@@ -498,7 +498,7 @@ class StatefulTechnology(Technology):
         """Return packets as they leave the device, with another source or destination."""
         return rewrite(packets, endpoint, source=source, hops=self.hops)
 
-    def expect_connections(
+    def expect_for_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
     ) -> Expected:
         """Return the reference translation of frames of known connections; see :meth:`translate`."""
@@ -543,29 +543,30 @@ class Napt(StatefulTechnology):
     params: PoolParams
 
     @abstractmethod
-    def configuration(self) -> DeviceConfig:
+    def make_configuration(self) -> DeviceConfig:
         """Return the configuration of clients, public addresses and ports."""
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p = self.params
         left = describe_link(p, self.links, "left", p.clients)
         right = describe_link(p, self.links, "right", p.servers)
-        return DeviceIntent(self.name, self.configuration(), self.links, left, right)
+        return DeviceIntent(self.name, self.make_configuration(), self.links, left, right)
 
     def describe_nat(self, **fields: Any) -> views.Nat:
         p = self.params
         hosts = views.choose_hosts(p.initiator, p.initiator_count, p.initiator_step)
         servers = views.choose_hosts(p.responder, p.responder_count)
-        return views.Nat(hosts, servers, p.pool, public=p.public_pool.span, **p.limits, **fields)
+        fields |= {"public_ports": p.public_pool.span, **p.limits}
+        return views.Nat(hosts, servers, p.pool, **fields)
 
-    def audit_params(self) -> Mapping[str, Any]:
-        return views.TWO_HOSTS
+    def suggest_audit_params(self) -> Mapping[str, Any]:
+        return views.TWO_HOST_PARAMS
 
-    def audit_views(self) -> tuple[views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[views.AuditView, ...]:
         return (self.describe_nat(),)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return self.params.audit_variants()
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
+        return self.params.list_audit_variants()
 
 
 _HEADERS = {4: ipv4, 6: ipv6}

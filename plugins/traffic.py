@@ -106,7 +106,7 @@ def foreground(
     """Return the foreground class of a technology with :class:`LinkParams`; headers follow Ethernet."""
     params: Any = technology.params
     layers = (*ethernet(technology.links, direction), *headers, params.udp(direction))
-    size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
+    size = technology.list_link_sizes(sizes)[0 if direction == "forward" else 1]
     return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
 
 

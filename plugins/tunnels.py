@@ -53,7 +53,7 @@ class TunnelDevice(ABC):
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         """Return drop reasons of IPv4 packets, and a function that returns the outer addresses of rows."""
 
-    def forward(self, packets: U8) -> Answer:
+    def answer_forward(self, packets: U8) -> Answer:
         outer = view(packets, IPV6)
         tunnelled = self.select_tunnel_packets(outer)
         native = self.select_native(outer, tunnelled)
@@ -72,7 +72,7 @@ class TunnelDevice(ABC):
 
         return Answer(checks, build, version=4, native=native)
 
-    def reverse(self, packets: U8) -> Answer:
+    def answer_reverse(self, packets: U8) -> Answer:
         if packets.shape[1] < 28:
             return DROP_ALL
         header = view(packets, IPV4)

@@ -57,7 +57,7 @@ def profiles() -> dict[str, StreamSet]:
             continue
         run = resolve(flags=Flags(plugin=plugin, params={}))
         made = bind(run).technology
-        pair = made.frame_pair(run.frame_sizes[0])
+        pair = made.make_frame_pair(run.frame_sizes[0])
         compiled = compile_point(made, pair, run.seed)["forward"]
         stream = compiled.streams[0]
         found[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))

@@ -70,9 +70,9 @@ def memory():
 
 
 def compiled(plugin, size=84):
-    sizes = plugin.frame_pair(size)
+    sizes = plugin.make_frame_pair(size)
     return {
-        way: compile_traffic(plugin.traffic(way, sizes, 1), first_stream_id=first)
+        way: compile_traffic(plugin.build_traffic(way, sizes, 1), first_stream_id=first)
         for way, first in (("forward", 0), ("reverse", 64))
     }
 
@@ -249,7 +249,7 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
         )  # fmt: skip
         which = np.arange(4000, 4050)
         which = which % COUNT if way == "forward" else order.connections(which)
-        wanted = plugin.expect_connections(way, frames, opening[which], table.rows[which])
+        wanted = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
         assert not wanted.reason.any()
         answer = outer.expect(way, frames)
         assert (answer.frames == wanted.frames).all()
@@ -539,7 +539,7 @@ def test_the_kernels_table_in_its_own_words():
 
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
         driver = make_driver(name, {})
-        intent = (Nat64 if name == "tayga-nftables" else Nat44)().dut_intent()
+        intent = (Nat64 if name == "tayga-nftables" else Nat44)().make_dut_intent()
         session = SimpleNamespace(driver=driver, intent=intent, transport=SimpleNamespace(run=run))
         found = SessionState(session).table()
         assert found == ({} if name == "linux-router" else wanted)
@@ -560,7 +560,7 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
         ({**FIXED, "conntrack_buckets": "25000"}, 200_000, True),
     ):
         requirements = DeviceRequirements(sessions=count)
-        intent = replace(Nat44().dut_intent(), requirements=requirements)
+        intent = replace(Nat44().make_dut_intent(), requirements=requirements)
         facts = made.example(intent)
         facts = replace(facts, sections={**facts.sections, **sections})
         if fits:
@@ -575,7 +575,7 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
 def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
     made = make_driver("nftables", {})
     requirements = DeviceRequirements(sessions=4_000_000)
-    intent = replace(Nat44().dut_intent(), requirements=requirements)
+    intent = replace(Nat44().make_dut_intent(), requirements=requirements)
     facts = made.example(intent)
     roomy = {"conntrack_max": "8388608", "conntrack_fixed": fixed, "conntrack_buckets": "262144"}
     facts = replace(facts, sections={**facts.sections, **roomy})

@@ -38,7 +38,7 @@ class Bench:
         self.plugin = bind(self.run).technology
         self.tester = make_tester(bind(self.run), loopback=loopback)
         self.tester.open()
-        self.sizes = self.plugin.frame_pair(size)
+        self.sizes = self.plugin.make_frame_pair(size)
         self.tester.load(compile_point(self.plugin, self.sizes, 1), self.plugin)
 
     def __enter__(self):
@@ -252,7 +252,7 @@ def test_a_router_without_static_neighbours(tmp_path, plugin):
     bound = bind(run)
     with closing(make_tester(bound)) as tester:
         tester.open()
-        sizes = bound.technology.frame_pair(84)
+        sizes = bound.technology.make_frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         device = tester._bed.lab.device
         # the kernel asks again this time after it has used an entry that was not confirmed
@@ -289,7 +289,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
         bound = bind(run)
         with closing(make_tester(bound)) as tester:
             tester.open()
-            sizes = bound.technology.frame_pair(84)
+            sizes = bound.technology.make_frame_pair(84)
             tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
             result = tester.measure(
                 Trial("throughput", "t", 84, 64, "bidirectional", 1000.0, 1.0, 0.3, 0.1)

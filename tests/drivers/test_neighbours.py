@@ -188,7 +188,7 @@ def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path
     told = make_tester(bound).describe()
     assert told["answers_on"] == (["left", "right"] if answers else ["right"])
     assert told["learning_on"] == (["left", "right"] if introduces else ["right"])
-    given = host_arguments(bound.technology.dut_intent().emulated_links.left)
+    given = host_arguments(bound.technology.make_dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
     if given is not None:
         assert bool(Hosts(**given).introductions()) is introduces

@@ -46,7 +46,7 @@ class Standing:
         needed(run.dut.driver)
         self.run = run
         self.plugin = bind(run).technology
-        self.sizes = self.plugin.frame_pair(run.frame_sizes[0])
+        self.sizes = self.plugin.make_frame_pair(run.frame_sizes[0])
         self.bench = Bench(bind(run))
         self.bench.load(compile_point(self.plugin, self.sizes, run.seed))
 
@@ -236,7 +236,7 @@ def test_the_devices_timeout_is_checked_before_phase_one():
 def test_a_loopback_learns_and_replays_its_own_frames():
     run = resolve(flags=Flags(plugin="nat64"))
     plugin = bind(run).technology
-    sizes = plugin.frame_pair(84)
+    sizes = plugin.make_frame_pair(84)
     bench = Bench(bind(run), loopback=True)
     bench.load(compile_point(plugin, sizes, 1))
     trial = Trial(

@@ -42,7 +42,7 @@ class Opened:
         bound.tester.prepare()
         self.bench = Bench(bound, loopback=loopback)
         self.bench.load(
-            compile_streams(bound, bound.technology.sizes_of(bound.settings.frame_sizes[0]))
+            compile_streams(bound, bound.technology.make_sizes(bound.settings.frame_sizes[0]))
         )
 
     def trial(self, tcp: Tcp, count: int = COUNT, rate_cps: float = 1000.0):

@@ -33,7 +33,7 @@ class Opened:
         )  # fmt: skip
         bound = resolve_and_bind(flags=flags)
         bound.tester.prepare()
-        self.sizes = bound.technology.sizes_of(bound.settings.frame_sizes[0])
+        self.sizes = bound.technology.make_sizes(bound.settings.frame_sizes[0])
         self.bench = Bench(bound, loopback=loopback)
         self.bench.load(compile_streams(bound, self.sizes))
 

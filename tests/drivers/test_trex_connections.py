@@ -39,7 +39,7 @@ def bench(size=84):
         flags=Flags(plugin="nat44", tester="trex", tester_options={"lab": "true"}, dut="nftables")
     )
     bound = bind(run)
-    sizes = bound.technology.frame_pair(size)
+    sizes = bound.technology.make_frame_pair(size)
     with closing(make_tester(bound)) as tester:
         tester.open()
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)

@@ -129,7 +129,7 @@ def opened(remote, **options):
     }  # fmt: skip
     tester = TrexTester(Trex(given).options, plugin.links, loopback=True)
     tester.open()
-    tester.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
+    tester.load(compile_point(plugin, plugin.make_frame_pair(104), run.seed), plugin)
     return tester
 
 

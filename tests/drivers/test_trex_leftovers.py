@@ -69,7 +69,7 @@ def server(tmp_path, monkeypatch):
     made.tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
     facts = ServerFacts(ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)])
     made.tester.attachment.facts = facts
-    made.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
+    made.tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(84), 1), PLUGIN)
     yield made
     made.tester.close()
 

@@ -42,7 +42,7 @@ def opened(plugin="mape-br", *, loopback=False, params=None, dut_params=None, op
     tester = make_tester(bind(run), loopback=loopback)
     tester.open()
     technology_ = bind(run).technology
-    sizes = technology_.frame_pair(104)
+    sizes = technology_.make_frame_pair(104)
     tester.load(compile_point(technology_, sizes, run.seed), technology_)
     return tester
 
@@ -238,7 +238,7 @@ def test_a_server_is_restarted_when_nobody_uses_it():
         guest.open()
         assert not host.attachment.server.is_alive
         technology = bind(resolve(flags=Flags(plugin="mape-br"))).technology
-        guest.load(compile_point(technology, technology.frame_pair(104), 1), technology)
+        guest.load(compile_point(technology, technology.make_frame_pair(104), 1), technology)
         result = valid(guest, replace(trial("forward"), delays=DelayRequest()))
         (delays,) = result.directions["forward"].delays.values()
         assert (delays.frames, delays.lost) == (4000, 0)
@@ -414,7 +414,7 @@ def test_a_router_without_static_neighbours(tmp_path):
     bound = bind(run)
     with closing(make_tester(bound)) as tester:
         tester.open()
-        sizes = bound.technology.frame_pair(84)
+        sizes = bound.technology.make_frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         # the kernel asks again 5 s after it has used an entry that was not confirmed
         for duration, answered in ((1.0, 0), (7.0, 2)):
@@ -442,7 +442,7 @@ def test_a_router_learns_the_hosts_of_a_tester_that_answers_nobody(tmp_path):
     bound = bind(run)
     with closing(make_tester(bound)) as tester:
         tester.open()
-        sizes = bound.technology.frame_pair(84)
+        sizes = bound.technology.make_frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, run.seed), bound.oracle)
         asked = Trial("throughput", "t", 84, 84, "bidirectional", 1000.0, 1.0, 0.4, 0.2)
         result = valid(tester, asked)

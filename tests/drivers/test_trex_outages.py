@@ -33,7 +33,7 @@ def router():
     tester = make_tester(bind(run))
     tester.open()
     plugin = bind(run).technology
-    sizes = plugin.frame_pair(84)
+    sizes = plugin.make_frame_pair(84)
 
     def load(vary=lambda traffic: traffic):
         tester.load(compile_point(plugin, sizes, run.seed, vary), bind(run).oracle)

@@ -102,7 +102,7 @@ def opened(more_cpus):
         started.append(tester)
         tester.open()
         assert tester.describe()["data_path_cores"] == cores
-        sizes = bound.technology.frame_pair(104)
+        sizes = bound.technology.make_frame_pair(104)
         tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
         return tester
 

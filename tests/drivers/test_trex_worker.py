@@ -97,7 +97,7 @@ def a_loaded_tester(installation, placement=None, **options):
     made = a_tester(installation, **options)
     made.open()
     made.attachment.placement = placement
-    made.load(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1), PLUGIN)
+    made.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
     return made
 
 
@@ -356,7 +356,7 @@ def test_a_server_found_to_have_several_cores_measures_nothing_it_cannot(
         assert not trial.required_capabilities <= made.capabilities
         run = resolve(flags=Flags(plugin="mape-br"))
         plugin = bind(run).technology
-        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+        made.load(compile_point(plugin, plugin.make_frame_pair(104), 1), plugin)
         with expect_error("unsupported-by-tester", kind=TesterError):
             made.measure(trial)
         assert made.measure(TRIAL).tester["counting"] == "ports"

@@ -133,7 +133,7 @@ class SixrdBorderRelay(StatelessTechnology):
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280)
     params: SixrdParams
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, order = self.params, ("sport", "dport")
         number = Variable("ce", p.ces)
         host = number.at(p.delegated - p.ces, str(p.host(p.first_ce)))
@@ -147,7 +147,7 @@ class SixrdBorderRelay(StatelessTechnology):
         spoofed = change_header(made, "spoof", "IPv6", src=str(other))
         return combine(self, made, [spoofed], direction, sizes, seed)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         left, right = (
             describe_link(p, links, "left", [p.customers]),
@@ -156,12 +156,12 @@ class SixrdBorderRelay(StatelessTechnology):
         config = SixrdRelayConfig(prefix=p.prefix, customers=p.customers, br_ipv4=p.br_ipv4)
         return DeviceIntent(self.name, config, links, left, right)
 
-    def audit_views(self) -> tuple[TunnelEnd]:
+    def list_audit_views(self) -> tuple[TunnelEnd]:
         p, host = self.params, (self.params.host(self.params.first_ce), 40123)
         ends, server, find = (p.br_ipv4, p.first_ce), (p.server, 443), p.find_endpoint
-        return (TunnelEnd("left", *ends, host, host, server, endpoint=find),)
+        return (TunnelEnd("left", *ends, host, host, server, find_outer_address=find),)
 
-    def forward(self, packets: Any) -> Answer:
+    def answer_forward(self, packets: Any) -> Answer:
         """Decapsulate: the embedded IPv4 address must be the outer source (section 12)."""
         if packets.shape[1] < 60:
             return DROP_ALL
@@ -176,7 +176,7 @@ class SixrdBorderRelay(StatelessTechnology):
         ]
         return Answer(drops, lambda rows: decapsulate(packets[rows], 4), version=6)
 
-    def reverse(self, packets: Any) -> Answer:
+    def answer_reverse(self, packets: Any) -> Answer:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
         p, header = self.params, view(packets, IPV6)
         relay, ces = address_octets(p.br_ipv4), to_octets(p.find_ces(header["dst_high"]), 4)

@@ -157,7 +157,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
     path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
     table = read_table(path, BR)
     assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
-    (softwire,) = generate_softwires(make_aftr(binding_table=str(path)).dut_intent())
+    (softwire,) = generate_softwires(make_aftr(binding_table=str(path)).make_dut_intent())
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 
@@ -181,10 +181,10 @@ def test_table_is_read_whatever_its_line_ends_and_again_when_it_changes(tmp_path
 
 
 def test_intent_contains_table_addresses_and_routes(table_file):
-    intent = make_aftr(softwires=70).dut_intent()
+    intent = make_aftr(softwires=70).make_dut_intent()
     assert intent.configuration.table.softwires == 70
     assert [str(net) for net in intent.left.routes] == ["2001:db8:b400::/40"]
-    intent = make_aftr(binding_table=str(table_file)).dut_intent()
+    intent = make_aftr(binding_table=str(table_file)).make_dut_intent()
     assert intent.configuration.table.file == str(table_file)
     assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
     assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]

@@ -158,7 +158,7 @@ def test_relay_with_two_psids_of_one_address_forwards_both(name, direction):
 
 def test_relay_sends_a_packet_to_the_ce_of_its_port():
     plugin = make("mape-br", **FIRST, domains=[SECOND], iid_format="draft")
-    rules_ = [(r.psid, r.psid_len, r.iid_format) for r in plugin.configuration().rules]
+    rules_ = [(r.psid, r.psid_len, r.iid_format) for r in plugin.make_configuration().rules]
     assert rules_ == [(0x34, 8, "draft"), (0x35, 8, "rfc7597")]
     plugin = make("mape-br", **FIRST, domains=[SECOND])
     table = RuleTable(plugin.params.rules)

@@ -23,7 +23,7 @@ both_directions = pytest.mark.parametrize("direction", ["forward", "reverse"])
 
 
 def compile_set(plugin, direction="forward", seed=1, **options):
-    traffic = plugin.traffic(direction, plugin.frame_pair(104), seed)
+    traffic = plugin.build_traffic(direction, plugin.make_frame_pair(104), seed)
     return compile_traffic(traffic, **options)
 
 

@@ -177,7 +177,7 @@ def test_every_host_of_a_range_is_met():
     assert hosts(plugin, "forward", 22, 16) == {f"2001:2::{n:x}" for n in range(2, 102)}
     assert hosts(plugin, "forward", 38, 16) == {f"2001:2:0:1000::{n:x}" for n in right}
     assert hosts(plugin, "reverse", 26, 4) == {f"198.19.0.{n}" for n in right}
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     assert "2001:2::/121" in map(str, intent.left.routes)
     assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
 

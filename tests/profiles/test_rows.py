@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def sets(plugin, size=104, **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
     made = bind(run).technology
-    return compile_point(made, made.frame_pair(size), run.seed)
+    return compile_point(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "mapt-br", "siit", "ipv4-router", "ipv6-router"])

@@ -156,15 +156,19 @@ def test_a_route_that_takes_nothing_is_none_of_our_business(net, seen):
 def test_everything_in_a_mapping_is_no_route(seen):
     """A CLAT by nat46, whose rule holds 0.0.0.0/0, for a client behind the device's default route."""
     client = ManagementPath((replace(seen.peers[0], length=0),))
-    planned("nat46", Clat().dut_intent(), client)
+    planned("nat46", Clat().make_dut_intent(), client)
     refused("10.9.9.2", "linux-router", routed("0.0.0.0/0"), client)
 
 
 def test_a_ce_that_takes_all_of_ipv4_is_a_route(seen):
     """Its two halves beside the default route are longer than that."""
     client = ManagementPath((replace(seen.peers[0], length=0),))
-    refused("with 0.0.0.0/1 would take the way to 10.9.9.2", "nat46", MapTCe().dut_intent(), client)
-    planned("nat46", MapTCe().dut_intent(), ManagementPath((replace(seen.peers[0], length=24),)))
+    refused(
+        "with 0.0.0.0/1 would take the way to 10.9.9.2", "nat46", MapTCe().make_dut_intent(), client
+    )
+    planned(
+        "nat46", MapTCe().make_dut_intent(), ManagementPath((replace(seen.peers[0], length=24),))
+    )
 
 
 def test_a_more_specific_route_of_the_devices_own_stays(seen):

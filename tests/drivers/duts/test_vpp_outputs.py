@@ -79,8 +79,8 @@ def test_started_vpp_without_the_plugin_is_refused(listed, code):
 @pytest.mark.parametrize(
     ("intent", "options", "version", "code"),
     [
-        (Nptv6().dut_intent(), {}, "23.06", "unsupported-by-version"),
-        (Nptv6().dut_intent(), {}, "26.06", "plugin-not-loaded"),
+        (Nptv6().make_dut_intent(), {}, "23.06", "unsupported-by-version"),
+        (Nptv6().make_dut_intent(), {}, "26.06", "plugin-not-loaded"),
         (intents.nat44(), {}, "21.06", "unsupported-by-version"),
         (intents.nat44(), {"nat44": "ei"}, "26.06", "plugin-not-loaded"),
         (intents.dslite(), {}, "26.06", "unsupported-by-device"),
@@ -101,7 +101,7 @@ def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options,
 
 @pytest.mark.parametrize("technology", [MapECe, LwB4])
 def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(technology):
-    intent = technology().dut_intent()
+    intent = technology().make_dut_intent()
     driver = make_driver("vpp", {"start": False})
     assert "show ipip tunnel" in driver.survey()["ipip"]
     lacking = "show: unknown input `ipip tunnel'"
