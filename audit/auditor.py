@@ -117,9 +117,8 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
 
 def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
     """Return the names of the technologies for which the suites have clauses."""
-    params = {n: k.params_model(**k().suggest_audit_params()) for n, k in kinds.items()}
-    subjects = {n: subject_of(k(params[n])) for n, k in kinds.items()}
-    return [n for n, s in subjects.items() if any(tuple(suite.clauses(s)) for suite in suites)]
+    plugins = {n: k(k.params_model(**k().suggest_audit_params())) for n, k in kinds.items()}
+    return [n for n, p in plugins.items() if any(tuple(s.clauses(subject_of(p))) for s in suites)]
 
 
 def choose_clauses(

@@ -240,7 +240,7 @@ def _prefix_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, rule, port = h.view, h.view.customer, h.view.rules[0], 40000
     hosts = me.ipv4, me.ipv4 + 3
     # MAP-T writes the host's whole address into the identifier (RFC 7599, erratum 5225)
-    sources = [me.ipv6 if v.encapsulates else rule.map_address(host, 0, whole_host=True) for host in hosts]
+    sources = [me.ipv6 if v.encapsulates else rule.map_address(host, 0, embeds_host=True) for host in hosts]
     yield h.row("prefixes", "prefix-up",
                 "packets from the first and the last address of a CE's IPv4 prefix are forwarded",
                 [h.up(replace(me, ipv4=host, ipv6=six), port) for host,

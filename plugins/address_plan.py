@@ -12,7 +12,7 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.intent import families
 from v6t.intent.device import Address, DeviceIntent, LinkIntent, Network
-from v6t.plugins.translation import Mapping, Mappings, Rfc6052
+from v6t.plugins.translation import Mapping, Mappings, Rfc6052Mapping
 
 Problems = Iterator[tuple[Address | Network, str]]
 """Addresses and networks, each with a description of its problem."""
@@ -142,7 +142,7 @@ def _check_hosts(device: DeviceIntent) -> Problems:
         return
     prefix = configuration.prefix
     eams = tuple(Mapping(four, six) for four, six in configuration.eam)
-    mappings = Mappings(eams, None if prefix is None else Rfc6052(prefix))
+    mappings = Mappings(eams, None if prefix is None else Rfc6052Mapping(prefix))
     hosts = [net for net in _list_routes(left, right) if net != prefix]
     for address in (*_list_addresses(device), *left.neighbors, *right.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)

@@ -213,10 +213,10 @@ class Technology(ReferenceTranslation):
         left, right = self.links.left, self.links.right
         left_version, right_version = self.ip_versions
         if left_version == right_version:
-            return frame_sizes.routed_pair(ipv6_frame_size, left, right, left_version)
+            return frame_sizes.make_routed_pair(ipv6_frame_size, left, right, left_version)
         links = (left, right) if left_version == 6 else (right, left)
         name = self.params.display_name
-        return frame_sizes.translated_pair(ipv6_frame_size, self.overhead, *links, name)
+        return frame_sizes.make_translated_pair(ipv6_frame_size, self.overhead, *links, name)
 
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
@@ -225,7 +225,7 @@ class Technology(ReferenceTranslation):
 
     def enlarge_tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return frame sizes, with a VLAN tag added to those that are too small for a tagged link."""
-        octets = frame_sizes.tag_octets(self.links.left)
+        octets = frame_sizes.count_tag_octets(self.links.left)
         return tuple(size if self._has_size(size) else size + octets for size in sizes)
 
     def _has_size(self, size: int) -> bool:
@@ -236,7 +236,7 @@ class Technology(ReferenceTranslation):
     def make_sizes(self, listed: int | str) -> Sizes:
         """Return the sizes on both sides for a frame size or a mix (RFC 6985) of the settings."""
         if isinstance(listed, str):
-            return frame_sizes.frame_mix(listed, self.make_frame_pair)
+            return frame_sizes.make_frame_mix(listed, self.make_frame_pair)
         return self.make_frame_pair(listed)
 
     def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:
@@ -263,7 +263,7 @@ class Technology(ReferenceTranslation):
     def build_sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
         if isinstance(sizes, FrameMix):
             make = partial(self.build_traffic, direction, seed=seed)
-            return frame_sizes.mixed_traffic(sizes, make, connections=self.stateful)
+            return frame_sizes.merge_traffic(sizes, make, connections=self.stateful)
         return self.build_traffic(direction, sizes, seed)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Checks that every technology plugin must pass; they cannot prove that the translation is the RFC's."""
+"""Conformance checks for technology plugins; they cannot prove that a translation follows its RFC."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from v6t.profiles.template import build_template
 FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
 FINDINGS_PER_CHECK = 5
 NONCE, TIME_NS = 0x5A, 0x0123456789ABCDEF
-FIRST_ID = {"forward": 0, "reverse": 64}
+FIRST_STREAM_ID = {"forward": 0, "reverse": 64}
 SEED = 7
 VERSIONS = {"IPv4": 4, "IPv6": 6}
 
@@ -68,12 +68,12 @@ class Report:
 
 @dataclass(frozen=True)
 class Case:
-    """A plugin, a frame size or mix, and a direction; a stateful device keeps the Initiator's ports."""
+    """A plugin with a frame size or mix and a direction; its stateful device keeps source ports."""
 
     plugin: Technology
     size: int | str
     direction: Direction
-    what: str
+    variant: str
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -82,7 +82,7 @@ class Case:
 
     @cached_property
     def streams(self) -> StreamSet:
-        return compile_traffic(self.traffic, first_stream_id=FIRST_ID[self.direction])
+        return compile_traffic(self.traffic, first_stream_id=FIRST_STREAM_ID[self.direction])
 
     def _order(self, left: _T, right: _T) -> tuple[_T, _T]:
         return (left, right) if self.direction == "forward" else (right, left)
@@ -96,8 +96,8 @@ class Case:
         return self._order(*self.plugin.ip_versions)
 
     @cached_property
-    def octets(self) -> dict[int, int]:
-        """Sizes of received foreground frames by those of sent ones, FCS included."""
+    def received_sizes(self) -> dict[int, int]:
+        """Sizes of received foreground frames by sizes of sent ones, FCS included."""
         pairs = self.plugin.make_sizes(self.size).pairs
         return dict(self._order(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs)
 
@@ -139,7 +139,7 @@ class Case:
 
 
 def exhaust_hops(frames: U8) -> U8:
-    """Return frames of one layout ``(n, length)`` with a TTL and hop limit of 1 in every IP header."""
+    """Return copies of frames of one layout ``(n, length)`` with TTL and hop limit 1 in every IP header."""
     out = frames.copy()
     for header in walk(frames[0].tobytes()):
         if header.name in VERSIONS:
@@ -150,7 +150,7 @@ def exhaust_hops(frames: U8) -> U8:
 
 
 def list_cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
-    """Yield all cases of a plugin, with ``params`` in place of its defaults, both directions in turn."""
+    """Yield all cases of a plugin, each in both directions; ``params`` replace its default parameters."""
     plain = params if params is not None else kind.params_model()
     usual, plugin, links = kind.default_frame_sizes[0], kind(plain, Links()), Links()
     sizes = [*sorted({usual, *kind.rfc_frame_sizes[:1]}), *kind.rfc_frame_sizes[-1:]]
@@ -177,10 +177,10 @@ def _with_all_classes(params: PluginParams) -> PluginParams:
     return type(params)(**values)
 
 
-def check(
+def check_plugin(
     kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
 ) -> Report:
-    """Check a plugin with ``params`` in place of its defaults; ``entry`` names its entry point."""
+    """Check a plugin; ``params`` replace its default parameters, ``entry`` names its entry point."""
     findings = _check("declaration", partial(check_class, kind, entry), kind)
     if findings:
         return Report(1, tuple(findings))
@@ -193,7 +193,7 @@ def check(
     other = ("zone", check_zone) if queries else ("pickling", check_pickling)
     checks = [(n, partial(c, plugin)) for n, c in (("description", check_instance), other)]
     for case in tried:
-        name = f"{case.what}, {case.size} octets, {case.direction}"
+        name = f"{case.variant}, {case.size} octets, {case.direction}"
         checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
@@ -204,8 +204,8 @@ def check(
 
 
 def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
-    """Fail a test with all findings, one a line."""
-    findings = check(kind, params).findings
+    """Raise AssertionError with all findings, one per line."""
+    findings = check_plugin(kind, params).findings
     if findings:
         raise AssertionError("\n".join(map(str, findings)))
 
@@ -320,7 +320,7 @@ def check_traffic(case: Case) -> Rows:
     for model, stream, read in sent:
         frames = case.stamp_frames(stream)
         differ = (case.frames[stream.stream_id] != Expander(read).frames(0, FRAMES)).any()
-        rows = _check_frames(case, stream, frames, set(case.octets), 0)
+        rows = _check_frames(case, stream, frames, set(case.received_sizes), 0)
         export = [("export", differ, "the exported stream has other frames")]
         for code, fault, text in chain(rows, _check_variables(model, frames), export):
             yield code, fault, f"class '{stream.name}': {text}"
@@ -374,7 +374,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 
 def check_answers(case: Case) -> Rows:
-    """Check the answers to the frames of one case, and to frames that no device forwards."""
+    """Check the reference translation of the frames of one case, and of frames that no device forwards."""
     for stream in case.streams.streams:
         for code, fault, text in _check_stream(case, stream):
             yield code, fault, f"class '{stream.name}': {text}"
@@ -426,7 +426,7 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
         yield "frame-size", True, f"equal frames leave in different sizes: {sorted(lengths)}"
         return
     out = answer.frames[:, : lengths.pop()]
-    octets = {case.octets.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
+    octets = {case.received_sizes.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
     for code, fault, text in _check_frames(case, stream, out, octets, 1):
         yield code, fault, f"out of expect(): {text}"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()

@@ -1,4 +1,4 @@
-"""DNS64 (RFC 6147): the tester asks for a zone's names on the left, and answers the device on the right."""
+"""DNS64 (RFC 6147): the tester is the client on the left and the authoritative server on the right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_NAMES = 1 << 16
 
 
 class QueryTechnology(Technology):
-    """A technology that answers queries."""
+    """A technology whose device answers DNS queries."""
 
     exchange = "queries"
     modes = ("forward",)
@@ -37,7 +37,7 @@ class QueryTechnology(Technology):
     @property
     @abstractmethod
     def zone(self) -> Zone:
-        pass
+        """DNS zone that the tester queries and serves."""
 
     def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         if ipv6_frame_size != IPV6_OCTETS:

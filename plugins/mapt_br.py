@@ -31,7 +31,7 @@ from v6t.profiles.model import FramePair, Traffic
 
 
 class DmrParams(PluginParams):
-    """Default mapping rule of the relay and the CEs of a MAP-T domain."""
+    """Parameters of the default mapping rule (DMR) of a MAP-T domain."""
 
     if TYPE_CHECKING:
         server_ipv4: IPv4Address
@@ -45,7 +45,7 @@ class DmrParams(PluginParams):
 
     @property
     def relay_address(self) -> IPv6Address:
-        """The server's address behind the DMR, to which customers send."""
+        """IPv6 address of the server, behind the DMR."""
         return embed(self.dmr_prefix, self.server_ipv4)
 
     @property
@@ -73,15 +73,15 @@ class DmrTranslator(CustomerTechnology):
     )
     overhead = 20
     rfc_frame_sizes = IPV6_SIZES
-    whole_host = True
+    embeds_host = True
 
     @abstractmethod
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        """Return the drop reasons of IPv6 packets, by the CE whose address and port they have."""
+        """Return drop reasons for IPv6 packets, given the CEs of their addresses, and ports."""
 
     @abstractmethod
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
-        """Return the drop reasons of IPv4 packets, by the customer's IPv4 address and port."""
+        """Return drop reasons for IPv4 packets, given the CEs of their addresses, addresses and ports."""
 
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":
@@ -91,10 +91,10 @@ class DmrTranslator(CustomerTechnology):
 
     @cached_property
     def rules(self) -> RuleTable:
-        return RuleTable(self.params.rules, whole_host=True)
+        return RuleTable(self.params.rules, embeds_host=True)
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
-        """Select the IPv6 packets that are translated, given those whose peer is behind the DMR."""
+        """Select the IPv6 packets that are translated, given those with a peer behind the DMR."""
         return behind_dmr
 
     @cached_property
@@ -118,10 +118,10 @@ class DmrTranslator(CustomerTechnology):
         def build(rows: Mask) -> U8:
             ends = {customer: to_octets(ce.ipv4, 4), server: host}
             columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
-            return translation.six_to_four(*columns)
+            return translation.build_ipv4(*columns)
 
         checks = [
-            (NOT_FORWARDED, ~translation.is_plain(packets, 6)),
+            (NOT_FORWARDED, ~translation.select_plain_udp(packets, 6)),
             *self.check_sender(ce, port),
             (EXHAUSTED, header["hlim"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
@@ -129,7 +129,7 @@ class DmrTranslator(CustomerTechnology):
         return Answer(checks, build, version=4, native=native)
 
     def answer_reverse(self, packets: U8) -> Answer:
-        plain = translation.is_plain(packets, 4)
+        plain = translation.select_plain_udp(packets, 4)
         if not plain.any():
             return DROP_ALL
         customer, server, port_field = self._name_fields("reverse")
@@ -142,7 +142,7 @@ class DmrTranslator(CustomerTechnology):
             host, _ = self._dmr.to_ipv6(header[f"{server}_octets"])
             ends = {customer: ce.ipv6, server: host}
             columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
-            return translation.four_to_six(*columns)
+            return translation.build_ipv6(*columns)
 
         checks = [
             (NOT_FORWARDED, ~plain),
@@ -154,13 +154,12 @@ class DmrTranslator(CustomerTechnology):
 
     def make_translator_view(
         self,
-        six: tuple[IPv6Address, IPv4Address, int],
-        four: tuple[IPv4Address, IPv6Address, int],
+        ipv6_host: tuple[IPv6Address, tuple[IPv4Address, ...], int],
+        ipv4_host: tuple[IPv4Address, IPv6Address, int],
         **fields: Any,
     ) -> Translator:
-        (six6, six4, port), (four4, four6, server_port) = six, four
         mtu = self.params.lowest_ipv6_mtu
-        return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)
+        return Translator("left", *ipv6_host, *ipv4_host, mtu, **fields)
 
     def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
@@ -199,7 +198,7 @@ class MapTParams(DmrParams, MapParams):
 
 
 class MapTBorderRelay(DmrTranslator, MapRelay):
-    """Translates IPv6 of the CEs forward, IPv4 of the server in reverse; stateless."""
+    """A MAP-T border relay: translates to IPv4 in forward direction, to IPv6 in reverse."""
 
     name = "mapt-br"
     title = "MAP-T border relay: IPv4 of many CEs translated to IPv6 and back"
@@ -220,7 +219,7 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     def list_audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
-        own = customer.ipv6, customer.ipv4, customer.port
-        kind = {"uses_ports": customer.ports.psid_len > 0}
-        kind["may_reassemble"] = True  # RFC 7599, section 10.2
+        own = customer.ipv6, (customer.ipv4,), customer.port
+        shared = customer.ports.psid_len > 0
+        kind = {"uses_ports": shared, "may_reassemble": True}  # RFC 7599, section 10.2
         return relay, self.make_translator_view(own, (relay.server, relay.relay, 443), **kind)

@@ -1,4 +1,4 @@
-"""Stateful NAT46: IPv4 clients left, of IPv6 servers right that they know by mapped addresses (RFC 7757)."""
+"""Stateful NAT46: IPv4 clients on the left, IPv6 servers with mapped addresses (RFC 7757) on the right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Links, Part
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
-from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_96
+from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_prefix96
 from v6t.profiles.model import FramePair
 
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link between both parts
@@ -46,7 +46,7 @@ class Nat46Params(Pool6Params):
 
     @property
     def prefix(self) -> IPv6Network:
-        return read_96(self.clients_prefix, "clients_prefix")
+        return read_prefix96(self.clients_prefix, "clients_prefix")
 
     @property
     def embedded_addresses(self) -> EmbeddedIpv4:
@@ -62,15 +62,14 @@ class Nat46Params(Pool6Params):
     def _check_mapping(self) -> Nat46Params:
         _, mapping = self.prefix, self.mapping  # raise errors
         if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
-            bits, both = 32 - mapping.ipv4.prefixlen, (self.responder_ipv4, self.responder_ipv6)
-            problem = "responder_ipv4 {} and responder_ipv6 {}".format(*both)
-            problem += f" differ in the last {bits} bits"
+            bits, v4, v6 = 32 - mapping.ipv4.prefixlen, self.responder_ipv4, self.responder_ipv6
+            problem = f"responder_ipv4 {v4} and responder_ipv6 {v6} differ in the last {bits} bits"
             raise UsageError(problem, "let both end alike", code="not-enough-addresses")
         return self
 
 
 class Nat46(StatefulTechnology):
-    """A translator of IPv4 clients to public IPv6 addresses and ports."""
+    """A NAT46: IPv4 clients are translated to public IPv6 addresses and ports."""
 
     name = "nat46"
     title = "NAT46: IPv4 clients of IPv6 servers behind public IPv6 addresses, stateful"
@@ -101,7 +100,7 @@ class Nat46(StatefulTechnology):
         clients = [embed_network(p.prefix, net) for net in p.clients]
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
-        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.span)
+        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.port_bounds)
         left = describe_link(p, links, "left", p.clients)
         right = describe_link(p, links, "right", p.servers)
         to_nat, to_clients = {p.mapping.ipv6: _NAT}, dict.fromkeys(clients, _TRANSLATOR)

@@ -51,7 +51,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
     @property
     def first_number(self) -> int:
-        """Number of the Initiator's first address in the 16 bits that count them."""
+        """Value of the 16 counting bits in the Initiator's first address."""
         return int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
 
     @property
@@ -84,7 +84,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
 
 class Nat64(Napt):
-    """A translator of IPv6 clients to public IPv4 addresses and ports."""
+    """A NAT64: IPv6 clients are translated to public IPv4 addresses and ports."""
 
     name = "nat64"
     title = "NAT64: IPv6 clients behind public IPv4 addresses, stateful"
@@ -117,7 +117,7 @@ class Nat64(Napt):
 
     def make_configuration(self) -> Nat64Config:
         p = self.params
-        pool: Any = {"pool4": p.pool, "ports": p.public_pool.span, **p.limits}
+        pool: Any = {"pool4": p.pool, "ports": p.public_pool.port_bounds, **p.limits}
         clients: Any = {"clients": p.initiator_count, "inside6": tuple(p.clients)}
         return Nat64Config(prefix=p.server_prefix, **clients, **pool)
 

@@ -58,7 +58,7 @@ class HostBits(ValueRange):
 
 
 class Ipv4HostBits(HostBits):
-    """The same for IPv4, without the addresses that RFC 2544 gives to the router."""
+    """Sixteen bits of an IPv4 host's address, without the addresses that RFC 2544 assigns to the router."""
 
     min: Number = Field(2, ge=0, le=65535)
     max: Number = Field(65534, ge=0, le=65535)
@@ -72,7 +72,7 @@ class RouterParams(LinkParams):
     offsets: ClassVar[tuple[int, ...]]
     """Octets of an address at which the host bits may begin."""
     network_octet: ClassVar[int]
-    """Octet of an address that counts the networks of a side."""
+    """Octet of an address that numbers the networks of a side."""
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
@@ -83,7 +83,7 @@ class RouterParams(LinkParams):
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
     def list_networks(self, side: Side) -> list[Network]:
-        """Return the networks of a side: ``/24`` or ``/64``, or one ``/16`` where IPv4 hosts vary."""
+        """Return the networks of a side: ``/24`` or ``/64`` each, or one ``/16`` if IPv4 hosts vary."""
         host, hosts, count = self.describe_side(side)
         octets = self.network_octet + 1
         if hosts.policy != "fixed":
@@ -148,7 +148,7 @@ class Ipv6RouterParams(RouterParams):
 
 
 class Router(StatelessTechnology):
-    """Forwards from link to link; stateless."""
+    """A router of one IP version."""
 
     overhead = 0
     native = True
@@ -197,7 +197,7 @@ def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:
 
 
 class Ipv4Router(Router):
-    """The baseline of RFC 2544."""
+    """An IPv4 router, the baseline of RFC 2544."""
 
     name = "ipv4-router"
     title = "IPv4 router: the baseline of RFC 2544, one or many networks and hosts"
@@ -207,7 +207,7 @@ class Ipv4Router(Router):
 
 
 class Ipv6Router(Router):
-    """The baseline of RFC 5180."""
+    """An IPv6 router, the baseline of RFC 5180."""
 
     name = "ipv6-router"
     title = "IPv6 router: the baseline of RFC 5180, one or many networks and hosts"

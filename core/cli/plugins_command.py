@@ -16,12 +16,12 @@ from v6t.core.cli.terminal import print_json, print_text
 @flag("--check", text="Run the conformance suite on the plugin NAME.")
 @flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
 @json_option
-def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> None:
+def command(plugin: str | None, check_plugin: bool, drivers: bool, as_json: bool) -> None:
     """List technologies, show the parameters of one, or check that one conforms."""
-    if check and drivers:
+    if check_plugin and drivers:
         message = "--check is for a plugin"
         raise UsageError(message, "leave --drivers out", code="conflicting-options")
-    if check:
+    if check_plugin:
         _check(plugin, as_json)
     elif drivers:
         _show_drivers(plugin, as_json)
@@ -125,13 +125,13 @@ def _check(name: str | None, as_json: bool) -> None:
     """
     from v6t.audit.self_check import check_audit
     from v6t.core.config.plugins import load_plugin
-    from v6t.plugins.conformance import Finding, check
+    from v6t.plugins.conformance import Finding, check_plugin
 
     if name is None:
         message = "which plugin shall be checked?"
         raise UsageError(message, "v6t plugins --check NAME", code="missing-setting")
     kind = load_plugin(name)
-    report = check(kind, entry=name)
+    report = check_plugin(kind, entry=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
     findings = (Finding(f"audit, {where}", "audit", text) for where, text in problems)
     report = replace(

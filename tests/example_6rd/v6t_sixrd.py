@@ -13,7 +13,6 @@ from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
-from v6t.plugins.map_rules import select_within
 from v6t.plugins.params import (
     LinkParams,
     address,
@@ -24,13 +23,14 @@ from v6t.plugins.params import (
 )
 from v6t.plugins.reference_device import DROP_ALL, Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import (
-    address_octets,
     carries_ipv6,
     decapsulate,
     encapsulate,
     match_address,
-    select_unmarkable,
+    pack_address,
+    select_ecn_drops,
 )
 from v6t.profiles.model import FramePair, Traffic, Variable
 
@@ -40,7 +40,7 @@ class SixrdDrop(DropReason):
 
     SPOOFED = "the IPv6 source is not of the CE that sent it"
     NO_CUSTOMER = "no customer has the IPv6 destination"
-    UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
+    ECN_DROP = "congestion mark on a packet that is not ECN-capable"
 
 
 class SixrdParams(LinkParams):
@@ -171,7 +171,7 @@ class SixrdBorderRelay(StatelessTechnology):
         drops = [
             (NOT_FORWARDED, ~ours),
             (EXHAUSTED, inner["hlim"] <= 1),
-            (SixrdDrop.UNMARKABLE, select_unmarkable(packets, outer_version=4)),
+            (SixrdDrop.ECN_DROP, select_ecn_drops(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~select_within(inner["src_high"], p.prefix, 64)),
         ]
         return Answer(drops, lambda rows: decapsulate(packets[rows], 4), version=6)
@@ -179,7 +179,7 @@ class SixrdBorderRelay(StatelessTechnology):
     def answer_reverse(self, packets: Any) -> Answer:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
         p, header = self.params, view(packets, IPV6)
-        relay, ces = address_octets(p.br_ipv4), to_octets(p.find_ces(header["dst_high"]), 4)
+        relay, ces = pack_address(p.br_ipv4), to_octets(p.find_ces(header["dst_high"]), 4)
         drops = [
             (SixrdDrop.NO_CUSTOMER, ~select_within(header["dst_high"], p.prefix, 64)),
             (NOT_FORWARDED, packets.shape[1] + 20 > self.links.left.mtu),

@@ -59,7 +59,7 @@ class MyTayga(TunTranslator):
                 code="unsupported-by-device",
             )
 
-    def make_configuration(self, intent: Intent, facts: Facts) -> str:
+    def configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the text of ``tayga.conf``."""
         siit = intent.configuration_as(SiitConfig)
         own4, own6 = self.choose_own_addresses(intent)

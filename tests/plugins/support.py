@@ -51,7 +51,7 @@ class MapeDrop(IntEnum):
     NO_DESTINATION = 8
     NO_PORT = 9
     TOO_BIG = 10
-    UNMARKABLE = 11
+    ECN_DROP = 11
 
 
 def make(name, links=None, /, **params):

@@ -12,7 +12,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins import conformance
 from v6t.plugins.base import Expected
-from v6t.plugins.conformance import assert_conforms, check
+from v6t.plugins.conformance import assert_conforms, check_plugin
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.nat44 import Nat44
 from v6t.profiles.compiler.compile import compile_traffic
@@ -38,7 +38,7 @@ def test_built_in_technology_conforms(name):
 
 
 def test_checksum_that_trex_cannot_compute_is_a_finding():
-    findings = check(foreign_stateful.QueryNat).findings
+    findings = check_plugin(foreign_stateful.QueryNat).findings
     assert findings
     assert all("ICMP" in str(finding) for finding in findings)
 
@@ -158,7 +158,7 @@ RAISING = faulty(lambda answer, direction, frames: frames[goood])  # noqa: F821
     ("ip-version", faulty(ip_versions=(4, 6))),
 ])  # fmt: skip
 def test_faulty_technology_has_a_finding_with_its_code(code, kind):
-    assert code in {finding.code for finding in check(kind).findings}
+    assert code in {finding.code for finding in check_plugin(kind).findings}
 
 
 def omit_a_write(streams):
@@ -175,7 +175,7 @@ def omit_a_write(streams):
 ])  # fmt: skip
 def test_faulty_stream_is_a_finding(monkeypatch, name, faulty, code):
     monkeypatch.setattr(conformance, name, faulty)
-    assert code in {finding.code for finding in check(MapEBorderRelay).findings}
+    assert code in {finding.code for finding in check_plugin(MapEBorderRelay).findings}
 
 
 def test_faulty_technology_does_not_conform():
@@ -185,13 +185,13 @@ def test_faulty_technology_does_not_conform():
 
 @pytest.mark.parametrize(("kind", "words"), [(RAISING, "goood"), (faulty(refuse), "hop limit")])
 def test_error_names_file_and_line(kind, words):
-    said = next(f.text for f in check(kind).findings if words in f.text)
+    said = next(f.text for f in check_plugin(kind).findings if words in f.text)
     assert "test_conformance.py, line " in said
 
 
 @pytest.mark.parametrize(("kind", "noted"), [(Nat44, True), (MapEBorderRelay, False)])
 def test_technology_without_negative_traffic_is_noted(kind, noted):
-    assert bool(check(kind).notes) is noted
+    assert bool(check_plugin(kind).notes) is noted
 
 
 def test_command_prints_the_number_of_checks():

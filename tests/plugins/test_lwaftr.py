@@ -129,13 +129,13 @@ def test_port_has_at_most_one_softwire(length, data):
     table = generate_table(GeneratedSoftwires(pool, prefix, length, 8), count, offset, BR)
     ports = np.arange(65536, dtype=np.uint64)
     address = table.ipv4[0]
-    rows = table.find(np.full(65536, address), ports)
+    rows = table.find_rows(np.full(65536, address), ports)
     for row in {0, min(count, 1 << length) - 1}:
         mine = set(np.flatnonzero(rows == row).tolist())
         low = PortSet(offset, length, int(table.psid[row])).ranges
         assert mine == {p for first, last in low for p in range(first, last + 1)}
     assert (table.ipv4[rows[rows >= 0]] == address).all()
-    assert (table.find(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
+    assert (table.find_rows(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
 
 
 @pytest.mark.parametrize("row", [
@@ -189,4 +189,4 @@ def test_intent_contains_table_addresses_and_routes(table_file):
     assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
     assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
     few = make_aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")
-    assert int(IPv4Address("203.0.113.57")) not in few.params.table().ipv4
+    assert int(IPv4Address("203.0.113.57")) not in few.params.load_table().ipv4

@@ -83,7 +83,7 @@ def test_frame_without_a_route_is_dropped():
 ])  # fmt: skip
 def test_external_address_keeps_the_checksum(inside, outside):
     plugin = make("nptv6", internal="fd01:203:405::/48", external="2001:db8:1::/48")
-    assert plugin.find_external(IPv6Address(inside)) == IPv6Address(outside)
+    assert plugin.find_external_address(IPv6Address(inside)) == IPv6Address(outside)
 
 
 def test_packet_of_another_prefix_is_routed_unchanged_or_dropped():

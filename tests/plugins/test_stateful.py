@@ -44,7 +44,7 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        nat = Nat((), (), p.pool, public_ports=p.public_pool.span, lowest_ipv6_mtu=1500)
+        nat = Nat((), (), p.pool, public_ports=p.public_pool.port_bounds, lowest_ipv6_mtu=1500)
         view = SimpleNamespace(**vars(nat), ipv6_side="right", table=table)
         super().__init__(plugin.make_dut_intent(), view)
 
@@ -64,7 +64,7 @@ class DualDevice(NatDevice):
     def __init__(self, plugin):
         p, intent = plugin.params, plugin.make_dut_intent()
         pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))
-        super().__init__(intent, Nat((), (), pool, public_ports=p.public_pool.span))
+        super().__init__(intent, Nat((), (), pool, public_ports=p.public_pool.port_bounds))
         self.is_translating = p.variant in TRANSLATING
         table = AddressTable(prefix=INSIDE.prefix)
         view = SimpleNamespace(lowest_ipv6_mtu=1500, table=table)

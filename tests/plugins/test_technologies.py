@@ -11,7 +11,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import JUMBO_SIZES, Link, Links
-from v6t.plugins.frame_sizes import translated_pair
+from v6t.plugins.frame_sizes import make_translated_pair
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import FramePair, Role
@@ -69,10 +69,7 @@ def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
         sizes = plugin.make_frame_pair(size)
         assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
         for direction, side in (("forward", 0), ("reverse", 1)):
-            here, there = (
-                plugin.list_link_sizes(sizes)[side],
-                plugin.list_link_sizes(sizes)[1 - side],
-            )
+            here, there = plugin.list_link_sizes(sizes)[:: 1 - 2 * side]
             for stream in compiled(plugin, direction, size):
                 frames = Expander(stream).frames(0, 8)
                 answer = plugin.expect(direction, frames)
@@ -109,7 +106,7 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
 ])  # fmt: skip
 def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
     here, there = Link("", ""), Link("", "", vlan=vlan)
-    assert translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
+    assert make_translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
 
 
 @pytest.mark.parametrize(("name", "size", "code"), [
@@ -119,7 +116,7 @@ def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
 def test_impossible_frame_size_is_refused(name, size, code):
     with expect_error(code):
         if name == "6rd":
-            translated_pair(size, -20, Link("", ""), Link("", ""), name)
+            make_translated_pair(size, -20, Link("", ""), Link("", ""), name)
         else:
             make(name).make_frame_pair(size)
 

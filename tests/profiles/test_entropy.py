@@ -17,9 +17,8 @@ ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
 
 def traffic_of(name, direction):
     plugin = make(name, **load_plugin(name).varying_params)
-    return plugin, plugin.build_traffic(
-        direction, plugin.make_frame_pair(plugin.default_frame_sizes[0]), 1
-    )
+    sizes = plugin.make_frame_pair(plugin.default_frame_sizes[0])
+    return plugin, plugin.build_traffic(direction, sizes, 1)
 
 
 def frames_of(traffic, count=400):
