@@ -138,7 +138,7 @@ def check_negative_source_check(v):
 def check_port_set(v):
     a, k = v["psid_offset"], v["psid_len"]
     rule = parse_rule("2001:db8::/40", "192.0.2.0/32", k, a)
-    assert rule.ports.low_bits == v["m"] or not k
+    assert rule.port_sharing.low_bits == v["m"] or not k
     assert rule.sharing_ratio == v["sharing_ratio"]
     for wanted in v["sets"]:
         ports = rule.port_set(wanted["psid"])
