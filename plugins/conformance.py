@@ -305,7 +305,7 @@ def check_zone(plugin: Technology) -> Rows:
     again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
     yield "pickling", again != zone, "its zone is another one after pickling"
     intent = plugin.make_dut_intent()
-    for side, address in (("left", zone.resolver), ("right", zone.asker)):
+    for side, address in (("left", zone.resolver), ("right", zone.egress)):
         lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
         yield "intent", lacks, f"the device lacks the zone's address {address} on the {side}"
 
@@ -337,7 +337,7 @@ def _check_variables(model: TrafficClass, frames: U8) -> Rows:
         for path, copy in copies:
             if copy.variable is not variable or copy.add:
                 continue  # bits of a sum are not bits of the variable
-            for bit, column in enumerate(digits.T[layout.locate(path, copy) :][: copy.length]):
+            for bit, column in enumerate(digits.T[layout.locate_bits(path, copy) :][: copy.length]):
                 differ = (known.setdefault(copy.source + bit, column) != column).any()
                 yield "variable", differ, f"{path} does not hold the bits of '{variable.name}'"
         if len(known) == variable.width and not len(variable.values):

@@ -121,7 +121,7 @@ class Dns64(QueryTechnology):
         return Zone(
             client=p.tester_left_ipv6,
             resolver=p.dut_left_ipv6.ip,
-            asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
+            egress=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
             server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
             prefix=p.server_prefix,
             own=p.own_prefix.network_address.packed[:12],

@@ -111,13 +111,14 @@ def merge_traffic(
     """Merge the traffic of all sizes of a mix; ``connections``: all sizes enumerate the same connections."""
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
-    whole = math.lcm(*totals)
+    multiple = math.lcm(*totals)
     classes = []
     for (traffic, count), total in zip(parts, totals, strict=True):
         for c in traffic.classes:
-            draws = c.name if connections and c.role is Role.FOREGROUND else c.draws
-            weight = c.weight * count * whole // total
-            classes.append(replace(c, name=f"{c.name}-{c.frame_size}", weight=weight, draws=draws))
+            draws = c.name if connections and c.role is Role.FOREGROUND else c.draw_group
+            weight = c.weight * count * multiple // total
+            name = f"{c.name}-{c.frame_size}"
+            classes.append(replace(c, name=name, weight=weight, draw_group=draws))
     common = math.gcd(*(c.weight for c in classes)) or 1
     classes = [replace(c, weight=c.weight // common) for c in classes]
     return replace(parts[0][0], classes=tuple(classes))

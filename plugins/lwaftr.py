@@ -287,7 +287,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         # a second softwire of a lwB4 may have the port after all
         if bits and bits[0].variable.kind is Kind.LIST and len(np.unique(b4)) == len(b4):
             # the next PSID belongs to another softwire or to none
-            port: Any = good.layer("UDP").fields["sport"]
+            port: Any = good.find_layer("UDP").fields["sport"]
             port = port.add_constant(1, bits[0].variable.name)
             changed["spoof-port"] = good.replace_fields("UDP", sport=port)
         return changed
@@ -396,10 +396,10 @@ def _simulate_listed_rows(
         parts = {variable.name: variable for variable in variables}
         yield CustomerFlow(
             Expression.from_layout(layout, str(first.b4), **parts),
-            ipv4.at(0, str(first.ipv4)),
+            ipv4.place(0, str(first.ipv4)),
             IPv6Address(br),
             PortSet(offset, length, first.psid),
-            psid.at(0, first.psid) if length else None,
+            psid.place(0, first.psid) if length else None,
             ("ipv4", "psid", *parts),
             len(members),
         )

@@ -205,7 +205,7 @@ class CustomerEdge(CustomerTechnology):
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         ipv6, ipv4, ports = self.params.customer
         bits, base = 32 - ipv4.prefixlen, str(ipv4.network_address)
-        host = Variable(HOST, bits).at(32 - bits, base) if bits else Expression(base, ())
+        host = Variable(HOST, bits).place(32 - bits, base) if bits else Expression(base, ())
         return [CustomerFlow(ipv6, host, self.params.relay_address, ports, None, (HOST,))]
 
     def make_negative_layers(
@@ -216,7 +216,7 @@ class CustomerEdge(CustomerTechnology):
         end = "dst" if direction == "forward" else "src"
         if ports.psid_len:
             name = f"{end[0]}port"
-            port: Any = good.layer("UDP").fields[name]
+            port: Any = good.find_layer("UDP").fields[name]
             stray = replace(port, base=port.base ^ 1 << ports.low_bits)
             changed["stray-port"] = good.replace_fields("UDP", **{name: stray})
         if any(layer.name == "IP" for layer in good.layers):

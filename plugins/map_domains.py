@@ -194,7 +194,7 @@ class MapRelay(Relay):
             other = flow.ipv6.add_constant(1 << rule.psid_len, EA, range(64, end))
             changed["spoof-address"] = good.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
-            port: Any = good.layer("UDP").fields["sport"]
+            port: Any = good.find_layer("UDP").fields["sport"]
             changed["spoof-port"] = good.replace_fields("UDP", sport=port.add_constant(1, EA))
         return changed
 

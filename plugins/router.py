@@ -54,7 +54,7 @@ class HostBits(ValueRange):
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
         if self.policy == "fixed":
             return str(base)
-        return self.make_variable(name).at(8 * self.offset, str(base))
+        return self.make_variable(name).place(8 * self.offset, str(base))
 
 
 class Ipv4HostBits(HostBits):
@@ -98,7 +98,7 @@ class RouterParams(LinkParams):
             return hosts.vary(f"{side}_host", host)
         first = host.packed[self.network_octet]
         variable = Variable(f"{side}_network", 8, low=first, high=first + networks - 1)
-        return variable.at(8 * self.network_octet, str(host))
+        return variable.place(8 * self.network_octet, str(host))
 
     @model_validator(mode="after")
     def _check_networks(self) -> RouterParams:

@@ -134,7 +134,7 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
     in_order = Variable(name, 32, Kind.LIST, values=tuple(numbers[chosen].tolist()))
     ipv4, first6 = IPv4Address(in_order.first), IPv6Address(packed[0])
     value6 = Expression.from_layout(in_ipv6, str(first6), **{v.name: v for v in variables})
-    return Host(ipv4, first6, {4: in_order.at(0, str(ipv4)), 6: value6})
+    return Host(ipv4, first6, {4: in_order.place(0, str(ipv4)), 6: value6})
 
 
 def list_ipv6_networks(hosts: HostRange, mappings: Mappings, peers: HostRange) -> list[IPv6Network]:

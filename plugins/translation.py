@@ -324,7 +324,7 @@ def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
 
 
 def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate :func:`is_plain` IPv4 packets to IPv6 with flow label 0; addresses are ``(n, 16)``."""
+    """Translate plain UDP in IPv4 to IPv6 with flow label 0; addresses are ``(n, 16)``."""
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
@@ -340,7 +340,7 @@ def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
 
 
 def build_ipv4(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate :func:`is_plain` IPv6 packets to IPv4 with identification 0; addresses are ``(n, 4)``."""
+    """Translate plain UDP in IPv6 to IPv4 with identification 0; addresses are ``(n, 4)``."""
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
     if not count:

@@ -30,7 +30,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json
-from v6t.profiles.rows import with_rows
+from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -256,7 +256,7 @@ def compiled(plugin="mape-br", **params):
 @pytest.mark.parametrize("rows", [0, 400])
 def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
     plain = compiled(plugin)[direction]
-    ready = with_stamps(with_rows(plain, rows))
+    ready = with_stamps(convert_to_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
         frames = Expander(before).frames(0, 400)
         assert np.array_equal(Expander(after).frames(0, 400), frames)

@@ -136,11 +136,11 @@ class SixrdBorderRelay(StatelessTechnology):
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, order = self.params, ("sport", "dport")
         number = Variable("ce", p.ces)
-        host = number.at(p.delegated - p.ces, str(p.host(p.first_ce)))
+        host = number.place(p.delegated - p.ces, str(p.host(p.first_ce)))
         if direction == "reverse":
             made = foreground(self, direction, sizes, ipv6(p, p.server, host), draw_order=order)
             return combine(self, made, [], direction, sizes, seed)
-        outer = ipv4(p, number.at(32 - p.ces, str(p.first_ce)), p.br_ipv4)
+        outer = ipv4(p, number.place(32 - p.ces, str(p.first_ce)), p.br_ipv4)
         made = foreground(self, direction, sizes, outer, ipv6(p, host, p.server), draw_order=order)
         # whichever bits of the CE vary, outside the 6rd prefix it is no customer's
         other = IPv6Address(int(p.host(p.first_ce)) ^ 1 << 128 - p.prefix.prefixlen)

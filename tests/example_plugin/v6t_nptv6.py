@@ -54,12 +54,12 @@ class Nptv6(StatelessTechnology):
         p, host = self.params, np.zeros((1, 16), np.uint8)
         host[:] = octets(p.internal.network_address + 2)
         if direction == "forward":
-            inner = Variable("host", 16).at(112, IPv6Address(host.tobytes()))
+            inner = Variable("host", 16).place(112, IPv6Address(host.tobytes()))
             inside = foreground(self, direction, sizes, ipv6(p, inner, p.server))
             negative = [change_header(inside, "outsider", "IPv6", src="fd99::1")]
             return combine(self, inside, negative, direction, sizes, seed)
         translate(host, p.internal, p.external)
-        outer = Variable("host", 16).at(112, IPv6Address(host.tobytes()))
+        outer = Variable("host", 16).place(112, IPv6Address(host.tobytes()))
         outside = foreground(self, direction, sizes, ipv6(p, p.server, outer))
         return combine(self, outside, [], direction, sizes, seed)
 

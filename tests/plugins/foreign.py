@@ -33,7 +33,7 @@ class Carried(StatelessTechnology):
         made = TrafficClass("fg", Role.FOREGROUND, layers, size)
         for number, (path, width) in enumerate(self.varying):
             name, _, field = path.partition(".")
-            varied = Variable(f"v{number}", width).at(0, made.layer(name).fields[field])
+            varied = Variable(f"v{number}", width).place(0, made.find_layer(name).fields[field])
             made = replace(made, layers=made.replace_fields(name, **{field: varied}))
         field = "ttl" if self.ip_versions[0] == 4 else "hlim"
         expired = change_header(made, "expired", outer.name, **{field: 1})

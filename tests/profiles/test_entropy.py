@@ -79,7 +79,7 @@ def test_background_is_limited_to_as_many_flows():
 def test_lists_of_equal_length_stay_together():
     a = Variable("a", 16, Kind.LIST, values=(3, 1, 2))
     b = Variable("b", 16, Kind.LIST, values=(30, 10, 20))
-    layers = (Layer("IP", {"dst": a.at(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
+    layers = (Layer("IP", {"dst": a.place(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
     traffic = Traffic("forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64),))
     (two,) = limit_flows(traffic, 2).classes
     assert [v.values for v in two.list_drawn_variables()] == [(3, 1), (30, 10)]
