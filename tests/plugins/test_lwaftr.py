@@ -115,7 +115,7 @@ def test_million_softwires_come_once_each():
 def test_generated_table_is_the_documented_one():
     pool, prefix = read_network4("198.18.0.0/15", ""), read_network6("2001:db8:b400::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
-    rows = map(table.softwire, range(len(table)))
+    rows = map(table.read_row, range(len(table)))
     shown = [(str(row.ipv4), row.psid, str(row.b4), str(row.aftr)) for row in rows]
     assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
 
