@@ -16,12 +16,12 @@ from v6t.core.cli.terminal import print_json, print_text
 @flag("--check", text="Run the conformance suite on the plugin NAME.")
 @flag("--drivers", text="Show what device drivers can do, or the driver NAME.")
 @json_option
-def command(plugin: str | None, check_plugin: bool, drivers: bool, as_json: bool) -> None:
+def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> None:
     """List technologies, show the parameters of one, or check that one conforms."""
-    if check_plugin and drivers:
+    if check and drivers:
         message = "--check is for a plugin"
         raise UsageError(message, "leave --drivers out", code="conflicting-options")
-    if check_plugin:
+    if check:
         _check(plugin, as_json)
     elif drivers:
         _show_drivers(plugin, as_json)
