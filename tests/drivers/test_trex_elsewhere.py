@@ -19,7 +19,7 @@ from v6t.drivers.trex.doctor import examine
 from v6t.drivers.trex.server import UNTIL_INPUT_ENDS
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
-from v6t.tests.needs import needs_trex
+from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.trial import DelayRequest
 
 from .duts import sshserver
@@ -117,8 +117,7 @@ def attached(remote, pairs):
     """Yield a tester on the other host, and a trial."""
     given = {
         "lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
-        "ssh_config": remote.options.config, "start": "always", "interfaces": ["l0", "r0"],
-        "pairs": pairs,
+        "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]", "pairs": json.dumps(pairs),
     }  # fmt: skip
     params = {"n": "10", "m": "9"}
     with loaded("trex", loopback=True, params=params, options=given) as (tester, trial):
