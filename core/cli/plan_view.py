@@ -42,11 +42,14 @@ def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
 
 def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
+    sides = " (IPv6/IPv4 side)"
+    if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
+        sizes, sides = dict.fromkeys(text.partition("/")[0] for text in sizes), ""
     modes = dict.fromkeys(p.mode for p in planned.points)
     rows = [
         *_label_first("traffic", _describe_traffic(bound, planned)),
         ("measures", ", ".join(dict.fromkeys(p.benchmark for p in planned.points))),
-        ("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}"),
+        ("", f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}"),
         ("takes", _describe_time(planned)),
     ]
     if bound.driver.configures:
