@@ -205,13 +205,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     name = "resolution"
     csv_columns: ClassVar = {
-        **common.SEARCH_COLUMNS,
         "cached %": "share of the names that are queried before the trial [%]",
         "own AAAA %": "share of the names with a native AAAA record [%]",
         "Duration": common.ROW_DURATION,
-        "Initial Rate": "upper bound of the search, its first rate [queries per second]",
-        "Error": "width of the interval that the search left open [queries per second]",
-        "queries/s": "highest rate that passed [queries per second]",
+        **common.describe_search_columns("queries per second", "queries/s"),
     }
     record = ResolutionRecord
     phase = Phase.QUERIES
@@ -279,19 +276,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             upstream=bound.technology.ip_versions[1],
         )
         rows = [
-            {
-                "No": r.number,
-                "cached %": cached,
-                "own AAAA %": own_aaaa,
-                "Duration": result.spec.duration_s,
-                "Initial Rate": result.spec.upper_bound_fps,
-                "Error": r.error_fps(result.spec.resolution_fps),
-                **common.describe_attempts(point, r.attempts),
-                "queries/s": r.rate_fps,
-            }
-            for (cached, own_aaaa), result in searches.items()
+            dict(zip(("No", *self.csv_columns), (
+                r.number, *pair, result.spec.duration_s, result.spec.upper_bound_fps,
+                r.error_fps(result.spec.resolution_fps),
+                *common.describe_attempts(point, r.attempts), r.rate_fps,
+            ), strict=True))
+            for pair, result in searches.items()
             for r in result.repetitions
-        ]
+        ]  # fmt: skip
         return Measured(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:

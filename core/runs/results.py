@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
-from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock, read_json
@@ -182,7 +182,8 @@ def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
     beyond = record.above_usable
-    median = {"median": record.median} if isinstance(record, RateRecord) else {}
+    rates = record.as_rate_record
+    median = {"median": rates.median} if rates else {}
     for row in rows:
         is_limited = record.limited or row.get("rate") in beyond
         yield {**row, "Limited": "yes" if is_limited else "no", **median}
