@@ -10,8 +10,7 @@ from contextlib import closing, contextmanager
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.device import make_state_device
+from v6t.core.runs.bench import compile_point, make_state_device, make_tester
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import connections
 from v6t.tests.needs import needs_lab, needs_trex
