@@ -15,7 +15,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
@@ -165,7 +165,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "their mean, not of one size (RFC 9004 section 3)"
             )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Search the longest burst if the tester can send frames back to back."""
         spec = self._specify(point, point.find_throughput()[0])
         refused = None
@@ -179,11 +179,11 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
-        return self.make_measured(result, refused, point.run_conditions)
+        return self.make_measurement(result, refused, point.run_conditions)
 
-    def make_measured(
+    def make_measurement(
         self, result: BurstResult, refused: str | None, conditions: Mapping[str, Any]
-    ) -> Measured:
+    ) -> Measurement:
         """Make the record of a point and a row for each repetition."""
         spec, buffer_time = result.spec, result.buffer_time
         bursts = [float(frames) for frames in result.bursts]
@@ -210,7 +210,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             (r.number, (spec.rate_fps, r.frames if r.valid else "", r.hit_longest, len(r.attempts)))
             for r in result.repetitions
         )
-        return Measured(record, self.make_rows(spec.conditions, rows))
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     def _get_tolerance(self, bound: RunContext) -> float:
         general = bound.settings.procedure.sending_time_tolerance

@@ -14,7 +14,7 @@ from v6t.analysis.presentation import Presentation
 from v6t.analysis.record import FrameSizes, Model, Number, Record, Row, find_counting
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.tester_rate import compute_usable_rate
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -194,14 +194,14 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Yield warnings about settings that are probably mistakes."""
         yield from ()
 
-    def measure(self, point: Point) -> Measured:
+    def measure(self, point: Point) -> Measurement:
         """Run at a point and add to the record what the tester's self-test covers."""
         try:
             return self._complete(point, self.run(point))
         except NotMeasured as exc:
             return self.skip(point, str(exc))
 
-    def skip(self, point: Point, reason: str) -> Measured:
+    def skip(self, point: Point, reason: str) -> Measurement:
         """Make the record of a point without a result."""
         record = Record(
             benchmark=self.name,
@@ -213,9 +213,9 @@ class Benchmark(Presentation[R], Generic[R, S]):
             invalid_trials=[],
             conditions=point.run_conditions,
         )
-        return self._complete(point, Measured(record))
+        return self._complete(point, Measurement(record))
 
-    def _complete(self, point: Point, measured: Measured) -> Measured:
+    def _complete(self, point: Point, measured: Measurement) -> Measurement:
         record = measured.record
         changes: dict[str, Any] = {}
         if record.offered_rates and self.phase is Phase.STREAMS:
@@ -230,7 +230,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return replace(measured, record=record)
 
     @abstractmethod
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Measure a point.
 
         Equal trial results must give an equal record, since `v6t resume` replays the journal.

@@ -25,7 +25,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measured, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -494,7 +494,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     order = 10
     searches = True
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = specify_rate_search(point, make_phase_one_settings(point.procedure))
         result = measure_connection_rate(spec, point.measure, point.watch)
         alpha = "" if spec.phase_one.alpha is None else spec.phase_one.alpha
@@ -505,7 +505,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
             for r in result.repetitions
         )  # fmt: skip
         record = make_rate_record(ConnectionRateRecord, result, point)
-        return Measured(record, self.number_rows(point, rows), record.rates)
+        return Measurement(record, self.number_rows(point, rows), record.rates)
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -590,7 +590,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
             )
         super().check(bound)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         p, own, most = (
             point.procedure,
             self.get_settings(point.bound),
@@ -609,7 +609,9 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         )
         result = measure_capacity(spec, point.measure, point.watch)
         record = make_capacity_record(CapacityRecord, result, point)
-        return Measured(record, self.number_rows(point, (dict(s).values() for s in record.steps)))
+        return Measurement(
+            record, self.number_rows(point, (dict(s).values() for s in record.steps))
+        )
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -659,7 +661,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
     one_size = True
     model = TeardownSettings
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_cps, source = find_rate(point)
         if not rate_cps:
             raise NotMeasured("no connection rate passed")
@@ -694,7 +696,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
             (spec.connections, r.full_s, r.idle_s, rate)
             for r, rate in zip(result.repetitions, rates, strict=True)
         )
-        return Measured(record, self.number_rows(point, rows))
+        return Measurement(record, self.number_rows(point, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),

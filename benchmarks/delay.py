@@ -21,7 +21,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark, StreamRecord
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.timing import (
@@ -351,7 +351,7 @@ class Delay(Benchmark[DelayRecord, D]):
                     code="above-line-rate",
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Send a stream per repetition at the given rate, or at the throughput."""
         fixed_fps = self.get_settings(point.bound).given_fps(point.sizes.longest)
         if fixed_fps is not None:
@@ -378,18 +378,18 @@ class Delay(Benchmark[DelayRecord, D]):
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
         tester = point.bound.tester
-        return self.make_measured(
+        return self.make_measurement(
             result, point.run_conditions, own, tester.stamps, tester.delay_error
         )
 
-    def make_measured(
+    def make_measurement(
         self,
         result: TimingResult,
         conditions: Mapping[str, Any],
         loopback: TimingResult | None,
         stamps: str = "",
         tester_error: str = "",
-    ) -> Measured:
+    ) -> Measurement:
         """Make the record of a point, and a row for each repetition and direction.
 
         Args:
@@ -429,7 +429,7 @@ class Delay(Benchmark[DelayRecord, D]):
             for r in result.repetitions
             for direction, d in r.directions.items()
         )  # fmt: skip
-        return Measured(record, self.make_rows(spec.conditions, rows))
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     def make_sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         columns = [

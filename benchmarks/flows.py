@@ -28,7 +28,7 @@ from v6t.benchmarks import common, registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import find_rate, prepare_connections
 from v6t.benchmarks.context import RunContext, TechnologyClass
-from v6t.benchmarks.point import Measured, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
@@ -344,7 +344,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     def _find_max_flows(self, bound: RunContext) -> int:
         return max(self.get_settings(bound).counts, default=1)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         if point.bound.settings.connects and not find_rate(point)[0]:
             raise NotMeasured("no connection rate passed")
         points, rows, searches = [], [], []
@@ -394,7 +394,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
                 for each, r in points
             ],
         )
-        return Measured(record, rows, beside={DEGRADATION: self._list_degradation_rows(record)})
+        return Measurement(record, rows, beside={DEGRADATION: self._list_degradation_rows(record)})
 
     def _list_degradation_rows(self, record: FlowsRecord) -> list[Row]:
         """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
@@ -494,7 +494,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
                     code="unsuitable-benchmark",
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         by_case: dict[Case, ThroughputRecord] = {}
         rows, searches = [], []
         at = point
@@ -520,7 +520,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             use=advice.use,
             why=advice.why,
         )
-        return Measured(record, rows)
+        return Measurement(record, rows)
 
     columns = (
         *common.POINT,

@@ -32,7 +32,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
@@ -223,7 +223,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             message = "frame_loss.rates_fps must be a non-empty list of positive rates"
             raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""
         f, at = self.get_settings(point.bound), self.make_conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
@@ -239,11 +239,11 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
-        return self.make_measured(result, point.media_fps, point.run_conditions)
+        return self.make_measurement(result, point.media_fps, point.run_conditions)
 
-    def make_measured(
+    def make_measurement(
         self, result: FrameLossResult, media_fps: float, conditions: Mapping[str, Any]
-    ) -> Measured:
+    ) -> Measurement:
         """Make the record of a point and a row for each trial and direction."""
         spec = result.spec
         directions = list_directions(spec.conditions.mode)
@@ -264,7 +264,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             for o in result.offered
             for direction, d in o.directions.items()
         )  # fmt: skip
-        return Measured(record, self.make_rows(spec.conditions, rows))
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT,

@@ -24,7 +24,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
@@ -301,7 +301,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     "(RFC 9971 section 4.6.5)"
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         goals, max_load = self.make_goals(point.bound), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
         least = self.get_settings(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
@@ -320,7 +320,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             for r in result.repetitions
             for g in r.results
         )  # fmt: skip
-        return Measured(make_mlr_record(result, point), self.make_rows(spec.conditions, rows))
+        return Measurement(make_mlr_record(result, point), self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT,

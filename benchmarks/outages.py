@@ -20,7 +20,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, S, ShareSettings, StreamRecord
 from v6t.benchmarks.common import POINT, REPEATED, ROW_DIRECTION, TRIAL_S, compare_minimum
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -188,11 +188,11 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
                 code="unknown-name",
             )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, _ = point.require_throughput("no rate passed, so there is no rate to reset at")
         spec = point.specify(ResetSpec, self.get_settings(point.bound), rate_fps=rate_fps)
         result = measure_reset(spec, point.measure, point.watch)
-        return Measured(self.make_record(result, point.run_conditions))
+        return Measurement(self.make_record(result, point.run_conditions))
 
     def make_record(self, result: ResetResult, conditions: Mapping[str, Any]) -> ResetRecord:
         """Make the record of a point."""
@@ -251,7 +251,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     capabilities = frozenset({"two-rates", "loss-times"})
     incremental = True
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         throughput_fps, _ = point.require_throughput(
             "no rate passed, so there is nothing to overload"
         )
@@ -264,7 +264,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
             overload_s=own.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
-        return Measured(self.make_record(result, point.run_conditions))
+        return Measurement(self.make_record(result, point.run_conditions))
 
     def make_record(self, result: RecoveryResult, conditions: Mapping[str, Any]) -> RecoveryRecord:
         """Make the record of a point."""
@@ -396,7 +396,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             "traffic"
         )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
         own, bound = self.get_settings(point.bound), point.bound
         spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
@@ -415,7 +415,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             what="simulated" if bound.tester.simulates else bound.describe_live_change(),
             changes=changes,
         )
-        return Measured(record, self.make_rows(spec.conditions, rows))
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *POINT,

@@ -193,7 +193,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Record and rows of one benchmark at one point.
 
     Attributes:

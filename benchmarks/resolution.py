@@ -37,7 +37,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
@@ -245,7 +245,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         own, bound = self.get_settings(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
@@ -284,7 +284,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             for pair, result in searches.items()
             for r in result.repetitions
         ]  # fmt: skip
-        return Measured(record, rows, combinations[0].rates)
+        return Measurement(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
         own, p = self.get_settings(point.bound), point.procedure

@@ -19,7 +19,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
@@ -216,7 +216,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             "each, in which nothing is sent"
         )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
         own = self.get_settings(point.bound)
         stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
@@ -224,9 +224,9 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
-        return self.make_measured(result, point.run_conditions)
+        return self.make_measurement(result, point.run_conditions)
 
-    def make_measured(self, result: SoakResult, conditions: Mapping[str, Any]) -> Measured:
+    def make_measurement(self, result: SoakResult, conditions: Mapping[str, Any]) -> Measurement:
         """Make the record of a point, a row for each interval, and one for each invalid stretch."""
         spec, directions = result.spec, list_directions(result.spec.conditions.mode)
         good = [s for s in result.repetitions if s.intervals]
@@ -250,7 +250,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             for direction in directions
             for i in s.intervals.get(direction) or (None,)
         ]  # fmt: skip
-        return Measured(record, self.make_rows(spec.conditions, rows))
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT,
@@ -379,7 +379,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         if own.search_s < 1800:
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = point.specify(
             CriticalLoadSpec,
             self.get_settings(point.bound),
@@ -412,7 +412,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             upper_bound_reason=point.limit_reason,
             tester_ceiling=point.tester_capacity.rate_fps,
         )
-        return Measured(record, self.list_trial_rows(result))
+        return Measurement(record, self.list_trial_rows(result))
 
     def list_trial_rows(self, result: CriticalLoadResult) -> list[Row]:
         """Return a row for each valid trial, with the estimate after it."""

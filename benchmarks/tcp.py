@@ -18,7 +18,7 @@ from v6t.benchmarks import common, connections
 from v6t.benchmarks.base import Phase
 from v6t.benchmarks.connections import C, CapacityRange, CapacityRecord, ConnectionRateRecord, S
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measured, NotMeasured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
@@ -390,7 +390,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
     record = TcpRateRecord
     order = 10
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
@@ -404,7 +404,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
             alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
-        return Measured(record, self.list_trial_rows(point, record.iterations), record.rates)
+        return Measurement(record, self.list_trial_rows(point, record.iterations), record.rates)
 
     columns = (
         Column(_SYN, lambda r: r.sizes),
@@ -462,7 +462,7 @@ class TcpCapacity(
     def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
         return () if self.get_tcp(bound).rate_cps is not None else (TcpRate.name,)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         tcp = self.get_tcp(point.bound)
         rate_cps, source = connections.choose_rate(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
@@ -507,7 +507,7 @@ class TcpCapacity(
             tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
         after = find_iterations(result.after, find)
-        return Measured(record, self.list_trial_rows(point, [*tries, *after]))
+        return Measurement(record, self.list_trial_rows(point, [*tries, *after]))
 
     columns = (
         Column(_SYN, lambda r: r.sizes),

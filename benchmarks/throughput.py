@@ -25,7 +25,7 @@ from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, find_goal_warnings, summarize_goal
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
@@ -253,7 +253,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     connections = "also"
     heeds = frozenset({"adaptive"})
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = specify_search(point, self.make_conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         record = make_search_record(point, result)
@@ -264,7 +264,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                         *common.describe_attempts(point, r.attempts), r.rate_fps))
             for r in result.repetitions
         )  # fmt: skip
-        return Measured(record, self.make_rows(spec.conditions, rows), record.rates)
+        return Measurement(record, self.make_rows(spec.conditions, rows), record.rates)
 
     columns = (
         *common.POINT,

@@ -40,7 +40,7 @@ from v6t.profiles.mixes import describe_sequence
 
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
-    from v6t.benchmarks.point import Measured
+    from v6t.benchmarks.point import Measurement
     from v6t.plugins.base import Technology
 
 
@@ -129,7 +129,7 @@ class ResultFiles:
         self._columns: dict[str, list[str]] = {}
         self._trials = 0
 
-    def add(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+    def add(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
         """Add a result with its rows."""
         record = measured.record
         self.records.append(record)

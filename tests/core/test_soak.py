@@ -266,12 +266,12 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
         (2, 1000, 30),
         (9, 1000, 5),
     ]
-    record = Soak().make_measured(result, {}).record
+    record = Soak().make_measurement(result, {}).record
     assert (record.faltered, record.measured_s) == (1, 9.0)
     way = record.directions["forward"]
     assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
     assert way.worst_percent == pytest.approx(3.0)
-    assert [row["lost"] for row in Soak().make_measured(result, {}).rows] == [
+    assert [row["lost"] for row in Soak().make_measurement(result, {}).rows] == [
         0,
         0,
         30,

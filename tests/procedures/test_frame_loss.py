@@ -19,7 +19,7 @@ def measure(spec, tester, media_fps=1000.0):
     """Return the result of a point, its record as JSON, and the offered rates."""
     recorded = Recorded(getattr(tester, "measure", tester))
     result = measure_frame_loss(spec, recorded)
-    record = FrameLoss().make_measured(result, media_fps, {}).record
+    record = FrameLoss().make_measurement(result, media_fps, {}).record
     return result, record, [t.rate_fps for t in recorded.trials]
 
 
@@ -97,9 +97,9 @@ def test_more_received_than_sent_is_an_error():
     first = record.to_json()["rates"][0]
     assert first["loss_percent"]["forward"]["median"] is None
     assert first["errors"]
-    assert {row["loss_percent"] for row in FrameLoss().make_measured(result, 1000.0, {}).rows} == {
-        ""
-    }
+    assert {
+        row["loss_percent"] for row in FrameLoss().make_measurement(result, 1000.0, {}).rows
+    } == {""}
 
 
 def test_rate_that_the_tester_cannot_send_is_invalid():

@@ -30,7 +30,7 @@ def bursts(**changes):
 
 
 def record_of_bursts(result):
-    return BackToBack().make_measured(result, None, {}).record.to_json()
+    return BackToBack().make_measurement(result, None, {}).record.to_json()
 
 
 @pytest.mark.parametrize("buffer", [1, 100, 4096, 1_000_000])
@@ -115,7 +115,7 @@ def test_the_average_is_reported():
     assert entry["average"] == sum(values) / 10
     assert entry["deviation"] == pytest.approx(compute_deviation(values))
     assert (entry["min"], entry["max"]) == (min(values), max(values))
-    assert len(BackToBack().make_measured(result, None, {}).rows) == 10
+    assert len(BackToBack().make_measurement(result, None, {}).rows) == 10
     json.dumps(entry, allow_nan=False)
 
 

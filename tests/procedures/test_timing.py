@@ -53,7 +53,7 @@ def record_of(spec, tester, loopback=None, **more):
 
 
 def measured(result, loopback=None, **more):
-    return registry.load(result.spec.benchmark).make_measured(result, {}, loopback, **more)
+    return registry.load(result.spec.benchmark).make_measurement(result, {}, loopback, **more)
 
 
 @pytest.mark.parametrize(("figures", "delays", "expected"), [
