@@ -682,7 +682,7 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
             established_at_cps=spec.rate_cps,
-            method=point.runner.describe_flush,
+            method=point.bound.describe_flush,
             **{
                 name: [getattr(r, name) for r in result.repetitions]
                 for name in ("full_s", "idle_s", "sessions")

@@ -15,7 +15,6 @@ from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.order_statistics import percentile
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode
@@ -42,10 +41,6 @@ class PointRunner(Protocol):
     def loopback(self) -> Measure | None:
         """The tester without a device; None: its ports cannot be joined."""
 
-    @property
-    def describe_flush(self) -> str:
-        """How the device's connection table is emptied."""
-
     def watch(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
@@ -53,7 +48,6 @@ class PointRunner(Protocol):
         """Return this point with a variant of the traffic; keys of its trials begin with the name."""
 
     def repeat(self, repetitions: int) -> int: ...
-    def make_load_estimate(self) -> EstimateLoad: ...
 
 
 @dataclass(frozen=True)

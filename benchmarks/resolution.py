@@ -224,7 +224,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     def check(self, bound: RunContext) -> None:
         """Check that there is a device: the tester does not synthesize AAAA records."""
-        if bound.driver.absent:
+        if bound.driver.is_cable:
             raise UsageError(
                 "DNS64 synthesis needs a device",
                 "`v6t selftest` measures the tester alone",

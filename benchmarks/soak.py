@@ -28,6 +28,7 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
+from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
@@ -359,6 +360,15 @@ LEAST = 1000
 """The smallest load is that part of the largest."""
 
 
+def _make_load_estimate(point: Point) -> EstimateLoad:
+    """Return the function that estimates a critical load from trials; a plan never ends early."""
+    if point.runner.planned:
+        return lambda loads, target, most_fps: None
+    from v6t.analysis.posterior import Inference  # imports numpy, which most runs do without
+
+    return Inference()
+
+
 class CriticalLoadSettings(StrictModel):
     """Critical load (PLRsearch)."""
 
@@ -410,9 +420,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             least_fps=point.limit_fps / LEAST,
             most_fps=point.limit_fps,
         )
-        result = measure_critical_load(
-            spec, point.measure, point.runner.make_load_estimate(), point.watch
-        )
+        result = measure_critical_load(spec, point.measure, _make_load_estimate(point), point.watch)
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
             return self.make_unmeasured(point, "the tester faltered in all trials but one")

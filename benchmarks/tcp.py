@@ -347,7 +347,7 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
 
     def check(self, bound: RunContext) -> None:
         """Check that there is a device: the tester keeps no connections."""
-        if bound.driver.absent:
+        if bound.driver.is_cable:
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
                 "`v6t selftest` measures the tester alone",

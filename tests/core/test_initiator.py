@@ -52,7 +52,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
 def test_the_device_has_its_private_side_there(run):
     driver = bind(run).driver
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    plan = driver.plan(bind(run).intent, driver.example(bind(run).intent))
+    plan = driver.plan(bind(run).intent, driver.make_example_facts(bind(run).intent))
     private = str(bind(run).intent.left.addresses[0])
     (step,) = [s for s in plan.steps if private in s.set and " addr " in s.set]
     assert "eth2" in step.set
