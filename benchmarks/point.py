@@ -15,7 +15,6 @@ from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.order_statistics import percentile
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode
@@ -25,6 +24,12 @@ if TYPE_CHECKING:
     from v6t.benchmarks.settings import ProcedureSettings
 
 P = TypeVar("P", bound=PointSpec)
+
+
+class NotMeasured(Exception):
+    """Reason why a point has no result."""
+
+
 Vary = Callable[[Traffic], Traffic]
 
 
@@ -42,10 +47,6 @@ class PointRunner(Protocol):
     def loopback(self) -> Measure | None:
         """The tester without a device; None: its ports cannot be joined."""
 
-    @property
-    def describe_flush(self) -> str:
-        """How the device's connection table is emptied."""
-
     def watch(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
@@ -53,7 +54,6 @@ class PointRunner(Protocol):
         """Return this point with a variant of the traffic; keys of its trials begin with the name."""
 
     def repeat(self, repetitions: int) -> int: ...
-    def make_load_estimate(self) -> EstimateLoad: ...
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Point:
         return kind(**values)
 
     def find_throughput(self) -> tuple[float, str]:
-        """Return the throughput of this point and the name of the figure; 0.0 if no rate passed."""
+        """Return the throughput of this point and the name of the figure; 0.0 without one."""
         rates = self.found_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"
@@ -180,9 +180,20 @@ class Point:
             return percentile(rates, 1), "P1 of the throughput"
         return median(rates), "median throughput"
 
+    def require_throughput(self, reason: str) -> tuple[float, str]:
+        """Return the throughput of this point and the name of the figure.
+
+        Raises:
+            NotMeasured: no rate passed; with this reason.
+        """
+        rate_fps, source = self.find_throughput()
+        if not rate_fps:
+            raise NotMeasured(reason)
+        return rate_fps, source
+
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Record and rows of one benchmark at one point.
 
     Attributes:

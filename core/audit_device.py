@@ -150,7 +150,7 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
 
 
 def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevice:
-    if bound.driver.absent:
+    if bound.driver.is_cable:
         raise UsageError(
             "no device is configured for the audit",
             "name a driver with --dut",

@@ -309,7 +309,7 @@ def _resolve(
         single_frames=single_frames,
     )
     run = resolve_and_bind(run_file, testbed, flags)
-    whole = run.driver.of_parts or run.driver.name != (driver or find_driver_name(testbed))
+    whole = run.driver.is_chain or run.driver.name != (driver or find_driver_name(testbed))
     return replace(run, rollback_command=_rollback_command(arguments, whole=whole))
 
 

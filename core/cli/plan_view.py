@@ -54,12 +54,12 @@ def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
         ("", f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}"),
         ("takes", _describe_time(planned)),
     ]
-    if bound.driver.configures:
+    if bound.driver.configures_device:
         steps = plan_without_device(bound)[1].steps
         rows += _label_first("device gets", [*_describe_device(bound), *_describe_rules(steps)])
         count = pluralize(len(steps), "step")
         rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
-    elif not bound.driver.absent:
+    elif not bound.driver.is_cable:
         rows += _label_first("device needs", _describe_device(bound))
     rows += _label_first("warnings", [*planned.caveats, *list_setting_warnings(bound)])
     for name, text in rows:
@@ -144,13 +144,13 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     yield f"  together {_describe_time(planned)}"
     yield "Streams"
     yield from (f"  {line}" for line in planned.streams)
-    if bound.driver.configures and not bound.driver.of_parts:
+    if bound.driver.configures_device and not bound.driver.is_chain:
         yield f"Capabilities of the {bound.settings.dut.driver} driver"
         for row, text in find_capabilities(bound.driver, bound.intent).rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
     yield "  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  ")
-    if bound.driver.configures:
+    if bound.driver.configures_device:
         yield "Commands for the device"
         yield "  " + format_plan(*plan_without_device(bound)).replace("\n", "\n  ")
     yield from map(wrap, planned.caveats)

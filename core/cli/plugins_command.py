@@ -104,7 +104,7 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
     tables = {
         driver: {"title": kind.title, **dict(list_capabilities(driver))}
         for driver, kind in kinds.items()
-        if name or (kind.configures and not kind.of_parts)
+        if name or (kind.configures_device and not kind.is_chain)
     }
     if as_json:
         print_json(tables)

@@ -143,7 +143,7 @@ def _plan_audit(bound: BoundRun, audit: str) -> str:
             "leave out --audit, or take --tester embedded",
             code="unsupported-by-tester",
         )
-    if bound.driver.absent:
+    if bound.driver.is_cable:
         raise UsageError("an audit needs a device", "leave out --audit", code="missing-device")
     number = len(core_clauses(bound.technology))
     clauses = f"{number} clause{'s' if number > 1 else ''}"

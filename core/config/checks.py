@@ -30,7 +30,7 @@ def check_ttl(bound: BoundRun) -> None:
     hops = bound.technology.hops
     if not bound.tester.simulates:
         intent = bound.technology.dut_intent()
-        hops += max(0, *(bound.driver.further_hops(intent, each) for each in DIRECTIONS))
+        hops += max(0, *(bound.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
         raise UsageError(
             f"ttl {ttl} ends within this device, which takes {hops} hops",
@@ -98,7 +98,9 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
                 "leave one of them out",
                 code="unsuitable-modifier",
             )
-    modifier.check_plan(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
+    modifier.check_plan(
+        bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
+    )
 
 
 def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
@@ -238,7 +240,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
 
 def _check_device(bound: BoundRun) -> None:
     """Refuse benchmarks that need an empty table on a device that cannot flush it."""
-    if bound.tester.simulates or bound.has_driver or bound.driver.absent:
+    if bound.tester.simulates or bound.has_driver or bound.driver.is_cable:
         return
     if bound.tester.in_lab:
         problem = f"no reference device exists for {bound.settings.plugin}, which keeps connections"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def accepts_any(driver: str) -> bool:
     """Return whether a driver accepts any technology, as the driver of user commands does."""
     kind = load_driver_type(driver)
-    return DeviceConfig in kind.accepts and not kind.of_parts
+    return DeviceConfig in kind.supported_configurations and not kind.is_chain
 
 
 def can_configure(driver: str, technology: str) -> bool:
@@ -51,7 +51,7 @@ def list_part_families(driver: str) -> tuple[str, ...]:
     ]
     return tuple(
         kind.family
-        for kind in load_driver_type(driver).accepts
+        for kind in load_driver_type(driver).supported_configurations
         if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
     )
 

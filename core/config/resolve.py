@@ -128,7 +128,7 @@ def resolve_and_bind(
             "connects": technology.stateful,
         },
     )
-    device = make_device_view(technology, settings.params, driver.overrides, bed_source)
+    device = make_device_view(technology, settings.params, driver.device_params, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.dut_intent())
     optional = frozenset(benchmarks) - {*named}
@@ -227,7 +227,7 @@ def _choose_driver(
         name = check_name(flags.dut or named, known, "device driver")
         kind = load_driver_type(name)
     options = dict(bed.dut.options) if name == named else {}
-    given = kind.from_flags(options, parse_assignments(flags.dut_params))
+    given = kind.convert_flags(options, parse_assignments(flags.dut_params))
     if given:
         source.flagged.setdefault("dut", {})["options"] = given
     options = deep_merge(options, given)

@@ -117,12 +117,18 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
-    if not bound.tester.loops_back and not bound.driver.configures and not bound.driver.absent:
+    if (
+        not bound.tester.loops_back
+        and not bound.driver.configures_device
+        and not bound.driver.is_cable
+    ):
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
-    lacking = no_client() if bound.has_driver and any(bound.driver.logins(bound.intent)) else None
+    lacking = (
+        no_client() if bound.has_driver and any(bound.driver.get_logins(bound.intent)) else None
+    )
     if lacking is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
@@ -224,7 +230,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if bound.tester.in_lab:
         yield SHARED_CORES
     yield from bound.tester.caveats()
-    if bound.driver.absent:
+    if bound.driver.is_cable:
         yield "there is no device: the tester's ports are joined, and the numbers are its own"
     if is_demonstration(run):
         yield (

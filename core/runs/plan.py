@@ -28,7 +28,6 @@ from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
@@ -69,10 +68,6 @@ class IdealDevice:
     _point: Point | None = None
 
     @property
-    def describe_flush(self) -> str:
-        return ""
-
-    @property
     def loopback(self) -> Measure | None:
         return self.measure if self.bound.measures_tester else None
 
@@ -100,10 +95,6 @@ class IdealDevice:
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
         return {}
-
-    def make_load_estimate(self) -> EstimateLoad:
-        """Return an estimator that never ends the search early."""
-        return lambda loads, target, most_fps: None
 
     def measure(self, trial: Trial) -> TrialResult:
         """Return the result of a trial and add its planned time."""
@@ -203,7 +194,7 @@ def count_trials(
         at = prepare_connections(device.at(point))
     if at is None:
         return 0, 0.0, ()
-    rates = benchmark.run(at).rates
+    rates = benchmark.measure(at).rates
     return device.trials, device.seconds, rates
 
 

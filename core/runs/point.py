@@ -28,7 +28,6 @@ from v6t.core.runs.trials import Trials
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode
 
@@ -129,11 +128,6 @@ class MeasuredPoint:
     def _loopback(self) -> Measure:
         return with_loopback_setup(self._bound, self._trials.loopback)
 
-    @property
-    def describe_flush(self) -> str:
-        """Description of how the device's connection table is emptied."""
-        return self._bound.describe_flush
-
     def watch(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""
         self._trials.remaining.record_progress(progress)
@@ -177,12 +171,6 @@ class MeasuredPoint:
     def repeat(self, repetitions: int) -> int:
         """Return the number of repetitions to measure, which is all of them."""
         return repetitions
-
-    def make_load_estimate(self) -> EstimateLoad:
-        """Return the function that estimates a critical load from trials."""
-        from v6t.analysis.posterior import Inference  # imports numpy, which most runs do without
-
-        return Inference()
 
 
 def make_point(

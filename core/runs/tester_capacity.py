@@ -123,7 +123,7 @@ def find_capacity(
     known = spec
     if bound.tester.in_lab and min_fps > spec.start_fps:  # lower rates are known to pass
         spec = replace(spec, start_fps=min_fps)
-    if bound.driver.absent and bound.tester.loops_back:
+    if bound.driver.is_cable and bound.tester.loops_back:
         seen = measure_tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
     if bound.tester.loops_back and (of_phase_one or not _is_cacheable(bound)):
@@ -154,7 +154,7 @@ def remeasure_capacity(
 
     The machine may have been busy during the self-test: if one short trial passes, it is repeated.
     """
-    if bound.driver.absent or not bound.tester.loops_back:
+    if bound.driver.is_cable or not bound.tester.loops_back:
         return None
     if not can_carry_more(spec, before.rate_fps, measure):
         return None
@@ -285,7 +285,7 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
         if bound.tester.loops_back
         else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
-        *([asdict(a) for a in bound.technology.links.background_vlans or ()]),
+        *([a.model_dump(mode="json") for a in bound.technology.links.background_vlans or ()]),
         *(("turned",) if bound.technology.links.swapped else ()),
         {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
     ]

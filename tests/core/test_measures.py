@@ -22,7 +22,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import bench
 from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.device import DeviceAction, run_hook, with_running_event
+from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
@@ -451,9 +451,8 @@ def test_hooks_run_beside_the_trial(tmp_path):
             time.sleep(0.01)
         return result
 
-    assert with_running_event(measure, lambda trial: DeviceAction(hook))(asked) is result
+    assert measure_with_event(asked, measure, hook) is result
     assert done.exists()
-    assert with_running_event(lambda trial: result, lambda trial: None)(asked) is result
 
 
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
@@ -464,7 +463,7 @@ def test_hooks_that_fail(command):
                   device_event=DeviceEvent("software-reset", 0.0))  # fmt: skip
     hook = partial(run_hook, "software-reset", Hook(command=command))
     with expect_error("hook-failed"):
-        with_running_event(lambda trial: time.sleep(0.05), lambda trial: DeviceAction(hook))(asked)
+        measure_with_event(asked, lambda trial: time.sleep(0.05), hook)
 
 
 def test_a_hook_that_hangs():

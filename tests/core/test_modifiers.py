@@ -203,7 +203,9 @@ def test_a_device_without_nftables_makes_no_filters():
     driver = make_driver("linux-router", {})
     intent = replace(ROUTER4, requirements=DeviceRequirements(filters=1))
     with expect_error("missing-program"):
-        driver.plan(intent, replace(driver.example(intent), programs=frozenset({"ip", "sysctl"})))
+        driver.plan(
+            intent, replace(driver.make_example_facts(intent), programs=frozenset({"ip", "sysctl"}))
+        )
 
 
 VLANS = """links:
@@ -326,7 +328,7 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
 def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
-    session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
+    session.plan = session.driver.plan(ROUTER4, session.driver.make_example_facts(ROUTER4))
     with expect_error("unsupported-operation"):
         Management().make_action(trial, SimpleNamespace(devices=lambda: [("it", session)]))
 
@@ -453,7 +455,7 @@ class Sending:
 
 def bench_of(monkeypatch, tester, **more):
     monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr(bench_module, "make_remote_session", lambda *_: None)
+    monkeypatch.setattr("v6t.drivers.duts.devices.make_session", lambda *_: None)
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 

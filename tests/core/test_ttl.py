@@ -47,7 +47,7 @@ def pairs():
             technology = load_plugin(plugin)
             if technology.stateful or technology.exchange != "frames":
                 continue
-            if kind.configures and can_configure(driver, plugin):
+            if kind.configures_device and can_configure(driver, plugin):
                 yield plugin, driver
 
 

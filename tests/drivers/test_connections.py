@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from v6t.drivers.device import HookState
-from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.drivers.duts.header_profile import HeaderProfile, ProfiledOracle
 from v6t.drivers.duts.kinds.netfilter import conntrack
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.session import SessionState
@@ -235,8 +235,8 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
     streams, table = compiled(plugin), memory(COUNT)
     opening = learned(table, streams)
     order = Order(COUNT, reading)
-    outer, inner = connecting(ProfiledOracle(plugin, ExpectProfile()), *streams.values())
-    assert plugin_of(ProfiledOracle(plugin, ExpectProfile())) is plugin
+    outer, inner = connecting(ProfiledOracle(plugin, HeaderProfile()), *streams.values())
+    assert plugin_of(ProfiledOracle(plugin, HeaderProfile())) is plugin
     assert isinstance(inner, ConnectionOracle)
     inner.bind(TableAt(table.rows.filename, COUNT, 4, order))
     for way in ("forward", "reverse"):
@@ -530,7 +530,7 @@ def test_the_kernels_table_in_its_own_words():
         "net.netfilter.nf_conntrack_max = 262144\nnet.netfilter.nf_conntrack_udp_timeout = 3600\n"
     )
     wanted = {"nf_conntrack_max": 262144, "nf_conntrack_udp_timeout": 3600}
-    assert conntrack.read_limits().parse(text + "sysctl: cannot stat x\n") == wanted
+    assert conntrack.make_limits_reading().parse(text + "sysctl: cannot stat x\n") == wanted
     ran = []
 
     def run(command):
@@ -561,7 +561,7 @@ def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver)
     ):
         requirements = DeviceRequirements(sessions=count)
         intent = replace(Nat44().dut_intent(), requirements=requirements)
-        facts = made.example(intent)
+        facts = made.make_example_facts(intent)
         facts = replace(facts, sections={**facts.sections, **sections})
         if fits:
             assert made.plan(intent, facts).steps
@@ -576,7 +576,7 @@ def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
     made = make_driver("nftables", {})
     requirements = DeviceRequirements(sessions=4_000_000)
     intent = replace(Nat44().dut_intent(), requirements=requirements)
-    facts = made.example(intent)
+    facts = made.make_example_facts(intent)
     roomy = {"conntrack_max": "8388608", "conntrack_fixed": fixed, "conntrack_buckets": "262144"}
     facts = replace(facts, sections={**facts.sections, **roomy})
     if fixed:
@@ -642,7 +642,7 @@ def test_absent_checksums_are_allowed_only_where_a_profile_says_so():
         assert found.allowed.all()
         return (found.frames == wanted).all(axis=1).tolist()
 
-    lenient, strict = ExpectProfile(absent_checksum=True), ExpectProfile(df="set")
+    lenient, strict = HeaderProfile(absent_checksum=True), HeaderProfile(df="set")
     assert equal(lenient, frames, changed) == [True, False, False, True]
     assert equal(strict, frames, changed) == [False, False, False, True]
     six = Expander(foreground(compiled(Nat64())["forward"])).frames(0, 2)
@@ -668,7 +668,7 @@ def test_a_checksum_that_comes_out_as_zero_is_no_other_checksum(way, zero):
     assert verify(wanted[:1]).all()
     got = wanted.copy()
     got[:, at : at + 2] = 0
-    policy = ProfiledOracle(Nat64(), ExpectProfile(zero_checksum=zero)).header_policy
+    policy = ProfiledOracle(Nat64(), HeaderProfile(zero_checksum=zero)).header_policy
     found = headerpolicy.tolerate(policy, wanted, wanted, got)
     excused = zero == "always" or (zero == "ipv6" and layout.version == 6)
     assert (found.frames == wanted).all(axis=1).tolist() == [excused, False]

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile, ProfiledOracle
+from v6t.drivers.duts.header_profile import ChainOracle, HeaderProfile, ProfiledOracle
 from v6t.drivers.oracle.compare import compare_samples
 from v6t.packets import trailer
 from v6t.packets.direction import DIRECTIONS
@@ -490,18 +490,18 @@ PINS = [
 
 @pytest.mark.parametrize(("pin", "name", "direction", "octet", "inner", "made", "right"), PINS)
 def test_a_profile_pins_one_behaviour(pin, name, direction, octet, inner, made, right):
-    oracle = ProfiledOracle(oracle_of(name), ExpectProfile(**pin))
+    oracle = ProfiledOracle(oracle_of(name), HeaderProfile(**pin))
     assert accepted(name, direction, octet, inner, octet_is(made), oracle) == right
 
 
 def test_a_profile_pins_hop_limit_flow_label_and_identification():
-    relay = ProfiledOracle(oracle_of("mape-br"), ExpectProfile(tunnel_hop_limit=63))
+    relay = ProfiledOracle(oracle_of("mape-br"), HeaderProfile(tunnel_hop_limit=63))
     assert accepted("mape-br", "reverse", 0, None, written(7, 63), relay)
     assert not accepted("mape-br", "reverse", 0, None, written(7, 62), relay)
-    relay = ProfiledOracle(oracle_of("mape-br"), ExpectProfile(flow_label="zero"))
+    relay = ProfiledOracle(oracle_of("mape-br"), HeaderProfile(flow_label="zero"))
     assert accepted("mape-br", "reverse", 0, None, written(1, 0, 0, 0), relay)
     assert not accepted("mape-br", "reverse", 0, None, written(1, 0, 0, 1), relay)
-    siit = ProfiledOracle(oracle_of("siit"), ExpectProfile(identification="zero"))
+    siit = ProfiledOracle(oracle_of("siit"), HeaderProfile(identification="zero"))
     assert accepted("siit", "forward", 0, None, written(4, 0, 0), siit)
     assert not accepted("siit", "forward", 0, None, written(4, 0, 1), siit)
 
@@ -509,11 +509,11 @@ def test_a_profile_pins_hop_limit_flow_label_and_identification():
 @pytest.mark.parametrize(("octet", "told"), [(0x00, "DF: clear"), (0x40, "DF: set")])
 def test_a_profile_takes_df_set_or_not_and_tells_which(octet, told):
     """TAYGA of several versions; the reference clears it (RFC 7915 section 5.1)."""
-    either = ProfiledOracle(oracle_of("siit"), ExpectProfile(df="set", dont_fragment="either"))
+    either = ProfiledOracle(oracle_of("siit"), HeaderProfile(df="set", dont_fragment="either"))
     assert accepted("siit", "forward", 0, None, written(6, octet), either)
     assert answers("siit", "forward", 0, None, written(6, octet), either).seen[told] == 3
     assert not accepted("siit", "forward", 0, None, written(6, octet | 0x20), either)
-    exact = ProfiledOracle(oracle_of("siit"), ExpectProfile(df="set"))
+    exact = ProfiledOracle(oracle_of("siit"), HeaderProfile(df="set"))
     assert accepted("siit", "forward", 0, None, written(6, octet), exact) == bool(octet)
 
 
@@ -554,7 +554,7 @@ def test_a_comparison_tells_what_a_device_does():
         assert found.matched == 3
         assert set(found.seen) == told
     # what a profile has pinned is told where it could have been otherwise
-    pinned = ProfiledOracle(oracle_of("mape-br"), ExpectProfile(outer_dscp="copied"))
+    pinned = ProfiledOracle(oracle_of("mape-br"), HeaderProfile(outer_dscp="copied"))
     seen = answers("mape-br", "reverse", 0xB8, None, octet_is(0xB8), pinned).seen
     assert seen["outer DSCP: copied from the inner header"] == 3
     seen = answers("mape-br", "reverse", 0, None, octet_is(0), pinned).seen

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from v6t.core.runs.journal import read_journal
+from v6t.core.runs.journal import Journal
 from v6t.tests.core.support import SIM, v6t
 
 from . import machines, shown
@@ -130,11 +130,13 @@ def test_results_that_are_none_show_nothing(ran, change):
 @pytest.mark.parametrize("counts", [{"matched": 0}, {"matched": 0, "checked": 0}])
 def test_frames_that_differ_or_were_not_compared_verify_nothing(ran, counts, monkeypatch):
     def read(path):
-        for trial, result in read_journal(path):
+        journal = Journal(path)
+        for key, result in journal.entries.items():
             ways = {way: replace(c, **counts) for way, c in result.directions.items()}
-            yield trial, replace(result, directions=ways)
+            journal.entries[key] = replace(result, directions=ways)
+        return journal
 
-    monkeypatch.setattr(shown, "read_journal", read)
+    monkeypatch.setattr(shown, "Journal", read)
     with pytest.raises(AssertionError):
         ran().fact("verified by frames")
 

@@ -244,7 +244,7 @@ class Standing:
         assert isinstance(bound.driver, Chain)
         return {
             part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
-            for part in bound.driver.parts(bound.intent)
+            for part in bound.driver.get_parts(bound.intent)
             if part.name in self.site.placed
         }
 

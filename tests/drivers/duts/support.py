@@ -26,7 +26,7 @@ def read_captured(name):
 
 def make_plan(driver, intent, **options):
     made = make_driver(driver, options)
-    return made.plan(intent, made.example(intent))
+    return made.plan(intent, made.make_example_facts(intent))
 
 
 def run_shell(line, text="", *, check=True):

@@ -10,8 +10,7 @@ import pytest
 from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import make_state_device
+from v6t.core.runs.bench import Bench, compile_point, make_state_device
 from v6t.drivers.duts.chain.driver import Chain
 from v6t.drivers.duts.chain.session import ChainSession, PartSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
@@ -46,7 +45,9 @@ def lacking(run):
     drivers = [driver]
     if isinstance(driver, Chain):
         drivers = [
-            p.driver for p in driver.parts(bind(run).technology.dut_intent()) if p.driver.configures
+            p.driver
+            for p in driver.get_parts(bind(run).technology.dut_intent())
+            if p.driver.configures_device
         ]
     for each in drivers:
         for program, package in {"sysctl": "procps", **each.programs}.items():
@@ -97,7 +98,7 @@ def test_connections_go_through_and_are_counted(name):
         assert state.timeout_s > 60
         state.flush()
         assert state.sessions() == 0
-        assert len(bench.verify_device()) > 10
+        assert len(bench.session.verify()) > 10
         report = tester._bed.report()
         described = bench.describe()["device"]
     finally:
@@ -192,12 +193,12 @@ def test_another_driver_for_a_part_has_its_own_options():
     run = resolve(
         flags=Flags("ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"})
     )
-    parts = bind(run).driver.parts(bind(run).technology.dut_intent())
+    parts = bind(run).driver.get_parts(bind(run).technology.dut_intent())
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # what the lab's TAYGA needs is nothing for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
     run = resolve(flags=Flags("ipv4aas", dut_params=clat))
-    one, other = bind(run).driver.parts(bind(run).technology.dut_intent())
+    one, other = bind(run).driver.get_parts(bind(run).technology.dut_intent())
     assert one.driver.name == "jool"
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
 
@@ -206,17 +207,17 @@ def test_hops_and_df_follow_from_the_parts():
     chain = Chain({})
     for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
         intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
-        assert chain.profile(intent).further_hops == hops, variant
-    oracle = chain.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+        assert chain.get_header_profile(intent).further_hops == hops, variant
+    oracle = chain.adapt_oracle(Ipv4aas(), Ipv4aas().dut_intent())
     assert oracle._df == {"forward": "set", "reverse": "set"}
     assert oracle.header_policy.dont_fragment == "either", (
         "newer TAYGAs leave short packets without"
     )
-    oracle = chain.oracle(Nat46(), Nat46().dut_intent())
+    oracle = chain.adapt_oracle(Nat46(), Nat46().dut_intent())
     assert oracle._df == {"forward": "reference", "reverse": "set"}
     assert oracle.header_policy.dont_fragment == "reverse"
     jool = Chain({"parts": {"clat": {"driver": "jool"}}})
-    oracle = jool.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    oracle = jool.adapt_oracle(Ipv4aas(), Ipv4aas().dut_intent())
     assert oracle._df["forward"] == "set"
     assert oracle._df["reverse"] != "set"
     assert oracle.header_policy.dont_fragment == "forward"
@@ -224,7 +225,7 @@ def test_hops_and_df_follow_from_the_parts():
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
     intent = intents.requiring(Ipv4aas().dut_intent(), sessions=123_457)
-    clat, plat = Chain({}).parts(intent)
+    clat, plat = Chain({}).get_parts(intent)
     assert clat.intent.requirements.sessions == 0
     assert plat.intent.requirements.sessions == 123_457
 
@@ -246,7 +247,7 @@ def on_machines(variant, **options):
         name: {"driver": driver, "options": {"ssh": ssh, **more}}
         for name, (driver, ssh, more) in options.items()
     }
-    return Chain({"parts": parts}).parts(Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent())
+    return Chain({"parts": parts}).get_parts(Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent())
 
 
 BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
@@ -306,7 +307,7 @@ def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
 def test_an_aftr_in_one_piece_stands_for_softwire_and_nat():
     given = {"parts.aftr.driver": "vpp"}
     run = resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=given))
-    parts = bind(run).driver.parts(bind(run).technology.dut_intent())
+    parts = bind(run).driver.get_parts(bind(run).technology.dut_intent())
     assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
         ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
     ]  # fmt: skip
@@ -323,12 +324,12 @@ def test_an_aftr_in_one_piece_stands_for_softwire_and_nat():
 
 def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
     vpp = Chain({"parts": {"plat": {"driver": "vpp"}}})
-    oracle = vpp.oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    oracle = vpp.adapt_oracle(Ipv4aas(), Ipv4aas().dut_intent())
     assert oracle.header_policy.absent_checksum
     assert oracle.header_policy.retranslated
     plugin = Ipv4aas(Ipv4aasParams(variant="lw4o6"))
     snabb = Chain({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
-    oracle = snabb.oracle(plugin, plugin.dut_intent())
+    oracle = snabb.adapt_oracle(plugin, plugin.dut_intent())
     # its tunnel's end decrements no TTL, and its beginning does: one hop fewer than two parts more
     assert oracle._hops == {"forward": 0, "reverse": 1}
 

@@ -25,7 +25,7 @@ from .support import read_captured, run_shell
 def plan_of(case_name):
     (case,) = [c for c in CASES if c.name == case_name]
     driver = make_driver(case.driver, case.options)
-    return driver.plan(case.intent, driver.example(case.intent))
+    return driver.plan(case.intent, driver.make_example_facts(case.intent))
 
 
 def check_of(case_name, command, done=""):
@@ -565,7 +565,7 @@ def test_text_of_a_user_is_compared_as_whole_words():
     }
     driver = make_driver("command", {"steps": [step]})
     intent = CASES[0].intent
-    check = driver.plan(intent, driver.example(intent)).steps[-1].check
+    check = driver.plan(intent, driver.make_example_facts(intent)).steps[-1].check
     assert check.checker("mode DEFAULT qlen 200 \n") is None
     assert check.checker("mode DEFAULT qlen 2000\n") is not None
 
@@ -583,7 +583,7 @@ num  target     prot opt source               destination
 def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     driver = make_driver("iptables", {})
     (case,) = [c for c in CASES if c.name == "iptables-nat44"]
-    change = driver.find_live_change(case.intent, driver.example(case.intent))
+    change = driver.find_live_change(case.intent, driver.make_example_facts(case.intent))
     shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove}'
     done = run_shell(shell, LISTED)
     assert done.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]

@@ -35,7 +35,7 @@ OWN = re.compile(
 
 def planned(case):
     driver = make_driver(case.driver, case.options)
-    facts = driver.example(case.intent)
+    facts = driver.make_example_facts(case.intent)
     return driver, facts, driver.plan(case.intent, facts)
 
 
@@ -45,9 +45,9 @@ def test_looking_changes_nothing(case):
     looks = [c.command for c in plan.all_checks]
     looks += [s.before for s in plan.steps] + [s.is_gone for s in plan.steps]
     looks += [s.check.command for s in plan.flush if s.check]
-    looks += list(driver.survey().values())
-    looks += [r.command for r in driver.telemetry(case.intent).values()]
-    sessions = driver.sessions(case.intent)
+    looks += list(driver.get_survey_commands().values())
+    looks += [r.command for r in driver.get_telemetry_readings(case.intent).values()]
+    sessions = driver.get_session_reading(case.intent)
     looks += [sessions.command] if sessions else []
     for line in looks:
         bare = re.sub(r"'[^']*'|2>&1|2>/dev/null|>/dev/null", "", line)
@@ -79,7 +79,9 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     """Labs share the kernel. What stays is not looked for when the device is put back."""
     (case,) = [c for c in CASES if c.name == name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
-    plan = driver.plan(case.intent, replace(driver.example(case.intent), path=ManagementPath()))
+    plan = driver.plan(
+        case.intent, replace(driver.make_example_facts(case.intent), path=ManagementPath())
+    )
     (step,) = [step for step in plan.steps if MODULE.search(step.set)]
     assert ("it stays" in step.why) is stays
     made = make_undo_entry(1, step, "")
@@ -95,7 +97,9 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
 def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_them(ssh, counted):
     (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
     driver = make_driver("snabb-lwaftr", {"ssh": ssh})
-    plan = driver.plan(case.intent, replace(driver.example(case.intent), path=ManagementPath()))
+    plan = driver.plan(
+        case.intent, replace(driver.make_example_facts(case.intent), path=ManagementPath())
+    )
     undone = [
         make_undo_entry(1, s, "vm.nr_hugepages = 7\n")
         for s in plan.steps
@@ -108,7 +112,7 @@ def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_t
 def test_the_survey_names_version_boot_and_user(case):
     driver, _, _ = planned(case)
     shell = {"boot", "user"} if driver.session_type is None else set()
-    assert {"version", *shell} <= set(driver.survey())
+    assert {"version", *shell} <= set(driver.get_survey_commands())
 
 
 def by_name(case):
@@ -133,7 +137,7 @@ def test_neither_is_its_pci_device_given_to_snabb(address):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": address})
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
-        driver.example(intent),
+        driver.make_example_facts(intent),
         management=frozenset({"eno1"}),
         sections={"pci": "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"},
     )
@@ -159,7 +163,7 @@ def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
     driver = make_driver("snabb-lwaftr", {"left": "03:00.0", "right": "03:00.1"})
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
-        driver.example(intent),
+        driver.make_example_facts(intent),
         interfaces={"eno2": Interface("02:00:00:00:00:01", up=up)},
         sections={"pci": f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"},
     )
@@ -201,7 +205,7 @@ def test_stateful_devices_are_flushed_counted_and_told_a_timeout(case):
     assert plan.flush
     assert getattr(driver.options, "timeout_s", 0) > 0
     if (case.driver, case.intent.technology) != ("vpp", "nat64"):  # only by listing all
-        assert driver.sessions(case.intent) is not None
+        assert driver.get_session_reading(case.intent) is not None
 
 
 # ---------------------------------------------------------- the undo record

@@ -67,7 +67,7 @@ def test_frames_go_through_both_ways(device, way):
         assert (back.payload.src, back.payload.dst) == (dst, src)
         assert len(bed.session.verify()) > 5
         if device in STATEFUL:
-            reading = bed.session.driver.sessions(intent)
+            reading = bed.session.driver.get_session_reading(intent)
             now = lambda: reading.parse(bed.session.transport.run(reading.command).out)  # noqa: E731
             before = now()["sessions"]
             bed.session.flush()

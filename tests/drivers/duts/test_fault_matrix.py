@@ -251,7 +251,7 @@ def cells(devices):
     found = []
     for name, intent in devices.items():
         driver = made_by(name, {})
-        plan = driver.plan(intent, driver.example(intent))
+        plan = driver.plan(intent, driver.make_example_facts(intent))
         many = {
             "commit": len(plan.steps) + 3,
             "verify": 1,
@@ -266,7 +266,7 @@ def cells(devices):
 
 
 def test_every_driver_is_tried_or_left_out_by_name():
-    kinds = {name for name in names() if load_driver_type(name).configures}
+    kinds = {name for name in names() if load_driver_type(name).configures_device}
     tried = {name.partition(",")[0] for name in DEVICES | BUILT}
     assert tried | set(LEFT_OUT) == kinds
     assert not tried & set(LEFT_OUT)

@@ -244,7 +244,7 @@ def test_a_part_of_a_chain_is_not_told_to_replace_the_whole():
 def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     driver = make_driver("nat46", {"module": "/nowhere/nat46.ko"})
     intent = Siit().dut_intent()
-    facts = driver.example(intent)
+    facts = driver.make_example_facts(intent)
     driver.check_device(intent, facts)
     lacking = replace(facts, sections={**facts.sections, "module": "none\n"})
     with expect_error("missing-kernel-module", mentions="nowhere/nat46.ko") as told:
@@ -253,13 +253,13 @@ def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     assert "--set-dut module=FILE" in told.value.hint
     v6t_takes_it = v6t(*command_of("siit", "nat46", ["dut:module=/nowhere/nat46.ko"]))
     assert v6t_takes_it.status == 0, v6t_takes_it.err
-    asked = run_shell(driver.survey()["module"])
+    asked = run_shell(driver.get_survey_commands()["module"])
     assert asked.stdout in ("none\n", "/sys/module/nat46\n")
 
 
 def test_what_is_no_openbsd_says_how_one_is_reached():
     with expect_error("wrong-system", mentions="6.1") as told:
-        make_driver("openbsd-pf", {}).facts({"system": "Linux 6.1\n"})
+        make_driver("openbsd-pf", {}).parse_facts({"system": "Linux 6.1\n"})
     assert "dut.options.ssh.host" in told.value.hint
 
 

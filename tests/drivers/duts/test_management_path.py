@@ -32,7 +32,7 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 
 
 def facts(driver, intent, seen):
-    return replace(driver.example(intent), path=seen)
+    return replace(driver.make_example_facts(intent), path=seen)
 
 
 def planned(driver, intent, seen, **options):

@@ -33,7 +33,7 @@ def intent(plugin: str, **given: object):
 def plan(driver: str, plugin: str, options=None, **given: object):
     made = make_driver(driver, options or {})
     wanted = intent(plugin, **given)
-    return made.plan(wanted, made.example(wanted))
+    return made.plan(wanted, made.make_example_facts(wanted))
 
 
 def text(*args: object, **given: object) -> str:
@@ -81,7 +81,7 @@ def test_nat46_draft_rule_has_its_own_style():
 def test_tayga_maps_the_ce_address_of_the_draft_format():
     whole = intent("ipv4aas", variant="map-t", iid_format="draft")
     driver = make_driver("chain", {"parts": {"ce": {"driver": "tayga"}}})
-    steps = driver.plan(whole, driver.example(whole)).steps
+    steps = driver.plan(whole, driver.make_example_facts(whole)).steps
     assert any("map 192.0.2.35 2001:db8:ce:11b:c0:2:2300:300\n" in step.text for step in steps)
 
 

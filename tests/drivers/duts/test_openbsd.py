@@ -203,7 +203,7 @@ TABLES = "table <__automatic_7c3e19f0_0> const { 10.2.0.1 10.1.0.0/16 }\n"
 def refused(loaded, tables):
     driver = make_driver("openbsd-pf", {"left": "em1", "right": "em2"})
     intent = intents.nat44()
-    facts = driver.example(intent)
+    facts = driver.make_example_facts(intent)
     seen = replace(facts, root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
     driver.check_device(intent, seen)
 
@@ -253,7 +253,7 @@ def test_an_address_with_another_length_would_be_lost():
     links = read_captured("openbsd-ifconfig.txt").replace(
         "netmask 0xffffff00", "netmask 0xffffff80"
     )
-    facts = replace(driver.example(intent), root=True, sections={"links": links})
+    facts = replace(driver.make_example_facts(intent), root=True, sections={"links": links})
     with expect_error("address-conflict", mentions="198.18.0.1/25"):
         driver.check_device(intent, facts)
     driver.check_device(
@@ -263,14 +263,14 @@ def test_an_address_with_another_length_would_be_lost():
 
 def flush_of(intent):
     driver = make_driver("openbsd-pf", {"flush": "purge"})
-    (step,) = driver.plan(intent, driver.example(intent)).flush
+    (step,) = driver.plan(intent, driver.make_example_facts(intent)).flush
     return step
 
 
 def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
     """What somebody else has belongs to another rule; a box in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
-    reading = make_driver("openbsd-pf", {}).sessions(intents.nat64())
+    reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
     checker = flush_of(intents.nat64()).check.checker
     assert reading.parse(said) == {"sessions": 20.0}
     assert "20 states" in checker(said)
@@ -317,7 +317,7 @@ def test_the_last_of_many_states_are_waited_for_while_the_purge_goes_on(tmp_path
 def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusals, status):
     """sys/net/pf_ioctl.c, DIOCSETLIMIT: EBUSY while the pool holds more; the purge frees later."""
     driver = make_driver("openbsd-pf", {})
-    plan = driver.plan(intents.nat44(), driver.example(intents.nat44()))
+    plan = driver.plan(intents.nat44(), driver.make_example_facts(intents.nat44()))
     (load,) = [s for s in plan.steps if "-q -f /etc/pf.conf" in s.undo]
     shell = (
         "t=0; sleep() { :; }; pfctl() { [ $2 = -k ] || "

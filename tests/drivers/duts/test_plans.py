@@ -34,12 +34,12 @@ DANGEROUS = (
 )  # fmt: skip
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 
-NAMES = [name for name in driver_names() if load_driver_type(name).configures]
+NAMES = [name for name in driver_names() if load_driver_type(name).configures_device]
 
 
 def planned(case):
     driver = make_driver(case.driver, case.options)
-    return driver, driver.plan(case.intent, driver.example(case.intent))
+    return driver, driver.plan(case.intent, driver.make_example_facts(case.intent))
 
 
 @each_case
@@ -108,8 +108,8 @@ def test_the_undo_script_is_shell_and_does_nothing_before_the_first_step(case, t
 @each_case
 def test_telemetry_survives_silence_and_nonsense(case):
     driver, _ = planned(case)
-    readings = dict(driver.telemetry(case.intent))
-    sessions = driver.sessions(case.intent)
+    readings = dict(driver.get_telemetry_readings(case.intent))
+    sessions = driver.get_session_reading(case.intent)
     if sessions is not None:
         readings["sessions"] = sessions
     for reading in readings.values():
@@ -169,10 +169,10 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
         (tmp_path / "df").write_text(f"#!/bin/sh\necho Filesystem\necho d 1 1 {free_kib} 1% /run\n")
         (tmp_path / "df").chmod(0o755)
         done = subprocess.run(
-            ["sh", "-c", driver.survey()["room"]],
+            ["sh", "-c", driver.get_survey_commands()["room"]],
             env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, check=True,
         )  # fmt: skip
-        return replace(driver.example(intent), sections={"room": done.stdout.decode()})
+        return replace(driver.make_example_facts(intent), sections={"room": done.stdout.decode()})
 
     driver.plan(intent, room(200 << 10))
     with expect_error("resource-missing", mentions="199"):
@@ -214,7 +214,7 @@ def test_without_root_nothing_is_begun(name):
     case = next(c for c in CASES if c.driver == name)
     driver = make_driver(name, case.options)
     with expect_error("not-root"):
-        driver.plan(case.intent, replace(driver.example(case.intent), root=False))
+        driver.plan(case.intent, replace(driver.make_example_facts(case.intent), root=False))
 
 
 def test_a_learnt_default_route_survives_forwarding():
@@ -227,7 +227,7 @@ def test_thousands_of_neighbours_get_room():
     many = {f"198.18.{n >> 8}.{n & 255}": "02:00:00:00:01:02" for n in range(2, 3000)}
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     driver = make_driver("linux-router", {})
-    plan = driver.plan(intent, driver.example(intent))
+    plan = driver.plan(intent, driver.make_example_facts(intent))
     (room,) = [s for s in plan.steps if "gc_thresh3" in s.set]
     assert int(room.set.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
@@ -240,7 +240,10 @@ def test_a_device_that_asks_gets_no_neighbours(name):
     for way in ("static", "resolved"):
         driver = make_driver(name, {**case.options, "neighbours": way})
         plans.append(
-            [s.set + s.text for s in driver.plan(case.intent, driver.example(case.intent)).steps]
+            [
+                s.set + s.text
+                for s in driver.plan(case.intent, driver.make_example_facts(case.intent)).steps
+            ]
         )
     told, asks = plans
     entries = [c for c in told if c not in asks]
@@ -281,7 +284,7 @@ def test_a_missing_program_says_where_it_comes_from(name, program):
     driver = make_driver(name, {})
     there = {"ip", "sysctl", *wanted(name)} - {program}
     with expect_error("missing-program") as info:
-        driver.facts({**SEEN, "programs": "\n".join(there)})
+        driver.parse_facts({**SEEN, "programs": "\n".join(there)})
     says_where(info.value, program, program == getattr(driver.options, "program", None))
 
 
@@ -289,7 +292,7 @@ def test_a_missing_program_says_where_it_comes_from(name, program):
 def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
     case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
     driver = make_driver("jool", case.options)
-    facts = driver.example(case.intent)
+    facts = driver.make_example_facts(case.intent)
     with expect_error("missing-program") as info:
         driver.plan(case.intent, replace(facts, programs=facts.programs - {program}))
     says_where(info.value, program)
@@ -303,7 +306,7 @@ OPTION = [n for n in NAMES if "program" in load_driver_type(n).options_model.mod
 def test_a_program_that_an_option_names_is_looked_for_there(name):
     program = f"/nowhere/{load_driver_type(name).options_model.model_fields['program'].default}"
     with expect_error("missing-program") as info:
-        make_driver(name, {"program": program}).facts(SEEN)
+        make_driver(name, {"program": program}).parse_facts(SEEN)
     says_where(info.value, program, option=True)
 
 

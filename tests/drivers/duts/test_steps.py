@@ -163,7 +163,7 @@ def test_no_checker_searches_its_text_anywhere_in_the_output():
                          ids=lambda c: c.name)  # fmt: skip
 def test_plan_reads_each_state_with_one_command(case):
     driver = make_driver(case.driver, case.options)
-    plan = driver.plan(case.intent, driver.example(case.intent))
+    plan = driver.plan(case.intent, driver.make_example_facts(case.intent))
     twice = [step.set for step in plan.steps if step.proof]
     assert all("nat44 plugin enable" in command for command in twice)
 
@@ -173,7 +173,7 @@ def test_plan_reads_each_state_with_one_command(case):
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     driver, intent = make_driver("nftables66", {}), Nat66().dut_intent()
-    facts = driver.example(intent)
+    facts = driver.make_example_facts(intent)
     change = driver.find_live_change(intent, facts)
     (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
     text = next(s.text for s in driver.plan(intent, facts).steps if "v6t.nft" in s.set and s.text)

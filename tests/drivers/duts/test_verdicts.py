@@ -27,11 +27,11 @@ from v6t.trials.trial import Trial
 from . import intents
 
 KERNEL = {
-    **make_driver("jool", {}).telemetry(intents.nat64()),
-    **make_driver("tayga-nftables", {}).telemetry(intents.nat64()),
+    **make_driver("jool", {}).get_telemetry_readings(intents.nat64()),
+    **make_driver("tayga-nftables", {}).get_telemetry_readings(intents.nat64()),
 }
-VPP = make_driver("vpp", {}).telemetry(intents.nat44())
-SNABB = make_driver("snabb-lwaftr", {}).telemetry(intents.lwaftr())
+VPP = make_driver("vpp", {}).get_telemetry_readings(intents.nat44())
+SNABB = make_driver("snabb-lwaftr", {}).get_telemetry_readings(intents.lwaftr())
 
 
 def kernel(figures, seen_s=0.0):

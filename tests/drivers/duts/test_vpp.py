@@ -225,7 +225,7 @@ def test_sessions_come_and_go(technology_name):
                 assert (back.payload.src, back.payload.dst) == (dst, src)
         table = bed.dut.report()["table"]
         assert table["used"] == 20 and table["limit"] >= 1000
-        reading = bed.session.driver.sessions(intent)
+        reading = bed.session.driver.get_session_reading(intent)
         if reading is not None:
             count = lambda: reading.parse(bed.session.transport.run(reading.command).out)  # noqa: E731
             assert count() == {"sessions": 20}
@@ -272,7 +272,7 @@ def test_a_full_table_is_told_by_its_occupancy_and_the_counter(plugin):
     intent = intents.with_values(intent, session_limit=50)
     link = intent.links.left
     with standing("vpp", intent, **OWN, nat44=plugin) as bed:
-        known = bed.dut.driver.telemetry(intent)
+        known = bed.dut.driver.get_telemetry_readings(intent)
         empty = Sample(bed.dut.report(), 0.0, known)
         frame = Ether(src=link.tester_mac, dst=link.dut_mac) / IP(
             src="198.18.0.2", dst="198.19.0.2"

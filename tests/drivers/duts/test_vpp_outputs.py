@@ -25,7 +25,7 @@ def check_of(intent, command, **options):
 
 
 def test_its_version():
-    facts = make_driver("vpp", {"start": False}).facts(
+    facts = make_driver("vpp", {"start": False}).parse_facts(
         {"system": "Linux 6.18", "version": read_captured("vpp-show-version.txt")}
     )
     assert facts.version == "26.06-release"
@@ -48,7 +48,8 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
 ):
     driver = make_driver("vpp", {"start": False, **options})
     running = replace(
-        driver.example(intent), sections={"plugins": read_captured("vpp-show-plugins.txt")}
+        driver.make_example_facts(intent),
+        sections={"plugins": read_captured("vpp-show-plugins.txt")},
     )
     if not lacking:
         driver.check_device(intent, running)
@@ -68,7 +69,7 @@ def test_a_plugin_that_is_not_loaded_is_said_before_anything_is_configured(
 )
 def test_started_vpp_without_the_plugin_is_refused(listed, code):
     driver, intent = make_driver("vpp", {}), intents.paper_mape()
-    facts = replace(driver.example(intent), sections={"plugins": listed})
+    facts = replace(driver.make_example_facts(intent), sections={"plugins": listed})
     if not code:
         driver.check_device(intent, facts)
         return
@@ -90,7 +91,7 @@ def test_started_vpp_without_the_plugin_is_refused(listed, code):
 def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options, version, code):
     driver = make_driver("vpp", {"start": False, **options})
     running = replace(
-        driver.example(intent),
+        driver.make_example_facts(intent),
         version=version,
         sections={"plugins": read_captured("vpp-show-plugins.txt")},
     )
@@ -103,12 +104,14 @@ def test_nobody_loads_a_plugin_for_what_is_refused_all_the_same(intent, options,
 def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(technology):
     intent = technology().dut_intent()
     driver = make_driver("vpp", {"start": False})
-    assert "show ipip tunnel" in driver.survey()["ipip"]
+    assert "show ipip tunnel" in driver.get_survey_commands()["ipip"]
     lacking = "show: unknown input `ipip tunnel'"
     sections = {"plugins": read_captured("vpp-show-plugins.txt"), "ipip": lacking}
     with expect_error("plugin-not-loaded", mentions="ipip_plugin.so"):
-        driver.check_device(intent, replace(driver.example(intent), sections=sections))
-    driver.check_device(intent, replace(driver.example(intent), sections={**sections, "ipip": ""}))
+        driver.check_device(intent, replace(driver.make_example_facts(intent), sections=sections))
+    driver.check_device(
+        intent, replace(driver.make_example_facts(intent), sections={**sections, "ipip": ""})
+    )
 
 
 def test_the_papers_domain():
@@ -209,7 +212,7 @@ def test_silence_is_no_empty_table():
     [(intents.nat44(), 3600), (intents.nat64(), 300), (intents.dslite(), None)],
 )
 def test_how_long_idle_sessions_live(intent, seconds):
-    assert make_driver("vpp", {}).timeout_s(intent) == seconds
+    assert make_driver("vpp", {}).get_timeout_s(intent) == seconds
 
 
 def test_the_client_is_the_programs_neighbour():
@@ -263,11 +266,13 @@ def test_its_counts():
         "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"
         "[0 @ 2]: 30 packets /nat44-ei/total-sessions\n"
     )
-    reading = make_driver("vpp", {"nat44": "ei"}).telemetry(nat44())["table"]
+    reading = make_driver("vpp", {"nat44": "ei"}).get_telemetry_readings(nat44())["table"]
     assert reading.parse(dumped) == {"used": 30, "limit": 64512}
 
 
 def test_only_one_of_them_counts_endpoints():
-    kinds = {n: make_driver("vpp", {"nat44": n}).by_endpoint(nat44()) for n in ("ed", "ei")}
+    kinds = {
+        n: make_driver("vpp", {"nat44": n}).has_endpoint_sessions(nat44()) for n in ("ed", "ei")
+    }
     assert kinds == {"ed": False, "ei": True}
-    assert not make_driver("vpp", {"nat44": "ei"}).by_endpoint(intents.nat64())
+    assert not make_driver("vpp", {"nat44": "ei"}).has_endpoint_sessions(intents.nat64())

@@ -97,9 +97,9 @@ class NetfilterNat(ConntrackDevice):
     def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
         """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         more = {} if self.forward is None else {"forward": self.forward[0]}
-        return {**super().survey(), **more}
+        return {**super().get_survey_commands(), **more}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
@@ -109,7 +109,7 @@ class NetfilterNat(ConntrackDevice):
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = get_pool(intent, self.ip_version, self.limits)
         steps = [
             *self.base(intent, facts),

@@ -24,8 +24,10 @@ class Nftables(NetfilterNat):
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
-    accepts: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
-    executed = "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
+    supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
+    tested_with = (
+        "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
+    )
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
@@ -61,7 +63,7 @@ class Nftables66(Nftables):
 
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
-    accepts = (Nat66Config,)
+    supported_configurations = (Nat66Config,)
     ip_version = 6
     forward = None
     limits = ()
