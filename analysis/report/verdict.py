@@ -113,4 +113,5 @@ def write_verdict(data: RunData) -> list[str]:
 
 
 def _select_throughputs(data: RunData) -> list[RateRecord]:
-    return [r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None]
+    records = (r.as_rate_record for r in data.records if r.throughput_fps is not None)
+    return [record for record in records if record is not None]
