@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from ipaddress import IPv4Address, IPv4Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -321,4 +321,4 @@ def pick_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Param
 def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe one cable between two parts, as the left one and as the right one sees it."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
-    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
+    return seen, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import LinkSettings, ResolvedRun
+from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
-from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port
+from v6t.intent.device import DeviceRequirements, Port
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 
@@ -146,16 +146,9 @@ def bind(settings: ResolvedRun) -> BoundRun:
     return BoundRun(settings, technology, device, driver, tester)
 
 
-def make_links(left: LinkSettings, right: LinkSettings, initiator: Port = "left") -> Links:
+def make_links(left: Link, right: Link, initiator: Port = "left") -> Links:
     """Return both links as the technology sees them, with the initiator on the left."""
-    first, second = _make_link(left), _make_link(right)
-    return Links(first, second) if initiator == "left" else Links(second, first, swapped=True)
-
-
-def _make_link(settings: LinkSettings) -> Link:
-    values = settings.model_dump(mode="json")
-    vlan = values.pop("background")
-    return Link(**values, background=BackgroundVlan(**vlan) if vlan else None)
+    return Links(left, right) if initiator == "left" else Links(right, left, swapped=True)
 
 
 def validate_params(

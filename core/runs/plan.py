@@ -194,7 +194,7 @@ def count_trials(
         at = prepare_connections(device.at(point))
     if at is None:
         return 0, 0.0, ()
-    rates = benchmark.run(at).rates
+    rates = benchmark.measure(at).rates
     return device.trials, device.seconds, rates
 
 

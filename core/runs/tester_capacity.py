@@ -285,7 +285,7 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
         if bound.tester.loops_back
         else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
-        *([asdict(a) for a in bound.technology.links.background_vlans or ()]),
+        *([a.model_dump(mode="json") for a in bound.technology.links.background_vlans or ()]),
         *(("turned",) if bound.technology.links.swapped else ()),
         {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
     ]

@@ -77,7 +77,11 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     swapped = options.with_swapped_ports()
     assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
     assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
-    links = Links(Link("02:00:00:00:0b:02", "02:00:00:00:0b:01"), Links().left, swapped=True)
+    links = Links(
+        Link(tester_mac="02:00:00:00:0b:02", dut_mac="02:00:00:00:0b:01"),
+        Links().left,
+        swapped=True,
+    )
     assert [macs[0][-5:] for macs in swapped.all_macs(links)] == [
         "01:02",
         "0b:02",

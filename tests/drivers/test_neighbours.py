@@ -118,7 +118,10 @@ def test_within_a_vlan():
 def test_the_background_s_vlan_has_a_host_of_its_own():
     """MIX-04: whoever resolves neighbours finds the tester on both VLANs of a cable."""
     link = Link(
-        OWN, DEVICE, vlan=7, background=BackgroundVlan(8, "2001:2:0:b::1/64", "2001:2:0:b::2")
+        tester_mac=OWN,
+        dut_mac=DEVICE,
+        vlan=7,
+        background=BackgroundVlan(vlan=8, device="2001:2:0:b::1/64", tester="2001:2:0:b::2"),
     )
     both = Hosts(**host_arguments(emulated(link)))
     asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload
@@ -154,7 +157,7 @@ def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
 
 
 def test_who_is_played_is_what_the_device_must_resolve():
-    assert host_arguments(emulated(Link(OWN, DEVICE, vlan=7))) == {
+    assert host_arguments(emulated(Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7))) == {
         "mac": OWN,
         "addresses": [FOUR],
         "device_mac": DEVICE,

@@ -255,7 +255,7 @@ FURTHER = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"], "left": SIDE}
 
 
 def _tagged(vlan: int | None) -> Links:
-    left = Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=vlan)
+    left = Link(tester_mac="02:00:00:00:01:02", dut_mac="02:00:00:00:01:01", vlan=vlan)
     return Links(left, Links().right)
 
 
