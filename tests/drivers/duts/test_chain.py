@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -25,6 +24,7 @@ from v6t.trials.connections import Connections
 from v6t.trials.trial import Trial
 
 from . import intents
+from .support import find_missing_package
 
 POSSIBLE, WHY = available()
 lab = pytest.mark.skipif(not POSSIBLE, reason=WHY)
@@ -49,11 +49,7 @@ def lacking(run):
             for p in driver.get_parts(bind(run).technology.dut_intent())
             if p.driver.configures_device
         ]
-    for each in drivers:
-        for program, package in {"sysctl": "procps", **each.programs}.items():
-            if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
-                return package
-    return None
+    return next(filter(None, map(find_missing_package, drivers)), None)
 
 
 def establish(sizes, purpose="establish"):
