@@ -44,8 +44,10 @@ def missing(name: str, way: str) -> str | None:
     return lacking or (sshserver.lacking() if way == "over ssh" else None)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("device", FRAMES)
+@pytest.mark.parametrize(
+    ("device", "way"),
+    [*((name, "directly") for name in FRAMES), ("nftables", "over ssh"), ("tayga", "over ssh")],
+)
 def test_frames_go_through_both_ways(device, way):
     name = device.removesuffix("-6")
     if package := missing(name, way):
@@ -92,7 +94,7 @@ COPIED = {
     "forward TOS: copied from the traffic class",
     "reverse traffic class: copied from the TOS",
 }
-OCTETS = [(octet, octet) for octet in (0, 1, 2, 3, 0xB8, 0xB9)]
+OCTETS = [(octet, octet) for octet in (0, 2, 0xB9)]
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ from v6t.tests.core.support import v6t
 
 from . import intents
 from .field import until
-from .support import POSSIBLE, WHY
+from .support import DUMMY, FORWARDING, POSSIBLE, WHY
 from .test_devices import missing
 
+ROUTER = ("--plugin", "ipv4-router")
 LACKING = missing("nftables", "over ssh")
 
 
@@ -67,31 +68,40 @@ def server(server):
     return server
 
 
-@pytest.fixture
-def dut(server, tmp_path):
-    """``v6t dut`` of a process that shares a network with the device, and nothing else."""
+def make_dut(server, tmp_path, driver, **options):
+    """Return ``v6t dut`` of a process that shares a network with the device, and nothing else."""
     path = tmp_path / "testbed.yaml"
-    path.write_text(
-        "dut:\n  driver: nftables\n  options:\n    ssh:\n      host: 127.0.0.1\n"
-        f"      user: root\n      identity: [{server.directory / 'id'}]\n"
-        f"      known_hosts: {server.directory / 'known_hosts'}\n      config: ''\n"
-    )
+    ssh = {
+        "host": "127.0.0.1", "user": "root", "identity": [str(server.directory / "id")],
+        "known_hosts": str(server.directory / "known_hosts"), "config": "",
+    }  # fmt: skip
+    path.write_text(json.dumps({"dut": {"driver": driver, "options": {"ssh": ssh, **options}}}))
 
     def run(verb, *words, status=0):
         enter = ["nsenter", "-t", str(server.pid), "-n", "--"]
-        flags = ["--testbed", str(path), *words]
         done = subprocess.run(
-            [*enter, *warm.command(), "dut", verb, *flags],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+            [*enter, *warm.command(), "dut", verb, "--testbed", str(path), *words],
+            capture_output=True, text=True, check=False, timeout=100,
+        )  # fmt: skip
         assert done.returncode == status, done.stderr
         return done
 
+    return run
+
+
+@pytest.fixture
+def dut(server, tmp_path):
+    run = make_dut(server, tmp_path, "nftables")
     yield run
-    run("restore")
+    run("rollback")
+
+
+@pytest.fixture
+def quick(server, tmp_path):
+    """The same with a configuration of two steps."""
+    run = make_dut(server, tmp_path, "command", base=False, steps=[DUMMY, FORWARDING])
+    yield run
+    run("rollback")
 
 
 def state(server):
@@ -116,8 +126,6 @@ def test_apply_status_flush_restore(server, dut):
     found = json.loads(dut("status", *nat44, "--json").stdout)
     assert found["configured"]["steps"] > 10
     assert "keeps no session" in dut("flush", *nat44).stdout
-    again = dut("commit", *nat44)
-    assert "rolling back what" in again.stderr
     told = dut("rollback")  # without the technology
     assert "connections: undone" in told.stdout
     assert "nothing" in dut("rollback").stdout
@@ -155,54 +163,55 @@ def test_compare_shows_what_belongs_to_somebody_else(server, dut):
 
 
 @on_device
-def test_commit_that_is_not_confirmed_is_rolled_back(server, dut):
+def test_commit_that_is_not_confirmed_is_rolled_back(server, quick):
     before = state(server)
-    dut("commit", "--plugin", "nat44", "--revert-in", "3")
-    found = json.loads(dut("status", "--json").stdout)
+    quick("commit", *ROUTER, "--revert-in", "3")
+    found = json.loads(quick("status", "--json").stdout)
     assert 0 <= found["rollback_in_s"] <= 3
     assert found["lock"] == ""
     until(lambda: server.shell("ls /run/v6t/guard/fired 2>/dev/null; true"), "the rollback timer")
-    assert "[rollback-timer-failed]" in dut("confirm", status=4).stderr
-    dut("rollback")
+    assert "[rollback-timer-failed]" in quick("confirm", status=4).stderr
+    quick("rollback")
     assert state(server) == before
 
 
 @on_device
-def test_commit_that_is_confirmed_stays(server, dut):
-    dut("commit", "--plugin", "nat44", "--revert-in", "60")
-    dut("confirm")
-    found = json.loads(dut("status", "--json").stdout)
+def test_commit_that_is_confirmed_stays(quick):
+    quick("commit", *ROUTER, "--revert-in", "60")
+    quick("confirm")
+    found = json.loads(quick("status", "--json").stdout)
     assert found["rollback_in_s"] is None
-    assert found["configured"]["steps"] > 10
-    dut("rollback")
-    assert "[not-configured]" in dut("confirm", status=4).stderr
+    assert found["configured"]["steps"] == 2
+    quick("rollback")
+    assert "[not-configured]" in quick("confirm", status=4).stderr
 
 
 @on_device
-def test_commit_that_did_not_finish_is_not_confirmed(server, dut):
-    dut("commit", "--plugin", "nat44")
-    server.shell("cp /run/v6t/progress /run/kept; sed -i '13,$d' /run/v6t/progress")
-    assert "[not-configured]" in dut("confirm", status=4).stderr
-    found = json.loads(dut("status", "--json").stdout)["configured"]
-    assert (found["begun"], found["verified"], found["finished"]) == (12, False, False)
+def test_commit_that_did_not_finish_is_not_confirmed(server, quick):
+    quick("commit", *ROUTER)
+    server.shell("cp /run/v6t/progress /run/kept; sed -i '2,$d' /run/v6t/progress")
+    assert "[not-configured]" in quick("confirm", status=4).stderr
+    found = json.loads(quick("status", "--json").stdout)["configured"]
+    assert (found["begun"], found["verified"], found["finished"]) == (1, False, False)
     server.shell("mv /run/kept /run/v6t/progress")
 
 
 @on_device
-def test_flush_of_another_configuration_is_refused(server, dut):
-    assert "[not-configured]" in dut("flush", "--plugin", "nat44", status=4).stderr
-    dut("commit", "--plugin", "nat44")
-    server.shell("""sed -i 's/"technology": "nat44"/"technology": "siit"/' /run/v6t/record.json""")
-    assert "[not-configured]" in dut("flush", "--plugin", "nat44", status=4).stderr
+def test_flush_of_another_configuration_is_refused(server, quick):
+    assert "[not-configured]" in quick("flush", *ROUTER, status=4).stderr
+    quick("commit", *ROUTER)
+    server.shell(
+        """sed -i 's/"technology": "ipv4-router"/"technology": "siit"/' /run/v6t/record.json"""
+    )
+    assert "[not-configured]" in quick("flush", *ROUTER, status=4).stderr
 
 
 @on_device
-def test_commit_over_another_operators_configuration_needs_replace(server, dut):
-    dut("commit", "--plugin", "nat44")
+def test_commit_over_another_operators_configuration_needs_replace(server, quick):
+    quick("commit", *ROUTER)
     server.shell("""sed -i 's/"owner": "[^ ]*/"owner": "alice@elsewhere/' /run/v6t/record.json""")
-    done = dut("commit", "--plugin", "nat44", status=4)
-    assert "[changed-by-another-owner]" in done.stderr
-    dut("commit", "--plugin", "nat44", "--replace")
+    assert "[changed-by-another-owner]" in quick("commit", *ROUTER, status=4).stderr
+    assert "rolling back what" in quick("commit", *ROUTER, "--replace").stderr
 
 
 @on_device
