@@ -51,7 +51,7 @@ def device(site):
 
 
 def bed(site, steps, limit=LIMIT_S, **more):
-    ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 5.0}
+    ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 15.0}
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
     return site.testbed("command", ssh=ssh, **options)
 
@@ -188,7 +188,7 @@ TESTBED = {
     "dut": {
         "driver": "linux-router",
         "options": {
-            "ssh": {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 3.0},
+            "ssh": {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0},
             "undo_after_s": 3,
         },
     },

@@ -133,8 +133,7 @@ def quiet(intent):
 
 
 ROUTED6 = replace(
-    intents.ROUTER6,
-    right=replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"}),
+    intents.ROUTER6, right=replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"})
 )
 MAPT = intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")
 COLLISIONS = [

@@ -346,12 +346,7 @@ def test_run_measures_frames_through_the_device(tmp_path):
             capture_output=True, text=True, check=False, timeout=250,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        order = (
-            "configured as ipv6-router",
-            "read-backs agree",
-            "octets, forward",
-            "is undone",
-        )
+        order = ("configured as ipv6-router", "read-backs agree", "octets, forward", "is undone")
         places = [done.stderr.index(words) for words in order]
         assert places == sorted(places)
         log = (tmp_path / "out" / "log.txt").read_text()

@@ -321,10 +321,7 @@ def test_a_domain_it_refuses_without_a_word_is_noticed(monkeypatch):
     (rule,) = mape.configuration.rules
     beyond = {**rule.model_dump(), "ipv6_prefix": "2001:db8:ce::/56"}
     intent = intents.with_values(mape, rules=[beyond])
-    with (
-        expect_error("unsupported-by-device") as info,
-        standing("vpp", intent, **OWN),
-    ):
+    with expect_error("unsupported-by-device") as info, standing("vpp", intent, **OWN):
         pass
     assert "rule_ipv6=2001:db8:ce::/51" in info.value.hint
     monkeypatch.setattr(MapE, "check_supported", lambda relay, version: None)
