@@ -62,9 +62,12 @@ def count_loss(at: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction never make up for those that another one lost
     ways = outcome.result.directions.values()
-    lost = sum(max(0, way.count_frames("required") - way.count_frames("received")) for way in ways)
+    lost = sum(
+        max(0, direction.count_frames("required") - direction.count_frames("received"))
+        for direction in ways
+    )
     sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
-    return TrialCounts(sum(way.count_frames("required") for way in ways), lost, sound)
+    return TrialCounts(sum(required), lost, sound)
 
 
 def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:

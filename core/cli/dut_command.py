@@ -50,7 +50,7 @@ def command() -> None:
 @json_option
 def list_drivers(as_json: bool) -> None:
     """List drivers, the technologies of each, and whether its programs are on this machine."""
-    from v6t.analysis.sheet import Column, table
+    from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
     drivers = list_drivers()
@@ -67,7 +67,7 @@ def list_drivers(as_json: bool) -> None:
         Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
         Column("programs on this machine", describe_programs, text=True),
     ]
-    print_table(make_console(), table("Device drivers", drivers, columns))
+    print_table(make_console(), make_table("Device drivers", drivers, columns))
 
 
 @command.command(short_help="print every command, its undo and its check")
