@@ -24,6 +24,8 @@ class Bottleneck(Model):
     """of the load"""
     rate_fps: Number
     """found [frames per second per direction]"""
+    unsustained: str = ""
+    """why the rate did not hold in the longer trial; empty: it did"""
     judged_at: Literal["found", "above"] = "found"
     """which of its trials `samples`, `idle_percent` and the verdict with its evidence are of"""
     judged_fps: Number | None = None

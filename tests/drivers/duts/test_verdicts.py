@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bottleneck import (
     choose_trial,
     describe_entry,
     describe_tester_limit,
+    describe_unsustained,
     find_rate_above,
     split_samples,
 )
@@ -189,6 +191,13 @@ def test_a_verdict_is_printed_with_its_evidence():
 
 
 # ------------------------------------------------------------------ one shape
+
+
+def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
+    procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
+    assert describe_unsustained(AT, counted(1000), procedure) == ""
+    text = describe_unsustained(AT, counted(999), procedure)
+    assert text.startswith("not sustained for")
 
 
 def process(*shares, quota=(), idle=50):
