@@ -86,6 +86,8 @@ class Results(Model):
     """the records"""
     finding: dict[str, Any] | None = None
     """after a wrong translation: the frame sent, expected and received"""
+    fail_below_fps: Number | None = None
+    """`--fail-below`: a throughput below this rate is a failure in JUnit results [fps per direction]"""
     bottleneck: Sequence[Bottleneck] = ()
     """what limits the device at the found rates, with the evidence"""
     device: Sequence[DeviceCounts] = ()
