@@ -235,7 +235,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if is_demonstration(run):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
-            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
+            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
     if bound.technology.params.is_background_only:
         yield (
@@ -254,8 +254,8 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
-            "connections of one trial serve the next while they are whole: phase 1 is not "
-            "repeated for each"
+            "phase 1 is not repeated before each trial: a trial uses the connections of the "
+            "one before"
         )
     adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
     if p.repetitions < RFC_REPETITIONS and not adaptive:
@@ -266,7 +266,8 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if p.loss_tolerance:
         yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
     if p.sending_time_tolerance > 1.001:
-        yield f"sending may take {p.sending_time_tolerance:g} times the trial"
+        late = f"{100 * (p.sending_time_tolerance - 1):.3g} %"
+        yield f"the tester may take {late} longer than a trial to send"
     if not bound.tester.loops_back:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
