@@ -320,7 +320,7 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         none = {"received": made._options.sample, "captured": 0}
         seen = dict.fromkeys(result.directions, none) if compared else None
         assert result.tester.get("stamped") == seen
-        warnings = [*Trex().caveats_of([result.tester])]
+        warnings = [*Trex().list_trial_warnings([result.tester])]
         assert len(warnings) == (3 if compared else 2)
         assert not compared or "in 2 of 2 trials" in warnings[-1]
 
@@ -342,7 +342,7 @@ CORES = {"counting": "ports", "cores": 2}
     ],
 )
 def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
-    warnings = [*Trex(options).caveats_of(figures)]
+    warnings = [*Trex(options).list_trial_warnings(figures)]
     assert len(warnings) == len(expected)
     assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
