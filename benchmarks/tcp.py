@@ -366,7 +366,7 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
         """Yield warnings of the tester about such connections; raise if it cannot make them."""
         most, tcp = self.find_max_connections(bound), self.get_tcp(bound).for_trials
         alpha = connections.make_phase_one_settings(bound.settings.procedure).alpha
-        return bound.tester.conversations(bound.technology, most, tcp, alpha)
+        return bound.tester.check_tcp_connections(bound.technology, most, tcp, alpha)
 
     def _make_phase_one(self, point: Point) -> PhaseOneSettings:
         tcp = self.get_tcp(point.bound).for_trials

@@ -109,7 +109,7 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
                     f"links.{side}.{end}: {mac} is a group address, which no "
                     "device has: its second digit must be even"
                 )
-    if not bound.tester.loops_back and left.dut_mac == right.dut_mac:
+    if not bound.tester.can_loop_back and left.dut_mac == right.dut_mac:
         yield (
             f"both of the device's interfaces have the MAC address {left.dut_mac}: name its own "
             "in links.left.dut_mac and links.right.dut_mac"
@@ -118,7 +118,7 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
 
 def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
     if (
-        not bound.tester.loops_back
+        not bound.tester.can_loop_back
         and not bound.driver.configures_device
         and not bound.driver.is_cable
     ):
@@ -137,14 +137,14 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
-    yield from bound.tester.cautions(
+    yield from bound.tester.list_setting_warnings(
         [b.name for b in benchmarks if timed & b.list_capabilities(bound)]
     )
     longest = (bound.technology.sizes_of(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(bound)
-        max_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        max_fps = min(bound.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
         if max_fps < media_fps:
             yield (
                 f"{benchmark.name}: the {run.tester.kind} tester can do that up to {max_fps:,.0f} fps "
@@ -229,7 +229,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
         yield SHARED_CORES
-    yield from bound.tester.caveats()
+    yield from bound.tester.list_warnings()
     if bound.driver.is_cable:
         yield "there is no device: the tester's ports are joined, and the numbers are its own"
     if is_demonstration(run):
@@ -268,7 +268,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if p.sending_time_tolerance > 1.001:
         late = f"{100 * (p.sending_time_tolerance - 1):.3g} %"
         yield f"the tester may take {late} longer than a trial to send"
-    if not bound.tester.loops_back:
+    if not bound.tester.can_loop_back:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
