@@ -134,7 +134,7 @@ def resolve_and_bind(
         driver.check_intent(technology.dut_intent())
     optional = frozenset(benchmarks) - {*named}
     bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
-    bound = _drop_unsupported(bound)
+    bound = _leave_out_benchmarks(bound)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):
@@ -145,7 +145,7 @@ def resolve_and_bind(
     return bound
 
 
-def _drop_unsupported(bound: BoundRun) -> BoundRun:
+def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
     """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a note for each."""
     unsupported = {}
     for name in bound.optional:
