@@ -29,8 +29,8 @@ class Modifier:
     Attributes:
         name: on the command line.
         source: the section that requires it.
-        words: the condition, as printed with every number.
-        driven: it needs a device driver.
+        description: the condition, as printed with every number.
+        needs_driver: it needs a device driver.
         requirements: what the device must do beyond its technology.
         in_streams: it acts while a stream is sent.
         interval_s: time from one action to the next.
@@ -38,10 +38,10 @@ class Modifier:
 
     name: ClassVar[str]
     source: ClassVar[str]
-    words: ClassVar[str]
-    driven: ClassVar[bool] = False
+    description: ClassVar[str]
+    needs_driver: ClassVar[bool] = False
     requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
-    in_streams: ClassVar[bool] = False
+    needs_stream: ClassVar[bool] = False
     interval_s: float = 1.0
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:

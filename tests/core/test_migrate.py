@@ -220,10 +220,10 @@ def test_every_known_parameter_of_siitperf_has_a_target(stateful, left, right, t
         return {"Enumerate-ports": 3}.get(name, {"max": 9}.get(name[-3:], 1))
 
     source = tmp_path / "siitperf.conf"
-    source.write_text("".join(f"{name} {value(name)}\n" for name in siitperf.KNOWN))
+    source.write_text("".join(f"{name} {value(name)}\n" for name in siitperf.PARAMETERS))
     found = siitperf.read_siitperf(source)
-    assert [parameter.name for parameter, _ in found.became] == list(siitperf.KNOWN)
-    assert [parameter.name for parameter, target in found.became if not target] == []
+    assert [parameter.name for parameter, _ in found.parameter_targets] == list(siitperf.PARAMETERS)
+    assert [parameter.name for parameter, target in found.parameter_targets if not target] == []
 
 
 def test_stateful_nat64_has_source_ports_from_1024_on(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from v6t.core.cli.hints import list_drivers_for
 from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.plugins import names as technologies
+from v6t.core.config.plugins import list_names as technologies
 from v6t.drivers.duts import kinds
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.registry import names as drivers
