@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import Summarized, draw_points
-from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
 from v6t.base.entry_points import describe_culprit
@@ -208,7 +208,7 @@ class Presentation(Generic[R]):
         rates = [
             (", ".join([*labels, record.sizes, record.direction]), record)
             for labels, record in rows
-            if isinstance(record, RateRecord)
+            if record.as_rate_record
         ]
         if len(rates) > 1:
             unit = UNITS[rates[0][1].unit or ""]

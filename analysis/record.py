@@ -429,6 +429,11 @@ class Record(Model):
         return ()
 
     @property
+    def as_rate_record(self) -> RateRecord | None:
+        """This record if it holds one searched rate, else None."""
+        return None
+
+    @property
     def throughput_fps(self) -> float | None:
         """Median rate without loss (RFC 2544, section 26.1) [fps per direction]; None in other records."""
         return None
@@ -491,7 +496,11 @@ class RatesFound(DispersedSeries, NotedSeries):
 
 
 class RateRecord(RatesFound, RangedSeries, Record):
-    """A record of one rate."""
+    """A record of one searched rate."""
+
+    @property
+    def as_rate_record(self) -> RateRecord:
+        return self
 
 
 def find_counting(results: Iterable[TrialResult]) -> str | None:

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
 from v6t.analysis.record import Model
 from v6t.analysis.report.exports import write_suite
-from v6t.analysis.sheet import pluralize, sheet, text_columns
+from v6t.analysis.sheet import Sheet, pluralize, sheet, text_columns
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
@@ -108,9 +108,6 @@ def audit_from(values: Any, place: str) -> AuditRecord:
 
 def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
-    rfcs = dict.fromkeys(f.rfc for f in audit.findings)
-    counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
-    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
     facts = {
         "Technology": audit.plugin,
         "Device": f"{audit.device} (driver {audit.driver})",
@@ -121,7 +118,7 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
     summary: list[Block] = [
         Text(summary_sentence(audit), "bad" if audit.fails else "good"),
         Facts(list(facts.items())),
-        sheet("Clauses by RFC and level", (*text_columns("RFC", "level"), *VERDICTS), rows),
+        count_clauses(audit),
     ]
     sections = [Section("Summary", "summary", summary)]
     for verdict, (title, words) in _SECTIONS.items():
@@ -133,6 +130,14 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
         sections.append(Section("All clauses", "clauses", blocks))
     title = f"Audit: {audit.plugin} by {audit.device}"
     return Document(title, f"v6t {audit.version}, {audit.made}", sections)
+
+
+def count_clauses(audit: AuditRecord) -> Sheet:
+    """Return a table of the verdicts for each RFC and level."""
+    rfcs = dict.fromkeys(f.rfc for f in audit.findings)
+    counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
+    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
+    return sheet("Clauses by RFC and level", (*text_columns("RFC", "level"), *VERDICTS), rows)
 
 
 def summary_sentence(audit: AuditRecord) -> str:

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
+from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, offered, table, write
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum, make_row_head
+from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
@@ -84,34 +84,6 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
         return [self.burst_rate]
 
 
-def make_burst_record(
-    result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
-) -> BurstRecord:
-    """Make the record of one back-to-back point."""
-    spec = result.spec
-    bursts = [float(frames) for frames in result.bursts]
-    time = result.buffer_time
-    return BurstRecord.from_result(
-        result,
-        conditions,
-        burst_rate=spec.rate_fps,
-        burst_rate_reason=spec.rate_reason,
-        not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
-        repetitions=len(bursts),
-        invalid_repetitions=sum(not r.valid for r in result.repetitions),
-        average=result.average_frames,
-        deviation=compute_deviation(bursts),
-        values=bursts,
-        hit_longest=sum(r.hit_longest for r in result.repetitions),
-        longest_frames=spec.most_frames,
-        algorithm=spec.search,
-        shortest_frames=spec.least_frames,
-        implied_buffer_s=time.implied_s if time else None,
-        corrected_buffer_s=time.corrected_s if time else None,
-        formula=FORMULA,
-    )
-
-
 def _explain_missing_burst(result: BurstResult) -> str | None:
     if result.bursts:
         return None
@@ -121,21 +93,6 @@ def _explain_missing_burst(result: BurstResult) -> str | None:
             "ones the tester cannot prove that they left back to back"
         )
     return "the tester could not send the bursts as asked in any repetition"
-
-
-def list_burst_rows(result: BurstResult) -> list[Row]:
-    """Return a row for each repetition."""
-    spec = result.spec
-    return [
-        {
-            **make_row_head(spec.conditions, r.number),
-            "burst_rate": spec.rate_fps,
-            "frames": r.frames if r.valid else "",
-            "hit_longest": r.hit_longest,
-            "trials": len(r.attempts),
-        }
-        for r in result.repetitions
-    ]
 
 
 RFC_BURSTS = 50
@@ -208,7 +165,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "their mean, not of one size (RFC 9004 section 3)"
             )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Search the longest burst if the tester can send frames back to back."""
         spec = self._specify(point, point.find_throughput()[0])
         refused = None
@@ -222,8 +179,38 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
-        record = make_burst_record(result, refused=refused, conditions=point.run_conditions)
-        return Measured(record, list_burst_rows(result))
+        return self.make_measurement(result, refused, point.run_conditions)
+
+    def make_measurement(
+        self, result: BurstResult, refused: str | None, conditions: Mapping[str, Any]
+    ) -> Measurement:
+        """Make the record of a point and a row for each repetition."""
+        spec, buffer_time = result.spec, result.buffer_time
+        bursts = [float(frames) for frames in result.bursts]
+        record = BurstRecord.from_result(
+            result,
+            conditions,
+            burst_rate=spec.rate_fps,
+            burst_rate_reason=spec.rate_reason,
+            not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
+            repetitions=len(bursts),
+            invalid_repetitions=sum(not r.valid for r in result.repetitions),
+            average=result.average_frames,
+            deviation=compute_deviation(bursts),
+            values=bursts,
+            hit_longest=sum(r.hit_longest for r in result.repetitions),
+            longest_frames=spec.most_frames,
+            algorithm=spec.search,
+            shortest_frames=spec.least_frames,
+            implied_buffer_s=buffer_time and buffer_time.implied_s,
+            corrected_buffer_s=buffer_time and buffer_time.corrected_s,
+            formula=FORMULA,
+        )
+        rows = (
+            (r.number, (spec.rate_fps, r.frames if r.valid else "", r.hit_longest, len(r.attempts)))
+            for r in result.repetitions
+        )
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     def _get_tolerance(self, bound: RunContext) -> float:
         general = bound.settings.procedure.sending_time_tolerance
@@ -279,10 +266,8 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
 
     def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
         yield self.make_sheet(records)
-        with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
-        if with_algorithm:
-            title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
-            yield table(title, with_algorithm, _SEARCH)
+        title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
+        yield table(title, records, _SEARCH)
 
     def results(self, record: BurstRecord) -> Iterator[Result]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"

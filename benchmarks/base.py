@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import Field
 from v6t.analysis.means import add_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Model, Number, Record, find_counting
+from v6t.analysis.record import FrameSizes, Model, Number, Record, Row, find_counting
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.tester_rate import compute_usable_rate
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -194,15 +194,28 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Yield warnings about settings that are probably mistakes."""
         yield from ()
 
-    def measure(self, point: Point) -> Measured:
-        """Run at a point and complete the record with what concerns the tester."""
-        return self._complete(point, self.run(point))
+    def measure(self, point: Point) -> Measurement:
+        """Run at a point and add to the record what the tester's self-test covers."""
+        try:
+            return self._complete(point, self.run(point))
+        except NotMeasured as exc:
+            return self.skip(point, str(exc))
 
-    def skip(self, point: Point, why: str) -> Measured:
-        """Make the complete record of a point that is not measured."""
-        return self._complete(point, self.make_unmeasured(point, why))
+    def skip(self, point: Point, reason: str) -> Measurement:
+        """Make the record of a point without a result."""
+        record = Record(
+            benchmark=self.name,
+            direction=point.mode,
+            frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
+            not_measured=reason,
+            repetitions=0,
+            trials=[],
+            invalid_trials=[],
+            conditions=point.run_conditions,
+        )
+        return self._complete(point, Measurement(record))
 
-    def _complete(self, point: Point, measured: Measured) -> Measured:
+    def _complete(self, point: Point, measured: Measurement) -> Measurement:
         record = measured.record
         changes: dict[str, Any] = {}
         if record.offered_rates and self.phase is Phase.STREAMS:
@@ -217,22 +230,26 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return replace(measured, record=record)
 
     @abstractmethod
-    def run(self, point: Point) -> Measured:
-        """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
+    def run(self, point: Point) -> Measurement:
+        """Measure a point.
 
-    def make_unmeasured(self, point: Point, why: str) -> Measured:
-        """Make a record without a result."""
-        record = Record(
-            benchmark=self.name,
-            direction=point.mode,
-            frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
-            not_measured=why,
-            repetitions=0,
-            trials=[],
-            invalid_trials=[],
-            conditions=point.run_conditions,
-        )
-        return Measured(record)
+        Equal trial results must give an equal record, since `v6t resume` replays the journal.
+
+        Raises:
+            NotMeasured: the point can have no result.
+        """
+
+    def make_rows(
+        self, conditions: Conditions, rows: Iterable[tuple[int, Sequence[Any]]], direction: str = ""
+    ) -> list[Row]:
+        """Make rows of its CSV file from their numbers and the values of its ``csv_columns``."""
+        columns = (*(self.csv_model.model_fields if self.csv_model else ()), *self.csv_columns)
+        size, direction = conditions.size_label, direction or conditions.mode
+        return [
+            {"No": number, "Size": size, "Dir": direction[0],
+             **dict(zip(columns, values, strict=True))}
+            for number, values in rows
+        ]  # fmt: skip
 
 
 class StreamRecord(Record):
@@ -261,17 +278,26 @@ Q = TypeVar("Q", bound=ShareSettings)
 
 
 class RateShareBenchmark(Benchmark[R, Q]):
-    """A benchmark at a share of the throughput."""
+    """A benchmark at a share of the throughput.
 
+    Attributes:
+        no_rate_reason: why a point without a throughput is not measured.
+    """
+
+    no_rate_reason: ClassVar[str]
     heeds = frozenset({"rate_from"})
 
     def has_own_rate(self, bound: RunContext) -> bool:
         return self.get_settings(bound).rate_fps is not None
 
     def find_rate(self, point: Point) -> tuple[float, str]:
-        """Return the rate per direction [fps] and its origin; 0.0 if no rate passed."""
+        """Return the rate per direction [fps] and its origin.
+
+        Raises:
+            NotMeasured: no rate passed.
+        """
         own = self.get_settings(point.bound)
         if own.rate_fps is not None:
             return own.rate_fps, "given"
-        rate_fps, source = point.find_throughput()
+        rate_fps, source = point.require_throughput(self.no_rate_reason)
         return own.share * rate_fps, f"{own.share:g} of the {source}"

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
-from v6t.analysis.record import Interval, RateRecord, Record, Row
+from v6t.analysis.record import Interval, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, count, mark, percent, write
 from v6t.benchmarks.point import Point
-from v6t.trials.conditions import Conditions
 from v6t.trials.verdict import Attempt
 
 REPETITIONS, TRIAL_S = 20, 60.0
@@ -112,9 +111,9 @@ def check_repetitions(name: str, records: Sequence[Record]) -> Clause:
 def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Clause:
     """Check that streams were sent at the throughput of their point, its median or P1."""
     throughputs = {
-        (r.sizes, r.direction): (r.median, r.p1)
+        (r.sizes, r.direction): (found.median, found.p1)
         for r in data.records
-        if isinstance(r, RateRecord) and r.throughput_fps is not None
+        if r.throughput_fps is not None and (found := r.as_rate_record)
     }
     offered = [(r, t.asked["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
@@ -149,22 +148,24 @@ ROW_HEAD: Mapping[str, str] = {
 ROW_RATE = "rate of the row [frames per second per direction]"
 ROW_DIRECTION = "direction of the frames counted in this row: `forward` or `reverse`"
 ROW_DURATION = "duration of the trial [s]"
-SEARCH_COLUMNS: Mapping[str, str] = {
-    "Initial Rate": "upper bound of the search, its first rate [frames per second per direction]",
-    "Error": "width of the interval that the search left open [frames per second]",
-    "Date": "start of the first trial, ISO 8601, UTC",
-    "Iterations": "trials of the search",
-    "rate": "highest rate that passed [frames per second per direction]",
-}
-"""Meaning of the columns of a search for a rate."""
 
 
-def make_row_head(at: Conditions, number: int) -> Row:
-    """Return the first cells of a row of a CSV file: the repetition and its point."""
-    return {"No": number, "Size": at.size_label, "Dir": at.mode[0]}
+def describe_search_columns(unit: str, rate: str = "rate") -> dict[str, str]:
+    """Describe the columns of a search for a rate; ``rate`` names the column of its result."""
+    return {
+        "Initial Rate": f"upper bound of the search, its first rate [{unit}]",
+        "Error": f"width of the interval that the search left open [{unit}]",
+        "Date": "start of the first trial, ISO 8601, UTC",
+        "Iterations": "trials of the search",
+        rate: f"highest rate that passed [{unit}]",
+    }
 
 
-def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> Row:
-    """Return the cells of a search's row about its trials."""
+SEARCH_COLUMNS = describe_search_columns("frames per second per direction")
+"""Meaning of the columns of a search for a rate of frames."""
+
+
+def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> tuple[str, int]:
+    """Return the start of a search and the number of its trials, for a CSV row."""
     started = point.find(attempts[0].trial.key).started if attempts else ""
-    return {"Date": started, "Iterations": len(attempts)}
+    return started, len(attempts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -25,7 +25,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import MOST_CONNECTIONS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
@@ -38,7 +38,6 @@ from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneSettings
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial_runner import Repeated
 from v6t.trials.codec import connections_to_json
-from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
@@ -408,10 +407,19 @@ def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
     }
 
 
-class ConnectionBenchmark(Benchmark[C, S]):
-    """A benchmark that is invalid if the device forgets connections."""
+class TableBenchmark(Benchmark[C, S]):
+    """A benchmark of the connection table."""
 
     connections = "only"
+
+    def number_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[Row]:
+        """Make the rows of its CSV file, which have no direction."""
+        numbered = enumerate(map(tuple, rows), 1)
+        return self.make_rows(point.make_conditions(), numbered, ANY_DIRECTION)
+
+
+class ConnectionBenchmark(TableBenchmark[C, S]):
+    """A benchmark that is invalid if the device forgets connections."""
 
     def list_deviations(self, bound: RunContext) -> Iterator[str]:
         if not bound.settings.procedure.connections.validate_connections:
@@ -466,18 +474,19 @@ def _make_count_column(
     return Column(heading, cell, wide=True)
 
 
+_SEARCH_COLUMNS = common.describe_search_columns("connections per second")
+
+
 class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection stands."""
 
     name = "connection-rate"
     csv_columns: ClassVar = {
-        **common.SEARCH_COLUMNS,
         "Connections": "connections to establish",
-        "Initial Rate": "upper bound of the search, its first rate [connections per second]",
+        "Initial Rate": _SEARCH_COLUMNS["Initial Rate"],
         "Timeout": "wait for late frames after phase 1 [s]",
         "Alpha": "rate of the validation as a share of that of phase 1; empty: no validation",
-        "Error": "width of the interval that the search left open [connections per second]",
-        "rate": "highest rate that passed [connections per second]",
+        **_SEARCH_COLUMNS,
     }
     record = ConnectionRateRecord
     metrics: ClassVar = {"max connection establishment rate": "rate"}
@@ -485,23 +494,18 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     order = 10
     searches = True
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = specify_rate_search(point, make_phase_one_settings(point.procedure))
         result = measure_connection_rate(spec, point.measure, point.watch)
-        rows = [
-            {
-                "Connections": spec.connections,
-                "Initial Rate": spec.upper_bound_cps,
-                "Timeout": spec.phase_one.wait_s,
-                "Alpha": "" if spec.phase_one.alpha is None else spec.phase_one.alpha,
-                "Error": r.search.error_fps(spec.resolution_cps),
-                **common.describe_attempts(point, r.attempts),
-                "rate": r.rate_cps,
-            }
+        alpha = "" if spec.phase_one.alpha is None else spec.phase_one.alpha
+        rows = (
+            (spec.connections, spec.upper_bound_cps, spec.phase_one.wait_s, alpha,
+             r.search.error_fps(spec.resolution_cps),
+             *common.describe_attempts(point, r.attempts), r.rate_cps)
             for r in result.repetitions
-        ]
+        )  # fmt: skip
         record = make_rate_record(ConnectionRateRecord, result, point)
-        return Measured(record, number_rows(spec.conditions, rows), record.rates)
+        return Measurement(record, self.number_rows(point, rows), record.rates)
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -566,8 +570,8 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     csv_columns: ClassVar = {
         "phase": "phase of the search: `first`, `exponential` or `binary`",
         "connections": "connections to establish",
-        "carried": "the table is large enough for them",
         "rate": "highest rate at which they were established; empty: none [connections per second]",
+        "carried": "the table is large enough for them",
     }
     record = CapacityRecord
     phase = Phase.TABLE
@@ -586,7 +590,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
             )
         super().check(bound)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         p, own, most = (
             point.procedure,
             self.get_settings(point.bound),
@@ -605,9 +609,9 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         )
         result = measure_capacity(spec, point.measure, point.watch)
         record = make_capacity_record(CapacityRecord, result, point)
-        names = {"rate_cps": "rate"}
-        rows = [{names.get(k, k): v for k, v in step} for step in record.steps]
-        return Measured(record, number_rows(result.spec.conditions, rows))
+        return Measurement(
+            record, self.number_rows(point, (dict(s).values() for s in record.steps))
+        )
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -641,7 +645,7 @@ class TeardownSettings(StrictModel):
     """Fillings; none: as for throughput."""
 
 
-class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
+class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
     """How fast the device empties a full table of connections."""
 
     name = "teardown"
@@ -654,14 +658,13 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     record = TeardownRecord
     phase = Phase.TABLE
     order = 10
-    connections = "only"
     one_size = True
     model = TeardownSettings
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_cps, source = find_rate(point)
         if not rate_cps:
-            return self.make_unmeasured(point, "no connection rate passed")
+            raise NotMeasured("no connection rate passed")
         p, c = point.procedure, point.procedure.connections
         spec = point.specify(
             TeardownSpec,
@@ -689,11 +692,11 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
             },
             setup=describe_setup(point.bound.technology),
         )
-        rows = [
-            {"Connections": spec.connections, "full_s": r.full_s, "idle_s": r.idle_s, "rate": rate}
+        rows = (
+            (spec.connections, r.full_s, r.idle_s, rate)
             for r, rate in zip(result.repetitions, rates, strict=True)
-        ]
-        return Measured(record, number_rows(spec.conditions, rows))
+        )
+        return Measurement(record, self.number_rows(point, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
@@ -753,8 +756,3 @@ def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Clause:
 
 def _format_longest(times_s: Sequence[float | None]) -> str:
     return seconds(max((t for t in times_s if t is not None), default=None))
-
-
-def number_rows(at: Conditions, rows: Iterable[Row]) -> list[Row]:
-    """Add number and frame size to the rows of a benchmark without a direction."""
-    return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]

@@ -12,7 +12,7 @@ from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
 from v6t.analysis.presentation import Card, Clause, Line, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Row, Series
+from v6t.analysis.record import Figure, Model, Number, Series
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Column, Sheet, count, milliseconds, offered, significant, table
 from v6t.base.errors import UsageError
@@ -21,7 +21,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark, StreamRecord
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.timing import (
@@ -135,6 +135,8 @@ class DelayRecord(StreamRecord):
     """the figures of each direction"""
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
+    below_rfc_tags: bool = False
+    """fewer tagged frames than the 500 of RFC 8219"""
     tester_error: str = ""
     """the documented error of the tester's delays; empty: the tester sends no frames"""
 
@@ -168,15 +170,13 @@ class LatencyRecord(DelayRecord):
     """tagged frames"""
     first_tag_s: Number | None = None
     """when the first frame is tagged [s]"""
-    below_rfc_tags: bool = False
-    """fewer tagged frames than the 500 of RFC 8219"""
     of_load: bool = False
     """the tagged frames are a stream of their own beside the load"""
 
     def describe(self) -> str:
         if not self.sampled:
             return self.heading
-        if self.of_load or "stamped" in self._stored("title", ""):  # of earlier versions
+        if self.of_load:
             return f"Latency of a stamped stream ({self.share:.2%} of the load)"
         return f"Latency of a subset ({self.share:.2%} of the connections)"
 
@@ -205,86 +205,18 @@ class IpdvRecord(DelayRecord):
     """IPDV of each direction"""
 
 
-_KINDS: Mapping[str, type[DelayRecord]] = {
-    "latency": LatencyRecord,
-    "pdv": PdvRecord,
-    "ipdv": IpdvRecord,
-}
-
-
-def make_delay_record(
-    result: TimingResult,
-    *,
-    loopback: TimingResult | None,
-    conditions: Mapping[str, Any],
-    stamps: str = "",
-    tester_error: str = "",
-) -> DelayRecord:
-    """Make the record of one latency, PDV or IPDV point.
-
-    Args:
-        loopback: delays of the tester without a device at the same rate.
-        stamps: when the tester stamps a frame, and how finely.
-    """
-    spec, tags = result.spec, result.spec.request.tags
-    kind = _KINDS[spec.benchmark]
-    ways = list_directions(spec.conditions.mode)
-    valid = [r for r in result.repetitions if r.valid]
-    own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
-    of_tags: dict[str, Any] = {} if not tags else {
-        "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
-    }  # fmt: skip
-    if tags and result.of_load:
-        of_tags["of_load"] = True
-    return kind.from_result(
-        result,
-        conditions,
-        rate=result.rate_fps,
-        share_of_rate=result.share_of_rate,
-        repetitions=len(valid),
-        definition=DEFINITION.format(stamps=stamps or UNSAID),
-        sampled=result.sampled,
-        share=result.share,
-        directions={way: _summarize_direction(kind.names, valid, way) for way in ways},
-        loopback=own
-        and {way: {k: _to_ms(v) for k, v in own.directions[way].figures.items()} for way in ways},
-        tester_error=tester_error,
-        **of_tags,
-    )
-
-
-def list_delay_rows(result: TimingResult) -> list[Row]:
-    """Return a row for each repetition and direction, milliseconds; undefined figures are empty."""
-    spec = result.spec
-    return [
-        {
-            **common.make_row_head(spec.conditions, r.number),
-            "direction": way,
-            "rate": result.rate_fps,
-            "duration_s": spec.duration_s,
-            **{k: _to_ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
-            "frames": timed.frames,
-            "lost": timed.lost,
-            "clamped": timed.clamped,
-        }
-        for r in result.repetitions
-        for way, timed in r.directions.items()
-    ]
-
-
 def _summarize_direction(
-    names: Sequence[str], valid: Sequence[TimingRepetition], way: str
+    kind: type[DelayRecord], valid: Sequence[TimingRepetition], way: str
 ) -> dict[str, Any]:
-    classes = {
-        name: _make_figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
-        for name in sorted({name for r in valid for name in r.classes[way]})
-    }
-    return {**_make_figures([r.directions[way] for r in valid], names), "classes": classes}
+    names = sorted({name for r in valid for name in r.classes[way]})
+    of_class = {n: [r.classes[way][n] for r in valid if n in r.classes[way]] for n in names}
+    classes = {name: _make_figures(kind, timed) for name, timed in of_class.items()}
+    return {**_make_figures(kind, [r.directions[way] for r in valid]), "classes": classes}
 
 
-def _make_figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
+def _make_figures(kind: type[DelayRecord], timed: Sequence[DelayFigures]) -> dict[str, Any]:
     return {
-        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in names},
+        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in kind.names},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
@@ -345,21 +277,23 @@ class DelayColumn(NamedTuple):
     card: str = ""
 
 
-_STREAM_COLUMNS: Mapping[str, str] = {
-    "direction": common.ROW_DIRECTION,
-    "rate": common.ROW_RATE,
-    "duration_s": common.ROW_DURATION,
-    "frames": "frames, or pairs of frames, with a delay",
-    "lost": "of those to be timed, frames or pairs lost",
-    "clamped": "negative delays counted as 0",
-}
-"""Meaning of the columns of every CSV file of delays."""
+def _describe_columns(**figures: str) -> dict[str, str]:
+    """Describe the columns of a CSV file of delays, with the benchmark's own figures [ms]."""
+    return {
+        "direction": common.ROW_DIRECTION,
+        "rate": common.ROW_RATE,
+        "duration_s": common.ROW_DURATION,
+        **{name: f"{text} [ms]" for name, text in figures.items()},
+        "frames": "frames, or pairs of frames, with a delay",
+        "lost": "of those to be timed, frames or pairs lost",
+        "clamped": "negative delays counted as 0",
+    }
 
 
 class Delay(Benchmark[DelayRecord, D]):
     """A benchmark of delays at a rate, which is never adaptive."""
 
-    record = DelayRecord
+    record: ClassVar[type[DelayRecord]] = DelayRecord
     source: ClassVar[str] = "RFC 8219 section 7.3"
     drawn_values: ClassVar[Literal["delays", "ipdv"]] = "delays"
     caption: ClassVar[str] = (
@@ -370,6 +304,7 @@ class Delay(Benchmark[DelayRecord, D]):
     connections = "also"
     heeds = frozenset({"rate_from"})
     incremental = True
+    format_value = staticmethod(significant)
 
     def request(self, settings: D, extra_s: float) -> DelayRequest:
         """Make the request of delays; ``extra_s`` is the extra length of the stream."""
@@ -416,18 +351,18 @@ class Delay(Benchmark[DelayRecord, D]):
                     code="above-line-rate",
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Send a stream per repetition at the given rate, or at the throughput."""
-        rate_fps, source = point.find_throughput()
         fixed_fps = self.get_settings(point.bound).given_fps(point.sizes.longest)
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
-        if not rate_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is no rate to measure at")
+        else:
+            reason = "no rate passed, so there is no rate to measure at"
+            rate_fps, source = point.require_throughput(reason)
         try:
             spec = self._specify(point, rate_fps, source)
         except ValueError as exc:
-            return self.make_unmeasured(point, str(exc))
+            raise NotMeasured(str(exc)) from exc
         if fixed_fps is None:
             shares = []
             for share in LOWER_SHARES:
@@ -442,14 +377,59 @@ class Delay(Benchmark[DelayRecord, D]):
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
-        record = make_delay_record(
-            result,
-            loopback=own,
-            conditions=point.run_conditions,
-            stamps=point.bound.tester.stamps,
-            tester_error=point.bound.tester.delay_error,
+        tester = point.bound.tester
+        return self.make_measurement(
+            result, point.run_conditions, own, tester.stamps, tester.delay_error
         )
-        return Measured(record, list_delay_rows(result))
+
+    def make_measurement(
+        self,
+        result: TimingResult,
+        conditions: Mapping[str, Any],
+        loopback: TimingResult | None,
+        stamps: str = "",
+        tester_error: str = "",
+    ) -> Measurement:
+        """Make the record of a point, and a row for each repetition and direction.
+
+        Args:
+            loopback: delays of the tester without a device at the same rate.
+            stamps: when the tester stamps a frame, and how finely.
+        """
+        spec, kind = result.spec, self.record
+        tags, mode = spec.request.tags, spec.conditions.mode
+        valid = [r for r in result.repetitions if r.valid]
+        own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+        of_tags: dict[str, Any] = {} if not tags else {
+            "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
+        }  # fmt: skip
+        if tags and result.of_load:
+            of_tags["of_load"] = True
+        record = kind.from_result(
+            result,
+            conditions,
+            rate=result.rate_fps,
+            share_of_rate=result.share_of_rate,
+            repetitions=len(valid),
+            definition=DEFINITION.format(stamps=stamps or UNSAID),
+            sampled=result.sampled,
+            share=result.share,
+            directions={d: _summarize_direction(kind, valid, d) for d in list_directions(mode)},
+            loopback=own
+            and {
+                d: {k: _to_ms(v) for k, v in own.directions[d].figures.items()}
+                for d in list_directions(mode)
+            },
+            tester_error=tester_error,
+            **of_tags,
+        )
+        rows = (
+            (r.number, (direction, result.rate_fps, spec.duration_s,
+                        *(_to_ms(d.figures[name]) for name in kind.names), d.frames, d.lost, d.clamped))
+            for r in result.repetitions
+            for direction, d in r.directions.items()
+        )  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     def make_sheet(self, records: Sequence[DelayRecord]) -> Sheet:
         columns = [
@@ -510,9 +490,6 @@ class Delay(Benchmark[DelayRecord, D]):
         loopback = record.loopback or {}
         return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
 
-    def format_value(self, value: float | None) -> str:
-        return significant(value)
-
     def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
         for way, direction in record.directions.items():
             for key in (s.key for s in self.shown_figures if s.has_spread):
@@ -543,13 +520,12 @@ class Latency(Delay[LatencySettings]):
     """Typical and worst case delay of tagged frames at the throughput."""
 
     name = "latency"
-    csv_columns: ClassVar = {
-        **_STREAM_COLUMNS,
-        "tl": "typical latency: median of the tagged frames; empty: undefined [ms]",
-        "wcl": "worst case latency: 99.9th percentile of the tagged frames; empty: undefined [ms]",
-        "min": "shortest delay [ms]",
-        "max": "longest delay; empty: undefined [ms]",
-    }
+    csv_columns: ClassVar = _describe_columns(
+        tl="typical latency: median of the tagged frames; empty: undefined",
+        wcl="worst case latency: 99.9th percentile of the tagged frames; empty: undefined",
+        min="shortest delay",
+        max="longest delay; empty: undefined",
+    )
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "TL", "worst-case latency": "WCL"}
     order = 60
@@ -589,7 +565,7 @@ class Latency(Delay[LatencySettings]):
             )
 
     def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
-        if isinstance(record, LatencyRecord) and record.below_rfc_tags:
+        if record.below_rfc_tags:
             yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
         yield from super().find_warnings(record)
 
@@ -645,13 +621,12 @@ class Pdv(DelayVariation):
     """How much the delays of all frames differ (99.9th percentile less the smallest)."""
 
     name = "pdv"
-    csv_columns: ClassVar = {
-        **_STREAM_COLUMNS,
-        "pdv": "packet delay variation: D99.9 - Dmin; empty: undefined [ms]",
-        "min": "Dmin, shortest delay [ms]",
-        "p99_9": "D99.9, 99.9th percentile of the delays; empty: undefined [ms]",
-        "max": "Dmax, longest delay; empty: undefined [ms]",
-    }
+    csv_columns: ClassVar = _describe_columns(
+        pdv="packet delay variation: D99.9 - Dmin; empty: undefined",
+        min="Dmin, shortest delay",
+        p99_9="D99.9, 99.9th percentile of the delays; empty: undefined",
+        max="Dmax, longest delay; empty: undefined",
+    )
     record = PdvRecord
     metrics: ClassVar = {"PDV": "PDV"}
     source = "RFC 8219 section 7.3.1 (PDV-01)"
@@ -670,12 +645,11 @@ class Ipdv(DelayVariation):
     """How much the delay changes from one frame to the next."""
 
     name = "ipdv"
-    csv_columns: ClassVar = {
-        **_STREAM_COLUMNS,
-        "min": "smallest difference of consecutive delays [ms]",
-        "med": "median of the differences [ms]",
-        "max": "largest difference [ms]",
-    }
+    csv_columns: ClassVar = _describe_columns(
+        min="smallest difference of consecutive delays",
+        med="median of the differences",
+        max="largest difference",
+    )
     record = IpdvRecord
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
     order = 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 from v6t.analysis.presentation import Line, Result
@@ -28,7 +28,7 @@ from v6t.benchmarks import common, registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import find_rate, prepare_connections
 from v6t.benchmarks.context import RunContext, TechnologyClass
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
@@ -207,42 +207,6 @@ def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[st
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
-def list_degradation_rows(record: FlowsRecord) -> list[Row]:
-    """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
-    return [
-        {
-            "Size": record.frame_sizes.listed,
-            "Dir": record.direction[0],
-            "benchmark": each.benchmark,
-            "figure": each.figure,
-            "unit": each.unit,
-            "flows": each.flows,
-            "start": each.start,
-            "interval_s": record.interval_s if each.start == "successive" else "",
-            "applied_fps": "" if each.rate is None else each.rate,
-            "median": each.median,
-            "P1": each.p1,
-            "P99": each.p99,
-            "better": "higher" if each.more_is_better else "lower",
-            "Xpd_percent": each.degradation_percent,
-        }
-        for each in record.all_figures
-    ]
-
-
-def _list_rows(result: ThroughputResult, **variant: Any) -> list[Row]:
-    at = result.spec.conditions
-    return [
-        {
-            **common.make_row_head(at, r.number),
-            "rate": r.rate_fps,
-            "Iterations": len(r.attempts),
-            **variant,
-        }
-        for r in result.repetitions
-    ]
-
-
 DEGRADATION = "flows-degradation.csv"
 """Every figure with each number of flows."""
 
@@ -276,7 +240,24 @@ def _format_start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
     return f"one every {record.interval_s:g} s" if point.start == "successive" else point.start
 
 
-class Flows(Benchmark[FlowsRecord, FlowSettings]):
+V = TypeVar("V", bound=VariantsRecord)
+S = TypeVar("S", bound=StrictModel)
+
+
+class VariantBenchmark(Benchmark[V, S]):
+    """A search for the throughput of several variants of the traffic."""
+
+    phase = Phase.VARIANTS
+    searches = True
+    heeds = frozenset({"adaptive"})
+
+    def list_search_rows(self, result: ThroughputResult, *variant: Any) -> list[Row]:
+        """Return a row for each repetition of the search with a variant."""
+        rows = ((r.number, (r.rate_fps, len(r.attempts), *variant)) for r in result.repetitions)
+        return self.make_rows(result.spec.conditions, rows)
+
+
+class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     """The throughput of one flow, and how it changes with more of them."""
 
     name = "flows"
@@ -305,13 +286,10 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         }
     }
     record = FlowsRecord
-    phase = Phase.VARIANTS
     order = 10
-    searches = True
     connections = "also"
     model = FlowSettings
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
-    heeds = frozenset({"adaptive"})
 
     def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
         own = self.get_settings(bound)
@@ -366,9 +344,9 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
     def _find_max_flows(self, bound: RunContext) -> int:
         return max(self.get_settings(bound).counts, default=1)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         if point.bound.settings.connects and not find_rate(point)[0]:
-            return self.make_unmeasured(point, "no connection rate passed")
+            raise NotMeasured("no connection rate passed")
         points, rows, searches = [], [], []
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
         at, own = point, self.get_settings(point.bound)
@@ -382,7 +360,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             points.append((each, make_search_record(at, result)))
-            rows += _list_rows(result, flows=each.flows, start=each.start)
+            rows += self.list_search_rows(result, each.flows, each.start)
             measured = replace(
                 at,
                 trial_conditions={
@@ -396,7 +374,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             )
             for benchmark in self._list_parts(point, each):
                 at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
-                further.append((benchmark, each, benchmark.run(measured).record))
+                further.append((benchmark, each, benchmark.measure(measured).record))
         records = [record for _, record in points] + [record for *_, record in further]
         base = points[0][1].median
         record = FlowsRecord.from_result(
@@ -416,7 +394,19 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
                 for each, r in points
             ],
         )
-        return Measured(record, rows, beside={DEGRADATION: list_degradation_rows(record)})
+        return Measurement(record, rows, beside={DEGRADATION: self._list_degradation_rows(record)})
+
+    def _list_degradation_rows(self, record: FlowsRecord) -> list[Row]:
+        """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
+        return [
+            dict(zip(self.further_csv[DEGRADATION], (
+                record.frame_sizes.listed, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
+                f.start, record.interval_s if f.start == "successive" else "",
+                "" if f.rate is None else f.rate, f.median, f.p1, f.p99,
+                "higher" if f.more_is_better else "lower", f.degradation_percent,
+            ), strict=True))
+            for f in record.all_figures
+        ]  # fmt: skip
 
     def _vary_point(self, point: Point, each: FlowPoint) -> Point:
         if not point.bound.settings.connects:
@@ -469,7 +459,7 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             yield Result(name, figure.unit, figure.values, figure.more_is_better, at=load)
 
 
-class RssProbe(Benchmark[ProbeRecord, StrictModel]):
+class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
     """Which pseudorandom header fields spread frames over the device's cores."""
 
     name = "rss-probe"
@@ -479,10 +469,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         "case": "what varies: addresses, ports, both or nothing",
     }
     record = ProbeRecord
-    phase = Phase.VARIANTS
     order = 20
-    searches = True
-    heeds = frozenset({"adaptive"})
     alone = True
     in_all = False
 
@@ -507,7 +494,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
                     code="unsuitable-benchmark",
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         by_case: dict[Case, ThroughputRecord] = {}
         rows, searches = [], []
         at = point
@@ -521,7 +508,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             by_case[case] = make_search_record(at, result)
-            rows += _list_rows(result, case=case)
+            rows += self.list_search_rows(result, case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
         advice = recommend({case: record.median for case, record in by_case.items()}, limited)
         record = ProbeRecord.from_result(
@@ -533,7 +520,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             use=advice.use,
             why=advice.why,
         )
-        return Measured(record, rows)
+        return Measurement(record, rows)
 
     columns = (
         *common.POINT,

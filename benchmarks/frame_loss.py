@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from v6t.analysis.presentation import (
     split_batches,
     split_lines,
 )
-from v6t.analysis.record import Model, Number, Record, Row, Summary
+from v6t.analysis.record import Model, Number, Record, Summary
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import INVALID, Column, Sheet, offered, table, write
 from v6t.base.errors import UsageError
@@ -31,7 +32,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
@@ -139,46 +140,6 @@ class FrameLossRecord(Record):
         return forwarded and forwarded / self.load_directions
 
 
-def make_loss_record(
-    result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
-) -> FrameLossRecord:
-    """Make the record of one frame loss point."""
-    spec = result.spec
-    ways = list_directions(spec.conditions.mode)
-    restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
-    return FrameLossRecord.from_result(
-        result,
-        conditions,
-        unit="per cent of the frames required",
-        media_maximum=media_fps,
-        restricted_range=restricted,
-        procedure="listed rates, none left out"
-        if spec.rates_fps is not None
-        else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        rates=[_summarize_rate(result, rate, ways, media_fps) for rate in result.rates],
-    )
-
-
-def list_loss_rows(result: FrameLossResult) -> list[Row]:
-    """Return a row for each trial and direction: the raw values."""
-    spec = result.spec
-    return [
-        {
-            **common.make_row_head(spec.conditions, o.repetition),
-            "direction": way,
-            "rate": o.rate_fps,
-            "duration_s": spec.duration_s,
-            "required": d.required,
-            "sent": d.sent,
-            "received": d.received,
-            "surplus": d.surplus,
-            "loss_percent": "" if o.error else d.rate * 100,
-        }
-        for o in result.offered
-        for way, d in o.directions.items()
-    ]
-
-
 def _summarize_rate(
     result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
@@ -191,9 +152,10 @@ def _summarize_rate(
     valid = [o for o in offered if o.valid]
     frames = {
         way: FramesAtRate(
-            required=[o.directions[way].required for o in valid],
-            sent=[o.directions[way].sent for o in valid],
-            received=[o.directions[way].received for o in valid],
+            **{
+                name: [getattr(o.directions[way], name) for o in valid]
+                for name in FramesAtRate.model_fields
+            }
         )
         for way in ways
     }
@@ -252,6 +214,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     quick = FrameLossSettings(duration_s=0.4, repetitions=1)
     heeds = frozenset({"adaptive"})
     incremental = True
+    format_value = staticmethod(partial(write, form=".4f"))
 
     def check(self, bound: RunContext) -> None:
         super().check(bound)
@@ -260,7 +223,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             message = "frame_loss.rates_fps must be a non-empty list of positive rates"
             raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""
         f, at = self.get_settings(point.bound), self.make_conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
@@ -276,10 +239,32 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
-        record = make_loss_record(
-            result, media_fps=point.media_fps, conditions=point.run_conditions
+        return self.make_measurement(result, point.media_fps, point.run_conditions)
+
+    def make_measurement(
+        self, result: FrameLossResult, media_fps: float, conditions: Mapping[str, Any]
+    ) -> Measurement:
+        """Make the record of a point and a row for each trial and direction."""
+        spec = result.spec
+        directions = list_directions(spec.conditions.mode)
+        record = FrameLossRecord.from_result(
+            result,
+            conditions,
+            unit="per cent of the frames required",
+            media_maximum=media_fps,
+            restricted_range=spec.rates_fps is not None or spec.maximum_reason != "media",
+            procedure="listed rates, none left out"
+            if spec.rates_fps is not None
+            else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
+            rates=[_summarize_rate(result, rate, directions, media_fps) for rate in result.rates],
         )
-        return Measured(record, list_loss_rows(result))
+        rows = (
+            (o.repetition, (direction, o.rate_fps, spec.duration_s, d.required, d.sent, d.received,
+                            d.surplus, "" if o.error else d.rate * 100))
+            for o in result.offered
+            for direction, d in o.directions.items()
+        )  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT,
@@ -354,9 +339,6 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 summary=row.loss,
                 uncovered=uncovered,
             )
-
-    def format_value(self, value: float | None) -> str:
-        return write(value, ".4f")
 
     def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Clause]:
         right = [_is_descent(r) for r in records]

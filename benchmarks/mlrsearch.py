@@ -14,7 +14,6 @@ from v6t.analysis.record import (
     Number,
     RatesFound,
     Record,
-    Row,
     Series,
     describe_rates,
 )
@@ -25,7 +24,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
@@ -199,25 +198,6 @@ def make_mlr_record(result: MlrResult, point: Point) -> MlrRecord:
     return MlrRecord.from_result(result, point.run_conditions, controller=CONTROLLER, goals=goals)
 
 
-def _list_goal_rows(result: MlrResult, point: Point) -> list[Row]:
-    at = result.spec.conditions
-    return [
-        {
-            **common.make_row_head(at, r.number),
-            "Goal": result.goal.name,
-            "Code": result.goal.code,
-            **common.describe_attempts(point, r.attempts),
-            "lower bound": result.lower_fps,
-            "upper bound": result.upper_fps,
-            "conditional throughput": result.conditional_fps,
-            "regular": not result.irregular,
-            "irregular": result.irregular,
-        }
-        for r in result.repetitions
-        for result in r.results
-    ]
-
-
 class MlrSettings(StrictModel):
     """Multiple Loss Ratio search (RFC 9971)."""
 
@@ -321,7 +301,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     "(RFC 9971 section 4.6.5)"
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         goals, max_load = self.make_goals(point.bound), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
         least = self.get_settings(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
@@ -334,7 +314,13 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             repetitions=point.repeat(point.procedure.repetitions),
         )
         result = measure_mlrsearch(spec, point.measure, point.watch)
-        return Measured(make_mlr_record(result, point), _list_goal_rows(result, point))
+        rows = (
+            (r.number, (g.goal.name, g.goal.code, *common.describe_attempts(point, r.attempts),
+                        g.lower_fps, g.upper_fps, g.conditional_fps, not g.irregular, g.irregular))
+            for r in result.repetitions
+            for g in r.results
+        )  # fmt: skip
+        return Measurement(make_mlr_record(result, point), self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT,

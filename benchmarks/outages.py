@@ -18,16 +18,9 @@ from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, S, ShareSettings, StreamRecord
-from v6t.benchmarks.common import (
-    POINT,
-    REPEATED,
-    ROW_DIRECTION,
-    TRIAL_S,
-    compare_minimum,
-    make_row_head,
-)
+from v6t.benchmarks.common import POINT, REPEATED, ROW_DIRECTION, TRIAL_S, compare_minimum
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -125,42 +118,6 @@ class ResetRecord(OutageRecord):
         return [self.rate]
 
 
-def make_recovery_record(
-    result: RecoveryResult, *, conditions: Mapping[str, Any]
-) -> RecoveryRecord:
-    """Make the record of one system recovery point."""
-    spec = result.spec
-    directions = {}
-    for way in list_directions(spec.conditions.mode):
-        times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
-        directions[way] = {
-            "values": [drop_infinite(t) for t in times],
-            "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
-        }
-    return RecoveryRecord.from_result(
-        result, conditions, overload_limited=spec.limited, directions=directions
-    )
-
-
-def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
-    """Make the record of one kind of reset."""
-    at = result.spec.conditions
-    directions: dict[str, dict[str, Any]] = {}
-    for way in list_directions(at.mode):
-        seen = [outages[way] for outages in result.repetitions if way in outages]
-        directions[way] = {
-            "values": [drop_infinite(outage.by_loss_s) for outage in seen],
-            "by_silence": [outage.by_silence_s for outage in seen],
-        }
-    survived = None
-    if "connections" in conditions and at.mode == "reverse":
-        # of stateful devices, by frames from outside alone: they make no new connection
-        survived = [time is not None for time in directions["reverse"]["values"]]
-    return ResetRecord.from_result(
-        result, conditions, state_survived=survived, directions=directions
-    )
-
-
 def _check_moment(section: str, what: str, at_s: float, duration_s: float) -> None:
     if at_s >= duration_s:
         raise UsageError(
@@ -188,6 +145,7 @@ class OutageBenchmark(Benchmark[K, S]):
 
     connections = "also"
     heeds = frozenset({"rate_from"})
+    format_value = staticmethod(seconds)
     columns = (
         *POINT,
         Column(
@@ -204,9 +162,6 @@ class OutageBenchmark(Benchmark[K, S]):
         for way, series in record.directions.items():
             name = f"recovery {way}"
             yield Result(name, "s", series.values, False, headline=way, summary=series)
-
-    def format_value(self, value: float | None) -> str:
-        return seconds(value)
 
 
 class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
@@ -233,13 +188,29 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
                 code="unknown-name",
             )
 
-    def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.find_throughput()
-        if not throughput_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is no rate to reset at")
-        spec = point.specify(ResetSpec, self.get_settings(point.bound), rate_fps=throughput_fps)
+    def run(self, point: Point) -> Measurement:
+        rate_fps, _ = point.require_throughput("no rate passed, so there is no rate to reset at")
+        spec = point.specify(ResetSpec, self.get_settings(point.bound), rate_fps=rate_fps)
         result = measure_reset(spec, point.measure, point.watch)
-        return Measured(make_reset_record(result, conditions=point.run_conditions))
+        return Measurement(self.make_record(result, point.run_conditions))
+
+    def make_record(self, result: ResetResult, conditions: Mapping[str, Any]) -> ResetRecord:
+        """Make the record of a point."""
+        mode = result.spec.conditions.mode
+        directions: dict[str, dict[str, Any]] = {}
+        for direction in list_directions(mode):
+            seen = [outages[direction] for outages in result.repetitions if direction in outages]
+            directions[direction] = {
+                "values": [drop_infinite(outage.by_loss_s) for outage in seen],
+                "by_silence": [outage.by_silence_s for outage in seen],
+            }
+        survived = None
+        if "connections" in conditions and mode == "reverse":
+            # frames from outside alone make no new connection on a stateful device
+            survived = [time is not None for time in directions["reverse"]["values"]]
+        return ResetRecord.from_result(
+            result, conditions, state_survived=survived, directions=directions
+        )
 
     def find_warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
         if survived := record.state_survived:
@@ -280,10 +251,10 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     capabilities = frozenset({"two-rates", "loss-times"})
     incremental = True
 
-    def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.find_throughput()
-        if not throughput_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is nothing to overload")
+    def run(self, point: Point) -> Measurement:
+        throughput_fps, _ = point.require_throughput(
+            "no rate passed, so there is nothing to overload"
+        )
         own = self.get_settings(point.bound)
         spec = point.specify(
             RecoverySpec,
@@ -293,7 +264,21 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
             overload_s=own.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
-        return Measured(make_recovery_record(result, conditions=point.run_conditions))
+        return Measurement(self.make_record(result, point.run_conditions))
+
+    def make_record(self, result: RecoveryResult, conditions: Mapping[str, Any]) -> RecoveryRecord:
+        """Make the record of a point."""
+        directions = {}
+        for way in list_directions(result.spec.conditions.mode):
+            times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
+            directions[way] = {
+                "values": [drop_infinite(t) for t in times],
+                "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
+            }
+        limited = result.spec.limited
+        return RecoveryRecord.from_result(
+            result, conditions, overload_limited=limited, directions=directions
+        )
 
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Clause]:
         trials = [t.asked for t in data.list_valid_trials(records)]
@@ -389,6 +374,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     quick = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True
     in_all = False
+    no_rate_reason = "no rate passed, so there is no rate to change the device at"
+    format_value = staticmethod(seconds)
 
     def check(self, bound: RunContext) -> None:
         own = self.get_settings(bound)
@@ -409,19 +396,15 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             "traffic"
         )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        if not rate_fps:
-            why = "no rate passed, so there is no rate to change the device at"
-            return self.make_unmeasured(point, why)
         own, bound = self.get_settings(point.bound), point.bound
         spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
         for stream in chain.from_iterable(result.repetitions):
             for way, blocked in stream.directions.items():
-                head = {**make_row_head(spec.conditions, stream.number), "change": stream.change}
-                rows.append({**head, "direction": way, **asdict(blocked)})
+                rows.append((stream.number, (stream.change, way, *asdict(blocked).values())))
                 values = changes.setdefault(stream.change, {}).setdefault(way, defaultdict(list))
                 for name, value in asdict(blocked).items():
                     values[_FIELDS.get(name, name)].append(value)
@@ -432,7 +415,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             what="simulated" if bound.tester.simulates else bound.describe_live_change(),
             changes=changes,
         )
-        return Measured(record, rows)
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *POINT,
@@ -465,9 +448,6 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
             yield Result(
                 name, "s", series.values, False, at=rate, headline=headline, summary=series
             )
-
-    def format_value(self, value: float | None) -> str:
-        return seconds(value)
 
     def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
         for way, series in record.changes.get(NO_CHANGE, {}).items():

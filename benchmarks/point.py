@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from v6t.benchmarks.settings import ProcedureSettings
 
 P = TypeVar("P", bound=PointSpec)
+
+
+class NotMeasured(Exception):
+    """Reason why a point has no result."""
+
+
 Vary = Callable[[Traffic], Traffic]
 
 
@@ -166,7 +172,7 @@ class Point:
         return kind(**values)
 
     def find_throughput(self) -> tuple[float, str]:
-        """Return the throughput of this point and the name of the figure; 0.0 if no rate passed."""
+        """Return the throughput of this point and the name of the figure; 0.0 without one."""
         rates = self.found_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"
@@ -174,9 +180,20 @@ class Point:
             return percentile(rates, 1), "P1 of the throughput"
         return median(rates), "median throughput"
 
+    def require_throughput(self, reason: str) -> tuple[float, str]:
+        """Return the throughput of this point and the name of the figure.
+
+        Raises:
+            NotMeasured: no rate passed; with this reason.
+        """
+        rate_fps, source = self.find_throughput()
+        if not rate_fps:
+            raise NotMeasured(reason)
+        return rate_fps, source
+
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Record and rows of one benchmark at one point.
 
     Attributes:

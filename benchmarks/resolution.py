@@ -37,7 +37,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
@@ -205,13 +205,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     name = "resolution"
     csv_columns: ClassVar = {
-        **common.SEARCH_COLUMNS,
         "cached %": "share of the names that are queried before the trial [%]",
         "own AAAA %": "share of the names with a native AAAA record [%]",
         "Duration": common.ROW_DURATION,
-        "Initial Rate": "upper bound of the search, its first rate [queries per second]",
-        "Error": "width of the interval that the search left open [queries per second]",
-        "queries/s": "highest rate that passed [queries per second]",
+        **common.describe_search_columns("queries per second", "queries/s"),
     }
     record = ResolutionRecord
     phase = Phase.QUERIES
@@ -248,7 +245,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         own, bound = self.get_settings(point.bound), point.bound
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
@@ -279,20 +276,15 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             upstream=bound.technology.ip_versions[1],
         )
         rows = [
-            {
-                "No": r.number,
-                "cached %": cached,
-                "own AAAA %": own_aaaa,
-                "Duration": result.spec.duration_s,
-                "Initial Rate": result.spec.upper_bound_fps,
-                "Error": r.error_fps(result.spec.resolution_fps),
-                **common.describe_attempts(point, r.attempts),
-                "queries/s": r.rate_fps,
-            }
-            for (cached, own_aaaa), result in searches.items()
+            dict(zip(("No", *self.csv_columns), (
+                r.number, *pair, result.spec.duration_s, result.spec.upper_bound_fps,
+                r.error_fps(result.spec.resolution_fps),
+                *common.describe_attempts(point, r.attempts), r.rate_fps,
+            ), strict=True))
+            for pair, result in searches.items()
             for r in result.repetitions
-        ]
-        return Measured(record, rows, combinations[0].rates)
+        ]  # fmt: skip
+        return Measurement(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
         own, p = self.get_settings(point.bound), point.procedure

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, format_thousands, style_line
 from v6t.analysis.figures.plots import Curve, draw_series
@@ -19,7 +19,7 @@ from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
@@ -113,8 +113,8 @@ class CriticalLoadRecord(Record):
     """valid trials without loss"""
     lowest: Number
     """smallest rate offered in a valid trial"""
-    highest: Number | None = None
-    """highest rate offered in a valid trial; null in records of earlier versions"""
+    highest: Number
+    """highest rate offered in a valid trial"""
     upper_bound: Number
     """highest rate that could be offered"""
     upper_bound_reason: str
@@ -131,14 +131,6 @@ class CriticalLoadRecord(Record):
         """Whether a valid trial lost frames."""
         return self.lossless < len(self.trials) - len(self.invalid_trials)
 
-    @model_validator(mode="after")
-    def _drop_extrapolation(self) -> CriticalLoadRecord:
-        """Drop the figures that earlier versions gave without losses, or above what was offered."""
-        if self.estimate is not None and not (self.lossy and self.estimate <= self.upper_bound):
-            self.estimate = self.deviation = self.low = self.high = None
-            self.shapes = {}
-        return self
-
     @property
     def interval(self) -> str:
         """The interval that holds the critical load, for a table."""
@@ -151,26 +143,7 @@ class CriticalLoadRecord(Record):
     @property
     def excess(self) -> str:
         """What is known of a critical load that was not found."""
-        most = self.upper_bound if self.highest is None else self.highest
-        return f"above {most:,.0f} fps, all that was offered"
-
-
-def make_soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
-    """Make the record of a soak test."""
-    spec = result.spec
-    ways = list_directions(spec.conditions.mode)
-    good = [s for s in result.repetitions if s.intervals]
-    return SoakRecord.from_result(
-        result,
-        conditions,
-        not_measured=None if good else "the tester faltered in every stretch",
-        repetitions=1,
-        duration_s=spec.stretches * spec.stretch_s,
-        measured_s=len(good) * spec.stretch_s,
-        stretches=len(result.repetitions),
-        faltered=len(result.repetitions) - len(good),
-        directions={way: _summarize_direction(result.intervals(way)) for way in ways},
-    )
+        return f"above {self.highest:,.0f} fps, all that was offered"
 
 
 def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
@@ -202,35 +175,8 @@ def _compute_loss_percent(intervals: Sequence[TrafficInterval]) -> float | None:
     return 100 * sum(i.lost for i in intervals) / frames if frames else None
 
 
-def list_soak_rows(result: SoakResult) -> list[Row]:
-    """Return a row for each interval and direction, and one for each invalid stretch."""
-    at, length_s = result.spec.conditions, result.spec.stretch_s
-    return [
-        {
-            **common.make_row_head(at, stretch.number),
-            "started": stretch.started,
-            "direction": way,
-            "begins_s": i.begins_s if i else (stretch.number - 1) * length_s,
-            "length_s": i.length_s if i else length_s,
-            "frames": i and i.frames,
-            "lost": i and i.lost,
-        }
-        for stretch in result.repetitions
-        for way in list_directions(at.mode)
-        for i in stretch.intervals.get(way) or (None,)
-    ]
-
-
-def list_critical_load_rows(result: CriticalLoadResult) -> list[Row]:
-    """Return a row for each valid trial, with what was known after it."""
-    at, estimates = result.spec.conditions, zip(result.steps, result.known, strict=True)
-    return [
-        {**common.make_row_head(at, number), "rate": step.offered.rate_fps,
-         "duration_s": step.duration_s, "frames": step.offered.frames,
-         "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
-         "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
-        for number, (step, estimate) in enumerate(estimates, 1)
-    ]  # fmt: skip
+def _format_share(value: float | None) -> str:
+    return percent(value) if not value or value >= 0.1 else f"{value:.2g}"
 
 
 class SoakSettings(ShareSettings):
@@ -260,6 +206,8 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     model = SoakSettings
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
     in_all = False
+    no_rate_reason = "no rate passed, so there is no rate to soak at"
+    format_value = staticmethod(_format_share)
 
     def list_deviations(self, bound: RunContext) -> Iterator[str]:
         own, wait_s = self.get_settings(bound), bound.settings.procedure.residual_wait_s
@@ -268,19 +216,41 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             "each, in which nothing is sent"
         )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        if not rate_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is no rate to soak at")
         own = self.get_settings(point.bound)
         stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
         spec = point.specify(
             SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
-        return Measured(
-            make_soak_record(result, conditions=point.run_conditions), list_soak_rows(result)
+        return self.make_measurement(result, point.run_conditions)
+
+    def make_measurement(self, result: SoakResult, conditions: Mapping[str, Any]) -> Measurement:
+        """Make the record of a point, a row for each interval, and one for each invalid stretch."""
+        spec, directions = result.spec, list_directions(result.spec.conditions.mode)
+        good = [s for s in result.repetitions if s.intervals]
+        record = SoakRecord.from_result(
+            result,
+            conditions,
+            not_measured=None if good else "the tester faltered in every stretch",
+            repetitions=1,
+            duration_s=spec.stretches * spec.stretch_s,
+            measured_s=len(good) * spec.stretch_s,
+            stretches=len(result.repetitions),
+            faltered=len(result.repetitions) - len(good),
+            directions={d: _summarize_direction(result.intervals(d)) for d in directions},
         )
+        rows = [
+            (s.number, (s.started, direction, *(
+                (i.begins_s, i.length_s, i.frames, i.lost)
+                if i else ((s.number - 1) * spec.stretch_s, spec.stretch_s, None, None)
+            )))
+            for s in result.repetitions
+            for direction in directions
+            for i in s.intervals.get(direction) or (None,)
+        ]  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
         *common.POINT,
@@ -334,9 +304,6 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
                 headline=f"soak, lost % {way}",
                 summary=Percentiles(direction.loss_percent, None, None),
             )
-
-    def format_value(self, value: float | None) -> str:
-        return _format_share(value)
 
     def find_warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
@@ -412,7 +379,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         if own.search_s < 1800:
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = point.specify(
             CriticalLoadSpec,
             self.get_settings(point.bound),
@@ -423,7 +390,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         result = measure_critical_load(spec, point.measure, _make_load_estimate(point), point.watch)
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
-            return self.make_unmeasured(point, "the tester faltered in all trials but one")
+            raise NotMeasured("the tester faltered in all trials but one")
         rates = [step.offered.rate_fps for step in steps]
         shapes = estimate.shapes if estimate else ()
         record = CriticalLoadRecord.from_result(
@@ -445,7 +412,16 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             upper_bound_reason=point.limit_reason,
             tester_ceiling=point.tester_capacity.rate_fps,
         )
-        return Measured(record, list_critical_load_rows(result))
+        return Measurement(record, self.list_trial_rows(result))
+
+    def list_trial_rows(self, result: CriticalLoadResult) -> list[Row]:
+        """Return a row for each valid trial, with the estimate after it."""
+        rows = (
+            (s.offered.rate_fps, s.duration_s, s.offered.frames, s.offered.lost,
+             e and e.mean_fps, e and e.low_fps, e and e.high_fps)
+            for s, e in zip(result.steps, result.known, strict=True)
+        )  # fmt: skip
+        return self.make_rows(result.spec.conditions, enumerate(rows, 1))
 
     columns = (
         *common.POINT,
@@ -559,10 +535,6 @@ def _list_interval_losses(
         for part in counted.split_into_intervals(begins_s, record.stretch_s):
             if part.frames:
                 yield part.begins_s, 100 * part.lost / part.frames
-
-
-def _format_share(value: float | None) -> str:
-    return percent(value) if not value or value >= 0.1 else f"{value:.2g}"
 
 
 def _format_shape(record: CriticalLoadRecord, name: str) -> str:

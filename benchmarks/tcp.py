@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import FindResult, Model, Number
+from v6t.analysis.record import FindResult, Model, Number, Row
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, seconds, table, write
 from v6t.base.errors import UsageError
@@ -18,7 +18,7 @@ from v6t.benchmarks import common, connections
 from v6t.benchmarks.base import Phase
 from v6t.benchmarks.connections import C, CapacityRange, CapacityRecord, ConnectionRateRecord, S
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
@@ -366,13 +366,17 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
         """Yield warnings of the tester about such connections; raise if it cannot make them."""
         most, tcp = self.find_max_connections(bound), self.get_tcp(bound).for_trials
         alpha = connections.make_phase_one_settings(bound.settings.procedure).alpha
-        return bound.tester.conversations(bound.technology, most, tcp, alpha)
+        return bound.tester.check_tcp_connections(bound.technology, most, tcp, alpha)
 
     def _make_phase_one(self, point: Point) -> PhaseOneSettings:
         tcp = self.get_tcp(point.bound).for_trials
         return replace(
             connections.make_phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp
         )
+
+    def list_trial_rows(self, point: Point, iterations: Iterable[Iteration]) -> list[Row]:
+        """Return a row for each trial."""
+        return self.number_rows(point, (dict(one).values() for one in iterations))
 
     def _make_exchange(self, bound: RunContext) -> TcpExchange:
         return TcpExchange(http=VERSION, **asdict(self.get_tcp(bound).for_trials))
@@ -386,7 +390,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
     record = TcpRateRecord
     order = 10
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
@@ -400,10 +404,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
             alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
-        rates = [r.rate_cps for r in result.repetitions]
-        return Measured(
-            record, connections.number_rows(spec.conditions, map(dict, record.iterations)), rates
-        )
+        return Measurement(record, self.list_trial_rows(point, record.iterations), record.rates)
 
     columns = (
         Column(_SYN, lambda r: r.sizes),
@@ -461,13 +462,13 @@ class TcpCapacity(
     def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
         return () if self.get_tcp(bound).rate_cps is not None else (TcpRate.name,)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         tcp = self.get_tcp(point.bound)
         rate_cps, source = connections.choose_rate(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
         )
         if not rate_cps:
-            return self.make_unmeasured(point, "no TCP connection rate passed")
+            raise NotMeasured("no TCP connection rate passed")
         own, most = self.get_settings(point.bound), self.find_max_connections(point.bound)
         capacity = CapacitySpec(
             conditions=point.make_conditions(),
@@ -506,9 +507,7 @@ class TcpCapacity(
             tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
         after = find_iterations(result.after, find)
-        return Measured(
-            record, connections.number_rows(point.make_conditions(), map(dict, [*tries, *after]))
-        )
+        return Measurement(record, self.list_trial_rows(point, [*tries, *after]))
 
     columns = (
         Column(_SYN, lambda r: r.sizes),

@@ -16,7 +16,7 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, abbreviate
 from v6t.analysis.figures.plots import Curve, draw_errorbars, draw_series, make_summary_curve
 from v6t.analysis.presentation import Clause, Result, clause, split_lines
-from v6t.analysis.record import Number, RateRecord, Row, describe_rates, find_counting
+from v6t.analysis.record import Number, RateRecord, describe_rates, find_counting
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, count, mark
 from v6t.base.errors import UsageError
@@ -25,7 +25,7 @@ from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, find_goal_warnings, summarize_goal
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
@@ -162,25 +162,6 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     )
 
 
-def _list_repetitions(result: ThroughputResult, point: Point) -> list[Row]:
-    spec = result.spec
-    n, m = point.bound.technology.params.mixture or ("", "")
-    return [
-        {
-            **common.make_row_head(spec.conditions, r.number),
-            "n": n,
-            "m": m,
-            "Duration": spec.duration_s,
-            "Initial Rate": spec.upper_bound_fps,
-            "Timeout": spec.conditions.residual_wait_s,
-            "Error": r.error_fps(spec.resolution_fps),
-            **common.describe_attempts(point, r.attempts),
-            "rate": r.rate_fps,
-        }
-        for r in result.repetitions
-    ]
-
-
 def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
     high = repetition.search.first_failed_fps
     if high is None:
@@ -261,6 +242,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         "n": "modulus of the mixture: m of every n frames are foreground traffic",
         "m": "foreground frames of every n",
         "Duration": common.ROW_DURATION,
+        "Initial Rate": common.SEARCH_COLUMNS["Initial Rate"],
         "Timeout": "wait for late frames after the trial [s]",
         **common.SEARCH_COLUMNS,
     }
@@ -271,11 +253,18 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     connections = "also"
     heeds = frozenset({"adaptive"})
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = specify_search(point, self.make_conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         record = make_search_record(point, result)
-        return Measured(record, _list_repetitions(result, point), record.rates)
+        mixture = point.bound.technology.params.mixture or ("", "")
+        rows = (
+            (r.number, (*mixture, spec.duration_s, spec.upper_bound_fps, spec.conditions.residual_wait_s,
+                        r.error_fps(spec.resolution_fps),
+                        *common.describe_attempts(point, r.attempts), r.rate_fps))
+            for r in result.repetitions
+        )  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows), record.rates)
 
     columns = (
         *common.POINT,

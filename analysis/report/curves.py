@@ -151,7 +151,7 @@ def _draw_overlays(
 ) -> Iterator[Block]:
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
     for number, pairs in enumerate(_group_by_title(runs, Record).values()):
-        if curved and isinstance(pairs[0][1], RateRecord):
+        if curved and pairs[0][1].as_rate_record:
             continue  # the figure of the curve shows these rates
         rows = [(tuple(_list_other_values(run)), record) for run, record in pairs]
         presentation = presentations.find(pairs[0][1])

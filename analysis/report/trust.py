@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from v6t.analysis.blocks import Block, Collapsible, Items, Text, Tone
-from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
+from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, Record
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import Sheet, count, sheet, text_columns
 
@@ -91,8 +91,8 @@ def _make_invalid_sheet(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
 
 def _make_headroom_sheet(data: RunData) -> Sheet:
     rows = []
-    for record in data.records:
-        if not isinstance(record, RateRecord) or record.unit != FPS or not record.tester_ceiling:
+    for record in filter(None, (r.as_rate_record for r in data.records)):
+        if record.unit != FPS or not record.tester_ceiling:
             continue
         word = "enough"
         if record.tester_limited:

@@ -89,7 +89,7 @@ class Campaign:
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
-            shared = kind_of(tester["kind"], tester["options"]).shared
+            shared = kind_of(tester["kind"], tester["options"]).exclusive_resource
             name = run.testbed if shared is None else names.setdefault(shared, run.testbed)
             found.setdefault(name, []).append(run)
         return found

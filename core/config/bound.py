@@ -64,7 +64,7 @@ class BoundRun:
     @property
     def measures_tester(self) -> bool:
         """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
-        return self.tester.loops_back or self.driver.is_cable
+        return self.tester.can_loop_back or self.driver.is_cable
 
     @property
     def search_share(self) -> float:

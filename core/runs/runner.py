@@ -15,7 +15,7 @@ from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationErro
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
@@ -222,7 +222,7 @@ class Runner:
 
     def _measure_benchmark(
         self, benchmark: Benchmark[Any, Any], point: Point
-    ) -> tuple[Point, Measured]:
+    ) -> tuple[Point, Measurement]:
         """Measure a benchmark; return the point, which changes if the self-test was repeated."""
         place = f"{point.sizes.label} octets"
         if benchmark.phase.directed:
@@ -251,14 +251,14 @@ class Runner:
         )
         return point, measured
 
-    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
+    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
         """Measure a benchmark as a stage, planned with the rates measured so far."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
 
     def _remeasure_tester(
-        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measured, number: int
+        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measurement, number: int
     ) -> Point | None:
         """Repeat the self-test after a result above it; return the new point or None."""
         margin = self._run.procedure.selftest_margin
@@ -271,7 +271,7 @@ class Runner:
         runner = point.runner
         return runner.remeasure(point, number) if isinstance(runner, MeasuredPoint) else None
 
-    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
         """Store a finished record, and write results unless that takes too much time."""
         self._results.add(benchmark, measured)
         began = time.monotonic()

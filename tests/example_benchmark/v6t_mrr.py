@@ -13,7 +13,7 @@ from v6t.analysis.sheet import Column, count
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.common import POINT
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.trial_runner import PointSpec, repeat
 from v6t.trials.trial import list_directions
 
@@ -61,7 +61,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         Column("MRR fps", lambda line: count(line.value.median)),
     )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         own = self.get_settings(point.bound)
         spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
@@ -80,7 +80,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             not_measured=None if valid else "the tester could not offer the rate in any trial",
             directions={way: Figure.from_values(rates) for way, rates in received.items()},
         )
-        return Measured(record, [
+        return Measurement(record, [
             {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": way, "fps": rate}
             for way, rates in received.items() for n, rate in enumerate(rates, 1)
         ])  # fmt: skip
