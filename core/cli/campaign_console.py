@@ -191,7 +191,7 @@ def _write_report(directory: Path, run: CampaignRun) -> None:
 
 def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
     """Print the states of the runs and the tables of the campaign, and write its summary."""
-    from v6t.core.campaigns.results import FILES, load_runs, make_tables, write_summary
+    from v6t.core.campaigns.results import REPORT_FILES, load_runs, make_tables, write_summary
     from v6t.core.cli.terminal import make_console, print_table
 
     states = {run.directory: read_status(directory, run) for run in campaign.runs}
@@ -203,5 +203,5 @@ def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
         print_table(console, sheet)
     print(f"{[*states.values()].count('complete')} of {len(states)} runs complete")
     # --no-report leaves out the page with figures; the other files are always written
-    formats = [name for name in FILES if report or name != "html"]
+    formats = [name for name in REPORT_FILES if report or name != "html"]
     print(f"Summary: {write_summary(directory, formats, runs=runs)[0]}")

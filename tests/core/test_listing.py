@@ -11,7 +11,7 @@ from rich.console import Console
 from v6t.analysis.sheet import sheet, text_columns
 from v6t.base.files import hold_lock
 from v6t.core.cli import terminal
-from v6t.core.config.plugins import ALIASES, names
+from v6t.core.config.plugins import ALIASES, list_names
 from v6t.core.runs.results import list_runs
 from v6t.tests.expect import expect_refusal
 
@@ -61,7 +61,7 @@ def test_show_prints_the_results_of_the_run_again(run):
 
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases_name_technologies(alias):
-    assert ALIASES[alias] in names()
+    assert ALIASES[alias] in list_names()
     assert alias == alias.lower()
 
 
