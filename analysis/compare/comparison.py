@@ -70,9 +70,9 @@ class ComparedFigure:
 
     @property
     def conclusion(self) -> str:
-        """``better``, ``worse``, ``no difference`` or ``undecided``."""
+        """``better``, ``worse``, ``no difference``, ``undecided`` or ``rates differ``."""
         if self.improved is None:
-            return self.verdict
+            return self.verdict if self.loads[0] == self.loads[1] else "rates differ"
         return "better" if self.improved else "worse"
 
     @property
@@ -227,8 +227,8 @@ def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
 def _make_brief_row(line: ComparedFigure) -> tuple[str, ...]:
     first, second = _format_medians(line)
     result = line.conclusion
-    if line.loads[0] != line.loads[1]:
-        result = "rates differ" if line.improved is None else f"{result}; rates differ"
+    if line.improved is not None and line.loads[0] != line.loads[1]:
+        result += "; rates differ"
     name = f"{line.benchmark} {line.what}, {line.unit}"
     return name, first, second, _format_ratio(line), result
 
@@ -338,32 +338,25 @@ def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
     return max(effect.high - nothing, nothing - effect.low)
 
 
-def _describe_undetectable(lines: Sequence[ComparedFigure]) -> str:
-    """Return the largest difference that may be unseen; empty where units differ."""
-    alike = [line for line in lines if line.verdict == "no difference"]
-    bounds = [_compute_reach(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
-    return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
-
-
-def _warn_few_repetitions(lines: Sequence[ComparedFigure]) -> str:
-    alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
-    if not any(not effect.is_covered for effect in alike):
-        return ""
-    least = min(effect.coverage for effect in alike)
-    return f" (too few repetitions to show any: the intervals cover {least:.0%})"
-
-
-def summarize_comparison(comparison: RunComparison) -> str:
-    """Summarize all lines in one sentence."""
+def summarize_lines(comparison: Comparison) -> str:
+    """Count the conclusions; add the largest difference that the intervals allow, and their coverage."""
     counts = Counter(line.conclusion for line in comparison.lines)
-    few = _warn_few_repetitions(comparison.lines)
-    none = f"no difference shown{_describe_undetectable(comparison.lines)}{few}"
-    words = {"worse": "worse", "better": "better", "no difference": none}
+    equal = [line for line in comparison.lines if line.conclusion == "no difference"]
+    effects = [line.effect for line in equal if line.effect and line.kind == "factor"]
+    words = {name: name for name in ("worse", "better", "no difference", "undecided")}
+    if effects and len(effects) == len(equal):
+        most = max(_compute_reach(effect, 1.0) for effect in effects)
+        words["no difference"] += f" (none above {most:.1%})"
+    words["rates differ"] = "at different rates"
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
-    if counts["undecided"]:
-        counted.append(f"{counts['undecided']} undecided")
     many = pluralize(len(comparison.lines), "quantity")
-    return f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
+    text = f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
+    coverages = [
+        line.effect.coverage for line in equal if line.effect and not line.effect.is_covered
+    ]
+    if coverages:
+        text += f" Too few repetitions: the intervals cover {min(coverages):.0%} only."
+    return text
 
 
 def _name_runs(runs: Sequence[RunData]) -> list[str]:

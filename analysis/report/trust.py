@@ -175,7 +175,7 @@ def _list_limits(data: RunData) -> Iterator[Block]:
                 format_count(entry["rate_fps"]),
                 format_count(_get_judged_rate(entry)),
                 str(entry["samples"]),
-                entry["says"],
+                "; ".join(filter(None, (entry.get("unsustained"), entry["says"]))),
             )
             for entry in data.bottleneck
         ]

@@ -94,30 +94,38 @@ def _format_bit_rate(rate: float) -> str:
 
 
 def write_verdict(data: RunData) -> list[str]:
-    """Return what the device forwards, the tester's limit and the conditions; empty without a throughput."""
+    """Return the verdict, the rates in other units and the conditions; empty without a throughput."""
     records = _select_throughputs(data)
     if not records:
         return []
     directions = [r.direction for r in records]
     mode = "bidirectional" if "bidirectional" in directions else directions[0]
-    shown = [r for r in records if r.direction == mode]
-    shown.sort(key=lambda r: r.frame_sizes.ipv6)
-    ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
-    carried = "; at ".join(f"{r.sizes} octets {_describe_rate(data, r)}" for r in ends)
-    line = _format_bit_rate(data.config["line_rate_bps"])
+    shown = sorted((r for r in records if r.direction == mode), key=lambda r: r.frame_sizes.ipv6)
+    first, last = shown[0], shown[-1]
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
-    direction = ends[0].direction
-    way = (
-        "in both directions at once"
-        if direction == "bidirectional"
-        else f"in the {direction} direction"
-    )
-    who = "A simulated device" if data.simulated else f"The device ({name_device(data)})"
-    sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
+    name = name_device(data)
+    device = "The simulation" if data.simulated else name.replace("reference", "The reference")
+    rate = f"{'at least ' * first.limited}{count(first.median)} fps"
+    left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
+    sizes = first.sizes.partition("/")[0] if left == right else first.sizes
+    direction = "per direction" if mode == "bidirectional" else mode
+    observations = [
+        entry
+        for entry in data.bottleneck
+        if (entry["direction"], entry["rate_fps"]) == (mode, first.median)
+    ]
+    unsustained = "".join(f"; {e['unsustained']}" for e in observations[:1] if e.get("unsustained"))
+    ends = [first, last] if last.sizes != first.sizes else [first]
+    rates = "; ".join(f"{r.sizes} octets: {_describe_rate(data, r)}" for r in ends)
+    line = _format_bit_rate(data.config["line_rate_bps"])
+    sentences = [
+        f"{device} carries {rate} {direction} at {sizes} octets {loss}{unsustained}.",
+        f"{rates} (per direction, of {line}).",
+    ]
     if any(r.limited for r in ends):
-        sentences.append(f"* is {LIMITED_MEANING}.")
-    return [*sentences, _describe_conditions(data, ends[0])]
+        sentences.append(f"* is {LIMITED}.")
+    return [*sentences, _describe_conditions(data, first)]
 
 
 def _select_throughputs(data: RunData) -> list[RateRecord]:

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from v6t.base.files import read_text
-from v6t.core.cli.terminal import make_console, print_line, print_table
+from v6t.core.cli.terminal import make_console, print_line, print_table, truncate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,9 +92,7 @@ def print_results(
         for text, count in kinds[:SHOWN_WARNINGS]:
             end = f"   {pluralize(count, 'figure')}" if count else ""
             room = console.width - len(end) - 2
-            if len(text) > room:
-                text = text[: room - 1].rsplit(" ", 1)[0] + " …"  # noqa: PLW2901
-            lines.append(f"  {text.ljust(room if count else 0)}{end}")
+            lines.append(f"  {truncate(text, room).ljust(room if count else 0)}{end}")
     lines += [f"shown as it stands, since {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
         print_line(console, line)

@@ -48,6 +48,11 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
     )
 
 
+def truncate(text: str, width: int) -> str:
+    """Return a text that ends with an ellipsis after the last word that fits."""
+    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"
+
+
 def print_text(text: str, indent: int = 2) -> None:
     """Print lines, on a terminal wrapped between words, with more indentation from the second on."""
     for line in escape_controls(text).split("\n"):

@@ -396,7 +396,7 @@ def _plan_size(
         stages[benchmark.name], rates[benchmark.name] = planned
     setup_s = bound.tester.setup_s if first else bound.tester.load_s
     before = [PlannedStage(make_first_stage(sizes.label, first=first), setup_s)]
-    learns = run.connects and bound.tester.loops_back and not bound.tester.simulates
+    learns = run.connects and bound.tester.can_loop_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
         further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         selftest_s, selftest_trials = _count_selftest(bound, spec)
@@ -425,14 +425,14 @@ def _plan_size(
 
 def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> str:
     """Return how the tester counts the frames of a benchmark; empty for the usual way."""
-    connects: set[Capability] = {"connections"} if point.context.settings.connects else set()
-    needs = benchmark.list_capabilities(point.context) | connects
-    return point.context.tester.counted_by(needs, point.mode, point.limit_fps)
+    connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
+    needs = benchmark.list_capabilities(point.bound) | connects
+    return point.bound.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
 def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:
     """Return the seconds and the trials of a self-test."""
-    if not bound.tester.loops_back:
+    if not bound.tester.can_loop_back:
         return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)
     trials = ASSUMED_CAPACITY_TRIALS + confirmations

@@ -66,7 +66,7 @@ class MeasuredPoint:
         stage = trials.remaining.stage
         rates = trials.capacities.setdefault(spec.variant + octets, {})
         trials.begin(Stage(SELFTEST, octets, CONNECTIONS if connections else spec.mode))
-        if self._bound.tester.loops_back:
+        if self._bound.tester.can_loop_back:
             self.say(f"{what}: how much the tester itself can do")
         capacity, source = find_capacity(
             self._bound,

@@ -126,7 +126,7 @@ class Trials:
         return [
             *list_result_warnings(self.bound),
             *(modifier.summarize(self._modifications) if modifier is not None else ()),
-            *tester.caveats_of(self._tester_figures),
+            *tester.list_trial_warnings(self._tester_figures),
             *list_steal_time_warnings(self._steal_times),
         ]
 

@@ -86,7 +86,7 @@ def by_benchmark(path):
 def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
     """A second one would want the ports that the first has: TRex on NICs, for the delays of its own."""
     made, make = [], bench.make_tester
-    monkeypatch.setattr(Sim, "loops_back", False)
+    monkeypatch.setattr(Sim, "can_loop_back", False)
     monkeypatch.setattr(
         bench,
         "make_tester",

@@ -51,7 +51,7 @@ def test_the_testers_limit_is_part_of_the_verdict(tmp_path):
 
 def test_smallest_and_largest_frames_are_told(tmp_path):
     _, text, _ = told(tmp_path, frame_sizes=[104, 1518, 512])
-    assert "at 104/64 octets" in text and "; at 1518/1478 octets" in text
+    assert "at 104/64 octets" in text and "; 1518/1478 octets: " in text
     assert "512" not in text
 
 

@@ -250,7 +250,7 @@ def test_a_server_that_v6t_starts_opens_connections_and_says_how():
     run = bound({"lab": "true"})
     check_benchmark_settings(run)
     check_capabilities(run, lambda: make_tester(run))
-    (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
+    (said,) = run.tester.check_tcp_connections(run.technology, 1000, Tcp(), 1.0)
     assert "SYN" in said
 
 
@@ -288,7 +288,7 @@ def test_only_a_server_of_v6t_s_own_is_started_anew(options, able):
     assert ("tcp" in tester.capabilities) == able
     if not able:
         with expect_error("unsupported-by-tester"):
-            list(kind.conversations(plugin("nat44"), 10, Tcp(), 1.0))
+            list(kind.check_tcp_connections(plugin("nat44"), 10, Tcp(), 1.0))
 
 
 class Recorder:

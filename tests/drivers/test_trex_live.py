@@ -57,15 +57,16 @@ def start_timer(seconds, act):
 @pytest.mark.parametrize("victim", ["worker", "server", "interface"])
 def test_failure_during_trial_ends_it_soon_with_the_cause(victim):
     with loaded("trex") as (tester, trial):
-        guards = (tester.attachment.worker, tester.attachment.server)
-        processes = [p for guard in guards for p in faketrex.children(guard.pid)]
+        parts = (tester.attachment.worker, tester.attachment.server)
+        processes = [p for one in parts for p in (one.pid, *faketrex.children(one.pid))]
 
         def fail():
             if victim == "interface":
                 down = ["ip", "link", "set", "dev", "left", "down"]
                 tester._bed.lab.tester.ask("run", command=down)
                 return
-            for pid in faketrex.children(guards[victim == "server"].pid):
+            part = parts[victim == "server"].pid
+            for pid in faketrex.children(part) or [part]:
                 if Path(f"/proc/{pid}/comm").read_text() != "sh\n":  # which cleans up after TRex
                     os.kill(pid, signal.SIGKILL)
 

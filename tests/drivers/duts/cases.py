@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds import tundra
+from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import BackgroundVlan
 from v6t.plugins.base import Links
 from v6t.plugins.dns64 import Dns64
@@ -119,3 +121,13 @@ CASES = (
     Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).dut_intent()),
     Case("chain-nat46", "chain", Nat46().dut_intent()),
 )
+CASE = {case.name: case for case in CASES}
+
+
+@functools.cache
+def planned(name: str) -> tuple[Any, Any, Any]:
+    """Return driver, facts and plan of a case."""
+    case = CASE[name]
+    driver = make_driver(case.driver, case.options)
+    facts = driver.make_example_facts(case.intent)
+    return driver, facts, driver.plan(case.intent, facts)

@@ -15,6 +15,10 @@ from v6t.drivers.transport.here import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
 LISTENING = "/run/v6t-lab"
+KILL_SESSIONS = (
+    "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
+    "do kill -9 $p 2>/dev/null; done; true"
+)
 _OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
@@ -81,10 +85,7 @@ class Server(ssh.LabSsh):
 
     def drop(self) -> None:
         """Cut all sessions, as a broken cable or a crash does."""
-        self.shell(
-            "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
-            "do kill -9 $p 2>/dev/null; done; true"
-        )
+        self.shell(KILL_SESSIONS)
 
     def reboot(self) -> None:
         """Everything that runs ends, everything in /run is gone, another boot identifier."""

@@ -25,7 +25,7 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
-from . import field, intents
+from . import field, intents, sshserver
 from .cases import CASES
 from .field import until
 from .support import over_ssh
@@ -166,11 +166,10 @@ def state(site):
 
 def do(site, fault, session):
     """Make it happen."""
-    kill = "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; true"
     if fault == "the session is killed":
-        site.device.shell(kill)
+        site.device.drop()
     elif fault == "sshd is killed":
-        site.device.shell("kill $(cat /run/sshd-field.pid); " + kill)
+        site.device.shell(f"kill $(cat /run/sshd-field.pid); {sshserver.KILL_SESSIONS}")
     elif fault == "the route is cut":
         site.cut()
     elif fault == "the disk is full":

@@ -16,22 +16,15 @@ from pathlib import Path
 import pytest
 from v6t.tests.core import warm
 
-from . import field, sshserver
+from . import sshserver
 from .field import until
-from .support import over_ssh
+from .support import DUMMY, over_ssh
 
 pytestmark = over_ssh
 
 LIMIT_S = 3
+WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 PLUGIN = ("--plugin", "ipv4-router")
-DUMMY = {
-    "command": "ip link add v6tdummy type veth peer name v6tpeer",
-    "why": "an interface",
-    "undo": "ip link del v6tdummy",
-    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-    "was": "foreign",
-    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-}
 
 
 def step(script, undo="", **more):
@@ -39,17 +32,11 @@ def step(script, undo="", **more):
     return {"command": f"sh /run/{script}", "why": f"/run/{script}", "undo": undo, **more}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    made = field.Field("guard", tmp_path_factory.mktemp("field"))
-    made.device.shell(
-        "cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n"
-    )  # as a test route would do that nothing foresees
-    made.device.shell(
-        "cat >/run/waits", "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
-    )
-    yield made
-    made.close()
+@pytest.fixture(scope="module", autouse=True)
+def _scripts(site):
+    # as a test route would do that nothing foresees
+    site.device.shell("cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n")
+    site.device.shell("cat >/run/waits", WAITS)
 
 
 @pytest.fixture

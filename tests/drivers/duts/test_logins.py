@@ -15,7 +15,6 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
-from . import sshserver
 from .support import over_ssh
 
 pytestmark = over_ssh
@@ -54,13 +53,6 @@ class Outcome:
     @property
     def inside(self) -> bool:
         return self.text.startswith("in\n")
-
-
-@pytest.fixture(scope="module")
-def server():
-    made = sshserver.Server("logins")
-    yield made
-    sshserver.end(made)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from v6t.plugins.map_ce import MapTCe
 from v6t.plugins.siit import Clat
 from v6t.tests.expect import expect_error
 
-from . import field, intents, sshserver
+from . import field, intents
 
 SSH = {"ssh": {"host": "device"}}
 SESSION = "10.9.9.2 50000 10.8.8.2 22"
@@ -344,15 +344,6 @@ def test_openbsds_words():
 
 
 # -------------------------------------------------- a device behind a router
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    if sshserver.lacking() is not None:
-        pytest.skip(f"needs {sshserver.lacking()}")
-    made = field.Field("way", tmp_path_factory.mktemp("field"))
-    yield made
-    made.close()
 
 
 ROUTER = ("--plugin", "ipv4-router")

@@ -25,28 +25,6 @@ from .support import over_ssh
 pytestmark = over_ssh
 
 
-@pytest.fixture(scope="module")
-def server():
-    made = sshserver.Server("ssh")
-    yield made
-    sshserver.end(made)
-
-
-@pytest.fixture
-def login(server):
-    made = []
-
-    def connect(**changes):
-        transport = server.login(**changes)
-        made.append(transport)
-        transport.open()
-        return transport
-
-    yield connect
-    for transport in made:
-        transport.close()
-
-
 def test_commands_run_in_sh_with_input_and_status(login):
     transport = login()
     done = transport.run("cat; echo err >&2; exit 3", "in\n")

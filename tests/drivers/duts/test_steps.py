@@ -26,7 +26,6 @@ from v6t.drivers.duts.steps import (
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat44 import Nat66
 
-from .cases import CASES
 from .field import until
 from .support import run_shell
 
@@ -157,15 +156,6 @@ def test_no_checker_searches_its_text_anywhere_in_the_output():
                     and part.comparators[0].id == output
                 ]
     assert searches == []
-
-
-@pytest.mark.parametrize("case", [c for c in CASES if c.driver not in ("command", "network-cli")],
-                         ids=lambda c: c.name)  # fmt: skip
-def test_plan_reads_each_state_with_one_command(case):
-    driver = make_driver(case.driver, case.options)
-    plan = driver.plan(case.intent, driver.make_example_facts(case.intent))
-    twice = [step.set for step in plan.steps if step.proof]
-    assert all("nat44 plugin enable" in command for command in twice)
 
 
 @pytest.mark.lab
