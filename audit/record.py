@@ -22,7 +22,7 @@ from v6t.analysis.blocks import (
 )
 from v6t.analysis.record import RecordModel
 from v6t.analysis.report.exports import write_suite
-from v6t.analysis.sheet import Sheet, pluralize, sheet, text_columns
+from v6t.analysis.sheet import Table, make_text_columns, make_text_table, pluralize
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
@@ -125,8 +125,8 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> ReportDocument:
         "v6t": f"{audit.version}, commit {audit.source_commit or 'unknown'}",
     }
     summary: list[Block] = [
-        Text(summary_sentence(audit), "bad" if audit.fails else "good"),
-        Facts(list(facts.items())),
+        Paragraph(summary_sentence(audit), "bad" if audit.fails else "good"),
+        FactTable(list(facts.items())),
         count_clauses(audit),
     ]
     sections = [ReportSection("Summary", "summary", summary)]
@@ -141,12 +141,14 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> ReportDocument:
     return ReportDocument(title, f"v6t {audit.version}, {audit.made}", sections)
 
 
-def count_clauses(audit: AuditRecord) -> Sheet:
+def count_clauses(audit: AuditRecord) -> Table:
     """Return a table of the verdicts for each RFC and level."""
     rfcs = dict.fromkeys(f.rfc for f in audit.findings)
     counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
     rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
-    return sheet("Clauses by RFC and level", (*text_columns("RFC", "level"), *VERDICTS), rows)
+    return make_text_table(
+        "Clauses by RFC and level", (*make_text_columns("RFC", "level"), *VERDICTS), rows
+    )
 
 
 def summary_sentence(audit: AuditRecord) -> str:

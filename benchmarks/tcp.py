@@ -374,9 +374,9 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
 
     def _list_tester_warnings(self, context: RunContext) -> Iterator[str]:
         """Yield warnings of the tester about such connections; raise if it cannot make them."""
-        most, tcp = self.find_max_connections(bound), self.get_tcp(bound).for_trials
-        alpha = connections.make_phase_one_settings(bound.settings.procedure).alpha
-        return bound.tester.check_tcp_connections(bound.technology, most, tcp, alpha)
+        most, tcp = self.find_max_connections(context), self.get_tcp(context).for_trials
+        alpha = connections.make_phase_one_settings(context.settings.procedure).alpha
+        return context.tester.check_tcp_connections(context.technology, most, tcp, alpha)
 
     def _make_phase_one(self, point: Point) -> PhaseOneSettings:
         tcp = self.get_tcp(point.context).for_trials

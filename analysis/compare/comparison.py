@@ -338,7 +338,7 @@ def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
     return max(effect.high - nothing, nothing - effect.low)
 
 
-def summarize_lines(comparison: Comparison) -> str:
+def summarize_comparison(comparison: RunComparison) -> str:
     """Count the conclusions; add the largest difference that the intervals allow, and their coverage."""
     counts = Counter(line.conclusion for line in comparison.lines)
     equal = [line for line in comparison.lines if line.conclusion == "no difference"]

@@ -106,7 +106,7 @@ def write_verdict(data: RunData) -> list[str]:
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
     name = name_device(data)
     device = "The simulation" if data.simulated else name.replace("reference", "The reference")
-    rate = f"{'at least ' * first.limited}{count(first.median)} fps"
+    rate = f"{'at least ' * first.limited}{format_count(first.median)} fps"
     left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
     sizes = first.sizes.partition("/")[0] if left == right else first.sizes
     direction = "per direction" if mode == "bidirectional" else mode
@@ -124,7 +124,7 @@ def write_verdict(data: RunData) -> list[str]:
         f"{rates} (per direction, of {line}).",
     ]
     if any(r.limited for r in ends):
-        sentences.append(f"* is {LIMITED}.")
+        sentences.append(f"* is {LIMITED_MEANING}.")
     return [*sentences, _describe_conditions(data, first)]
 
 

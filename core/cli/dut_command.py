@@ -87,7 +87,7 @@ def list_drivers(as_json: bool) -> None:
         groups[state if driver.programs else "not needed"].append(driver)
     for state, group in groups.items():
         shown = columns[:2] if state == "not needed" else columns
-        print_table(make_console(), table(f"Programs {state} on this machine", group, shown))
+        print_table(make_console(), make_table(f"Programs {state} on this machine", group, shown))
 
 
 @command.command(short_help="print every command, its undo and its check")

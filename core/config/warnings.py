@@ -237,7 +237,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if is_demonstration(run):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
-            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
+            f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
     if bound.technology.params.is_background_only:
         yield (

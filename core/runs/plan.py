@@ -425,9 +425,9 @@ def _plan_size(
 
 def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> str:
     """Return how the tester counts the frames of a benchmark; empty for the usual way."""
-    connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
-    needs = benchmark.list_capabilities(point.bound) | connects
-    return point.bound.tester.describe_counting(needs, point.mode, point.limit_fps)
+    connects: set[Capability] = {"connections"} if point.context.settings.connects else set()
+    needs = benchmark.list_capabilities(point.context) | connects
+    return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
 def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:
