@@ -24,6 +24,8 @@ class Bottleneck(Model):
     """of the load"""
     rate_fps: Number
     """found [frames per second per direction]"""
+    unsustained: str = ""
+    """why the rate did not hold in the longer trial; empty: it did"""
     judged_at: Literal["found", "above"] = "found"
     """which of its trials `samples`, `idle_percent` and the verdict with its evidence are of"""
     judged_fps: Number | None = None
@@ -84,6 +86,8 @@ class Results(Model):
     """the records"""
     finding: dict[str, Any] | None = None
     """after a wrong translation: the frame sent, expected and received"""
+    fail_below_fps: Number | None = None
+    """`--fail-below`: a throughput below this rate is a failure in JUnit results [fps per direction]"""
     bottleneck: Sequence[Bottleneck] = ()
     """what limits the device at the found rates, with the evidence"""
     device: Sequence[DeviceCounts] = ()

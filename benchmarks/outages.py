@@ -185,7 +185,7 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
                 "give its command in the testbed file: dut.options.hooks",
-                code="unknown-name",
+                code="unsupported-by-device",
             )
 
     def run(self, point: Point) -> Measurement:

@@ -163,7 +163,7 @@ def _list_limits(data: RunData) -> Iterator[Block]:
                 count(entry["rate_fps"]),
                 count(_get_judged_rate(entry)),
                 str(entry["samples"]),
-                entry["says"],
+                "; ".join(filter(None, (entry.get("unsustained"), entry["says"]))),
             )
             for entry in data.bottleneck
         ]

@@ -99,12 +99,20 @@ def write_verdict(data: RunData) -> list[str]:
     name = name_device(data)
     device = "The simulation" if data.simulated else name.replace("reference", "The reference")
     rate = f"{'at least ' * first.limited}{count(first.median)} fps"
+    left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
+    sizes = first.sizes.partition("/")[0] if left == right else first.sizes
     direction = "per direction" if mode == "bidirectional" else mode
+    observations = [
+        entry
+        for entry in data.bottleneck
+        if (entry["direction"], entry["rate_fps"]) == (mode, first.median)
+    ]
+    unsustained = "".join(f"; {e['unsustained']}" for e in observations[:1] if e.get("unsustained"))
     ends = [first, last] if last.sizes != first.sizes else [first]
     rates = "; ".join(f"{r.sizes} octets: {_describe_rate(data, r)}" for r in ends)
     line = _format_bit_rate(data.config["line_rate_bps"])
     sentences = [
-        f"{device} carries {rate} {direction} at {first.sizes} octets {loss}.",
+        f"{device} carries {rate} {direction} at {sizes} octets {loss}{unsustained}.",
         f"{rates} (per direction, of {line}).",
     ]
     if any(r.limited for r in ends):

@@ -34,13 +34,18 @@ if TYPE_CHECKING:
     from v6t.analysis.sheet import Sheet
     from v6t.analysis.trend import Trend
 
-FILES = {"html": "report.html", "md": "report.md", "json": "summary.json", "csv": "summary.csv"}
+REPORT_FILES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "summary.json",
+    "csv": "summary.csv",
+}
 """The files of a campaign's report."""
 
 
 def write_summary(
     directory: Path,
-    formats: Sequence[str] = tuple(FILES),
+    formats: Sequence[str] = tuple(REPORT_FILES),
     output: Path | None = None,
     *,
     figures: bool = True,
@@ -59,12 +64,12 @@ def write_summary(
         "csv": lambda: to_csv(content),
     }
     place = output or directory
-    written = [place / FILES[kind] for kind in formats if kind in FILES]
+    written = [place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES]
     try:
         place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
-            if kind in FILES:
-                write_atomically(place / FILES[kind], texts[kind]())
+            if kind in REPORT_FILES:
+                write_atomically(place / REPORT_FILES[kind], texts[kind]())
     except OSError as exc:
         raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written

@@ -97,6 +97,11 @@ def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
     return 0
 
 
+def compare_with(baseline: Path, path: Path) -> int:
+    """Print the comparison of a run with an earlier one and return the exit status."""
+    return _compare_runs((baseline, path), _Options(False, False, None, False))
+
+
 def _deliver(
     comparison: Comparison,
     options: _Options,

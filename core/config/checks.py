@@ -85,13 +85,13 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
             "leave the modifier out",
             code="unsuitable-modifier",
         )
-    if not modifier.driven or bound.tester.simulates:
+    if not modifier.needs_driver or bound.tester.simulates:
         return
     if not bound.has_driver:
         problem = f"the modifier {modifier.name} needs a device driver that carries it out"
         hint = "name one with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
-    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
+    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.needs_stream else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",

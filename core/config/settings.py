@@ -254,7 +254,7 @@ PRESETS = ("quick", "rfc")
 MODES = ("bidirectional", "forward", "reverse")
 RFC_REPETITIONS = 20
 
-_COMMON: dict[Preset, dict[str, Any]] = {
+_PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
     "quick": {
         "trial_duration_s": 0.7,
         "residual_wait_s": 0.15,
@@ -286,7 +286,10 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(registry.make_quick_preset() if preset == "quick" else {})}
+    return {
+        **_PRESET_SETTINGS[preset],
+        **(registry.make_quick_preset() if preset == "quick" else {}),
+    }
 
 
 def is_demonstration(run: ResolvedRun) -> bool:

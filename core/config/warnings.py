@@ -243,8 +243,8 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
             "mixtures; nothing of the technology itself is measured"
         )
     if bound.modifier is not None:
-        simulated = bound.modifier.driven and bound.tester.simulates
-        yield f"under a modifier: {bound.modifier.words} ({bound.modifier.source})" + (
+        simulated = bound.modifier.needs_driver and bound.tester.simulates
+        yield f"under a modifier: {bound.modifier.description} ({bound.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
     yield from _yield_mix_warnings(bound)

@@ -515,13 +515,15 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     assert _again(own, "results") == ""
     named_so = dataclasses.replace(own, name="zoo")
     assert _again(named_so, "results") == ""
-    zoo = plan_campaign(list_packaged()["zoo"], Overrides(only=("siit",)))
+    zoo = plan_campaign(list_packaged()["zoo"], Overrides(experiments=("siit",)))
     text = _again(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
     assert "v6t compare 'my results' again" in text
     assert "make results MACHINES=1" in text
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
-    simulated = plan_campaign(list_packaged()["zoo"], Overrides(only=("siit",), tester="sim"))
+    simulated = plan_campaign(
+        list_packaged()["zoo"], Overrides(experiments=("siit",), tester="sim")
+    )
     assert "make results" not in _again(simulated, "page")
     siit = plan_campaign(list_packaged()["siit"], Overrides(tester="sim"))
     assert "--tester sim -o again" in _again(siit, "page")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from v6t.core.cli import dut_command
 from v6t.core.config.compatibility import list_technologies
-from v6t.core.config.plugins import names
+from v6t.core.config.plugins import list_names
 from v6t.drivers.duts.registry import DRIVERS, load_driver_type
 from v6t.tests.core import warm
 from v6t.tests.core.support import v6t
@@ -27,7 +27,7 @@ def on_device(test):
 
 
 @pytest.mark.parametrize("driver", DRIVERS.names())
-@pytest.mark.parametrize("plugin", names())
+@pytest.mark.parametrize("plugin", list_names())
 def test_every_pair_has_a_plan_or_one_sentence_why_not(plugin, driver):
     done = v6t("dut", "plan", "--plugin", plugin, "--driver", driver)
     if done.status == 0:
