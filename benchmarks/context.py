@@ -64,8 +64,10 @@ class MeasuringTester(Protocol):
     stamps: ClassVar[str]
     delay_error: ClassVar[str]
 
-    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str: ...
-    def conversations(
+    def describe_counting(
+        self, needs: frozenset[Capability], mode: Mode, most_fps: float
+    ) -> str: ...
+    def check_tcp_connections(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]: ...
 

@@ -309,7 +309,7 @@ class DeviceIntent:
         return replace(self.links, **emulated)
 
 
-def host_arguments(link: Link) -> dict[str, Any] | None:
+def make_host_arguments(link: Link) -> dict[str, Any] | None:
     """Return the arguments of :class:`v6t.drivers.neighbours.Hosts`, None if the hosts stay silent."""
     flags = {"answers": link.answers, "introduces": link.sends_learning_frames}
     if not isinstance(link, EmulatedLink) or not link.hosts or not any(flags.values()):

@@ -163,13 +163,13 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
         UsageError: no clause applies; the hint names technologies that have some.
     """
     from v6t.audit.auditor import choose_clauses, find_technologies, load_suites
-    from v6t.core.config.plugins import listing
+    from v6t.core.config.plugins import list_rows
 
     try:
         return choose_clauses(device, suites, device.bound.settings.params)
     except UsageError as exc:
         if exc.code == "no-clauses" and not exc.hint:
-            kinds = {row.name: row.kind for row in listing() if row.kind}
+            kinds = {row.name: row.kind for row in list_rows() if row.kind}
             known = ", ".join(find_technologies(kinds, load_suites(suites)))
             exc.add_hint(f"technologies with clauses: {known}")
         raise

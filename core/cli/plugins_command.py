@@ -32,7 +32,7 @@ def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> No
 
 
 def _list_technologies(as_json: bool) -> None:
-    from v6t.core.config.plugins import listing
+    from v6t.core.config.plugins import list_rows
 
     rows = [
         {
@@ -42,7 +42,7 @@ def _list_technologies(as_json: bool) -> None:
             "rfcs": row.kind.rfcs if row.kind else (),
             "error": row.error,
         }
-        for row in listing()
+        for row in list_rows()
     ]
     if as_json:
         print_json(rows)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.profiles.model import Traffic
 
 SHARED_CORES_SHARE = 0.5
-MOST_SHARED_CORES = 2
+MAX_SHARED_CORES = 2
 """On a machine with more cores, tester and device need not share them."""
 
 
@@ -64,7 +64,7 @@ class BoundRun:
     @property
     def measures_tester(self) -> bool:
         """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
-        return self.tester.loops_back or self.driver.is_cable
+        return self.tester.can_loop_back or self.driver.is_cable
 
     @property
     def search_share(self) -> float:
@@ -72,7 +72,7 @@ class BoundRun:
 
         In a demonstration on two cores, the tester cannot send more while the device works.
         """
-        is_small = len(os.sched_getaffinity(0)) <= MOST_SHARED_CORES
+        is_small = len(os.sched_getaffinity(0)) <= MAX_SHARED_CORES
         shares_cores = is_small and self.tester.in_lab and not self.driver.is_cable
         return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
 

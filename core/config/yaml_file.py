@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parent / "examples"
 MAX_DEPTH = 50
+MAX_VALUES = 200_000
+"""Limit for the values of a file with its aliases expanded."""
 MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
 _MERGE_TAG = "tag:yaml.org,2002:merge"
@@ -94,6 +96,8 @@ def _parse_yaml(text: str, lines: dict[Keys, int]) -> Any:
         raise UsageError(problem, "delete the character", code="not-text") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars
         reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
+        if isinstance(exc, RecursionError):
+            reason = "it is nested too deeply"
         raise UsageError(reason, code="invalid-yaml") from exc
 
 
@@ -110,10 +114,10 @@ class _Converter:
         self._constructor, self._lines = constructor, lines
 
     def convert(self, node: Any, path: Keys) -> Any:
-        """Return the value of a node; refuse nesting deeper than :data:`MAX_DEPTH`."""
-        if len(path) > MAX_DEPTH:
-            problem = f"more than {MAX_DEPTH} levels of nesting"
-            raise UsageError(problem, path=path, code="invalid-yaml")
+        """Return the value of a node; refuse deep nesting and too many values."""
+        if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
+            limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
+            raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
         if node.id == "mapping":
             return self._convert_mapping(node, path)
         if node.id == "sequence":

@@ -209,7 +209,12 @@ class Bench:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
         bound, actions = self._bound, self._find_event_actions(trial)
         measure: Measure = self.prepare().measure
-        if bound.modifier and bound.modifier.driven and bound.has_driver and not self._loopback:
+        if (
+            bound.modifier
+            and bound.modifier.needs_driver
+            and bound.has_driver
+            and not self._loopback
+        ):
             modifier, session = bound.modifier, self._driven_device
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])

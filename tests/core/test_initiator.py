@@ -134,7 +134,7 @@ Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStatef
     assert found[1].testbed["initiator"] == "right"
     assert found[0].testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
     assert found[1].testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"
-    became = {given.name: what for given, what in found[1].became}
+    became = {given.name: what for given, what in found[1].parameter_targets}
     assert became["MAC-R-Tester"] == "testbed: links.right.tester_mac"
     assert became["Rev-sport-min"] == "params.initiator_ports.min"
 

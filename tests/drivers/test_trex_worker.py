@@ -320,18 +320,31 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         none = {"received": made._options.sample, "captured": 0}
         seen = dict.fromkeys(result.directions, none) if compared else None
         assert result.tester.get("stamped") == seen
-        warnings = [*Trex().caveats_of([result.tester])]
+        warnings = [*Trex().list_trial_warnings([result.tester])]
         assert len(warnings) == (3 if compared else 2)
         assert not compared or "in 2 of 2 trials" in warnings[-1]
 
 
-def test_nothing_is_said_where_all_stamped_frames_were_captured():
-    all_seen = {"stamped": {"forward": {"received": 200, "captured": 200}}}
-    none_came = {"stamped": {"forward": {"received": 0, "captured": 0}}}
-    assert not [*Trex().caveats_of([{}, all_seen, none_came])]
-    one_lacks = {"stamped": {"forward": {"received": 200, "captured": 199}}}
-    (said,) = Trex().caveats_of([all_seen, one_lacks, none_came])
-    assert "in 1 of 2 trials" in said
+ALL_SEEN = {"stamped": {"forward": {"received": 200, "captured": 200}}}
+NONE_CAME = {"stamped": {"forward": {"received": 0, "captured": 0}}}
+ONE_LACKS = {"stamped": {"forward": {"received": 200, "captured": 199}}}
+CORES = {"counting": "ports", "cores": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "figures", "expected"),
+    [
+        ({}, [{}, ALL_SEEN, NONE_CAME], []),
+        ({}, [ALL_SEEN, ONE_LACKS, NONE_CAME], ["in 1 of 2 trials"]),
+        ({}, [{"counting": "ports"}], []),
+        ({}, [CORES], ["several data path cores", "hides a lost one"]),
+        ({"cores": 2}, [CORES], []),
+    ],
+)
+def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
+    warnings = [*Trex(options).list_trial_warnings(figures)]
+    assert len(warnings) == len(expected)
+    assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -374,31 +387,6 @@ def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkey
     with expect_error("unsupported-by-tester", kind=EnvironmentLacking):
         execute(bound, tmp_path / "run", Listener())
     assert not (tmp_path / "run/journal.jsonl").read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "unknown"),
-    [
-        ({"start": "never"}, True),
-        ({"server": "203.0.113.1"}, True),
-        ({"start": "always", "interfaces": ("eth8", "eth9")}, False),
-        ({"lab": True}, False),
-        ({"start": "never", "counting": "trailer"}, False),
-    ],
-)
-def test_a_plan_says_that_a_servers_cores_decide_how_frames_are_counted(options, unknown):
-    kind = Trex(options)
-    said = kind.counted_by(frozenset(), "forward", 1000.0)
-    assert said.startswith("trailer")
-    assert ("ports" in said) == unknown
-    assert kind.counted_by(frozenset({"ipdv"}), "forward", 1000.0) == "trailer"
-
-
-def test_warnings_about_several_cores_are_taken_from_the_run():
-    assert not [*Trex().caveats_of([{"counting": "ports"}])]
-    counted, hidden = Trex().caveats_of([{"counting": "ports", "cores": 2}])
-    assert "several data path cores" in counted and "takes" not in hidden
-    assert not [*Trex({"cores": 2}).caveats_of([{"counting": "ports", "cores": 2}])]
 
 
 def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
