@@ -47,7 +47,7 @@ class MeasuredTechnology(Protocol):
 class MeasuredDevice(Protocol):
     """The driver of the device under test."""
 
-    absent: ClassVar[bool]
+    is_cable: ClassVar[bool]
 
     @property
     def hooks(self) -> Mapping[str, Any]: ...
@@ -64,8 +64,10 @@ class MeasuringTester(Protocol):
     stamps: ClassVar[str]
     delay_error: ClassVar[str]
 
-    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str: ...
-    def conversations(
+    def describe_counting(
+        self, needs: frozenset[Capability], mode: Mode, most_fps: float
+    ) -> str: ...
+    def check_tcp_connections(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]: ...
 
@@ -104,4 +106,6 @@ class RunContext(Protocol):
     def measures_tester(self) -> bool: ...
     @property
     def search_share(self) -> float: ...
+    @property
+    def describe_flush(self) -> str: ...
     def describe_live_change(self) -> str: ...

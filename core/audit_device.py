@@ -21,7 +21,7 @@ from v6t.drivers.lab.prober import ProberRole
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.lab.workers import Worker
 from v6t.drivers.prober import Prober, Sided
-from v6t.intent.device import host_arguments
+from v6t.intent.device import make_host_arguments
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -150,7 +150,7 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
 
 
 def _open_in_lab(bound: BoundRun, links: Links, stack: ExitStack) -> ProbedDevice:
-    if bound.driver.absent:
+    if bound.driver.is_cable:
         raise UsageError(
             "no device is configured for the audit",
             "name a driver with --dut",
@@ -235,7 +235,10 @@ class SocketProber:
             namespace=namespace,
             interfaces={side: names[links.port_of(side)] for side in ("left", "right")},
             frame_octets=frame_octets(links),
-            hosts={"left": host_arguments(links.left), "right": host_arguments(links.right)},
+            hosts={
+                "left": make_host_arguments(links.left),
+                "right": make_host_arguments(links.right),
+            },
         )
         try:
             self._worker.answer()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from ipaddress import IPv4Address, IPv4Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -321,4 +321,4 @@ def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Pa
 def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
     """Describe the link between two parts, first as seen from the left part, then from the right part."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
-    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
+    return seen, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)

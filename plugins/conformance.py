@@ -155,7 +155,8 @@ def list_cases(kind: type[Technology], params: PluginParams | None = None) -> It
     usual, plugin, links = kind.default_frame_sizes[0], kind(plain, Links()), Links()
     sizes = [*sorted({usual, *kind.rfc_frame_sizes[:1]}), *kind.rfc_frame_sizes[-1:]]
     full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
-    left, right = replace(links.left, vlan=7), replace(links.right, vlan=4094)
+    left = links.left.model_copy(update={"vlan": 7})
+    right = links.right.model_copy(update={"vlan": 4094})
     shapes: list[tuple[Technology, int | str, str]] = [
         *((plugin, size, "one size") for size in dict.fromkeys(sizes)),
         (plugin, f"imix:{usual}x7,570x4,1518x1", "several sizes"),

@@ -372,7 +372,7 @@ class Ipv4aas(stateful.StatefulTechnology):
     def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
-            sides = p.middle[0], replace(link, vlan=None)
+            sides = p.middle[0], link.model_copy(update={"vlan": None})
             pair = frame_sizes.make_translated_pair(size, self.overhead, *sides, p.variant)
         return pair
 

@@ -40,7 +40,7 @@ class CampaignRun:
         return ", ".join(f"{shorten_axis(k)} {format_axis_value(v)}" for k, v in self.axes.items())
 
 
-OF_POINTS = ("frame_sizes", "modes")
+POINT_AXES = ("frame_sizes", "modes")
 """Axes that every point of a run tells by itself."""
 
 

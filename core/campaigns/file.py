@@ -21,7 +21,7 @@ from v6t.core.config.yaml_file import (
     validate,
 )
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")
 
 
@@ -120,8 +120,8 @@ def read_campaign(
         if only and experiment.name not in only:
             continue
         runs += _plan_runs(document, content, experiment, ("experiments", number))
-        if len(runs) > MOST_RUNS:
-            raise UsageError(f"{path}: these are more than {MOST_RUNS:,} runs", code="out-of-range")
+        if len(runs) > MAX_RUNS:
+            raise UsageError(f"{path}: these are more than {MAX_RUNS:,} runs", code="out-of-range")
     return content, runs
 
 

@@ -32,7 +32,7 @@ def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> No
 
 
 def _list_technologies(as_json: bool) -> None:
-    from v6t.core.config.plugins import listing
+    from v6t.core.config.plugins import list_rows
 
     rows = [
         {
@@ -42,7 +42,7 @@ def _list_technologies(as_json: bool) -> None:
             "rfcs": row.kind.rfcs if row.kind else (),
             "error": row.error,
         }
-        for row in listing()
+        for row in list_rows()
     ]
     if as_json:
         print_json(rows)
@@ -104,7 +104,7 @@ def _show_drivers(name: str | None, as_json: bool) -> None:
     tables = {
         driver: {"title": kind.title, **dict(list_capabilities(driver))}
         for driver, kind in kinds.items()
-        if name or (kind.configures and not kind.of_parts)
+        if name or (kind.configures_device and not kind.is_chain)
     }
     if as_json:
         print_json(tables)

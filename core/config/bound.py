@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import LinkSettings, ResolvedRun
+from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
-from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port
+from v6t.intent.device import DeviceRequirements, Port
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.profiles.model import Traffic
 
 SHARED_CORES_SHARE = 0.5
-MOST_SHARED_CORES = 2
+MAX_SHARED_CORES = 2
 """On a machine with more cores, tester and device need not share them."""
 
 
@@ -59,12 +59,12 @@ class BoundRun:
     @property
     def has_driver(self) -> bool:
         """Whether a driver configures the device."""
-        return self.driver.configures and not self.tester.simulates
+        return self.driver.configures_device and not self.tester.simulates
 
     @property
     def measures_tester(self) -> bool:
         """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
-        return self.tester.loops_back or self.driver.absent
+        return self.tester.can_loop_back or self.driver.is_cable
 
     @property
     def search_share(self) -> float:
@@ -72,8 +72,8 @@ class BoundRun:
 
         In a demonstration on two cores, the tester cannot send more while the device works.
         """
-        is_small = len(os.sched_getaffinity(0)) <= MOST_SHARED_CORES
-        shares_cores = is_small and self.tester.in_lab and not self.driver.absent
+        is_small = len(os.sched_getaffinity(0)) <= MAX_SHARED_CORES
+        shares_cores = is_small and self.tester.in_lab and not self.driver.is_cable
         return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
 
     @cached_property
@@ -107,7 +107,9 @@ class BoundRun:
 
     def describe_live_change(self) -> str:
         """Describe the configuration change under traffic; empty without one."""
-        change = self.driver.plan(self.intent, self.driver.example(self.intent)).live_change
+        change = self.driver.plan(
+            self.intent, self.driver.make_example_facts(self.intent)
+        ).live_change
         return "" if change is None else change.what + (change.how and f" ({change.how})")
 
     @cached_property
@@ -115,14 +117,14 @@ class BoundRun:
         """Oracle for the frames that this device must emit."""
         if self.tester.simulates:
             return self.technology
-        return self.driver.oracle(self.technology, self.technology.make_dut_intent())
+        return self.driver.adapt_oracle(self.technology, self.technology.make_dut_intent())
 
     @property
     def timeout_s(self) -> float | None:
         """Lifetime of the device's idle connections [s]; None: unlimited or unknown."""
         if self.tester.simulates:
             return self.tester.timeout_s
-        own = self.driver.timeout_s(self.intent) if self.has_driver else self.tester.timeout_s
+        own = self.driver.get_timeout_s(self.intent) if self.has_driver else self.tester.timeout_s
         # a device that somebody else configures is described by the same settings
         configured = getattr(self.intent.configuration, "udp_timeout_s", 0) or None
         return min((limit for limit in (own, configured) if limit is not None), default=None)
@@ -139,21 +141,14 @@ def bind(settings: ResolvedRun) -> BoundRun:
     links = make_links(settings.links_left, settings.links_right, settings.initiator)
     technology = plugin(validate_params(plugin, settings.params), links)
     driver = make_driver(settings.dut.driver, settings.dut.options, swapped=links.swapped)
-    device = make_device_view(technology, settings.params, driver.overrides)
+    device = make_device_view(technology, settings.params, driver.device_params)
     tester = kind_of(settings.tester.kind, settings.tester.options)
     return BoundRun(settings, technology, device, driver, tester)
 
 
-def make_links(left: LinkSettings, right: LinkSettings, initiator: Port = "left") -> Links:
+def make_links(left: Link, right: Link, initiator: Port = "left") -> Links:
     """Return both links as the technology sees them, with the initiator on the left."""
-    first, second = _make_link(left), _make_link(right)
-    return Links(first, second) if initiator == "left" else Links(second, first, swapped=True)
-
-
-def _make_link(settings: LinkSettings) -> Link:
-    values = settings.model_dump(mode="json")
-    vlan = values.pop("background")
-    return Link(**values, background=BackgroundVlan(**vlan) if vlan else None)
+    return Links(left, right) if initiator == "left" else Links(right, left, swapped=True)
 
 
 def validate_params(

@@ -30,7 +30,7 @@ def check_ttl(bound: BoundRun) -> None:
     hops = bound.technology.hops
     if not bound.tester.simulates:
         intent = bound.technology.make_dut_intent()
-        hops += max(0, *(bound.driver.further_hops(intent, each) for each in DIRECTIONS))
+        hops += max(0, *(bound.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
         raise UsageError(
             f"ttl {ttl} ends within this device, which takes {hops} hops",
@@ -47,13 +47,15 @@ def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) ->
     p = bound.settings.procedure
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)
-    if bound.tester.no_negative and _sends_negative(bound):
-        raise UsageError(*bound.tester.no_negative, code="unsupported-by-tester")
+    if bound.tester.negative_traffic_problem and _sends_negative(bound):
+        raise UsageError(*bound.tester.negative_traffic_problem, code="unsupported-by-tester")
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
-        if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
+        if benchmark.needs_one_size and any(
+            isinstance(size, str) for size in bound.settings.frame_sizes
+        ):
             problem = f"{benchmark.name} cannot use a mix of frame sizes"
             hint = "give it a frame size, or leave it out of --measure"
             raise UsageError(problem, hint, code="invalid-frame-size-mix")
@@ -85,20 +87,22 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
             "leave the modifier out",
             code="unsuitable-modifier",
         )
-    if not modifier.driven or bound.tester.simulates:
+    if not modifier.needs_driver or bound.tester.simulates:
         return
     if not bound.has_driver:
         problem = f"the modifier {modifier.name} needs a device driver that carries it out"
         hint = "name one with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
-    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
+    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.needs_stream else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
                 "leave one of them out",
                 code="unsuitable-modifier",
             )
-    modifier.check_plan(bound.driver.plan(bound.intent, bound.driver.example(bound.intent)))
+    modifier.check_plan(
+        bound.driver.plan(bound.intent, bound.driver.make_example_facts(bound.intent))
+    )
 
 
 def check_capabilities(bound: BoundRun, make_tester: Callable[[], Tester]) -> None:
@@ -186,7 +190,7 @@ def check_tester_connections(bound: BoundRun) -> Iterator[str]:
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     most = max((b.find_max_connections(bound) for b in benchmarks), default=0)
     needs = frozenset(n for b in benchmarks if b.fills_table for n in b.list_capabilities(bound))
-    yield from bound.tester.connections(most, needs)
+    yield from bound.tester.check_connections(most, needs)
 
 
 def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
@@ -238,7 +242,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
 
 def _check_device(bound: BoundRun) -> None:
     """Refuse benchmarks that need an empty table on a device that cannot flush it."""
-    if bound.tester.simulates or bound.has_driver or bound.driver.absent:
+    if bound.tester.simulates or bound.has_driver or bound.driver.is_cable:
         return
     if bound.tester.in_lab:
         problem = f"no reference device exists for {bound.settings.plugin}, which keeps connections"

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def accepts_any(driver: str) -> bool:
     """Return whether a driver accepts any technology, as the driver of user commands does."""
     kind = load_driver_type(driver)
-    return DeviceConfig in kind.accepts and not kind.of_parts
+    return DeviceConfig in kind.supported_configurations and not kind.is_chain
 
 
 def can_configure(driver: str, technology: str) -> bool:
@@ -37,7 +37,7 @@ def can_configure(driver: str, technology: str) -> bool:
 def list_technologies(driver: str) -> tuple[str, ...]:
     """List the technologies that a driver can configure; empty if it accepts any."""
     found = []
-    for name in () if accepts_any(driver) else names():
+    for name in () if accepts_any(driver) else list_names():
         with suppress(V6tError):  # a broken plugin of another distribution
             if can_configure(driver, name):
                 found.append(name)
@@ -51,7 +51,7 @@ def list_part_families(driver: str) -> tuple[str, ...]:
     ]
     return tuple(
         kind.family
-        for kind in load_driver_type(driver).accepts
+        for kind in load_driver_type(driver).supported_configurations
         if kind is not DeviceConfig and not any(isinstance(each, kind) for each in whole)
     )
 

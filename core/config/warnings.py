@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.benchmarks.base import RFC_TRIAL_S, Phase
 from v6t.core.config.checks import check_tester_connections
 from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
@@ -89,7 +89,9 @@ def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
             f"may know its sending time to {1e6 * error_s:,.0f} µs only: a trial that is not proven to "
             "be in time is invalid (procedure.sending_time_tolerance)"
         )
-    if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in benchmarks):
+    if p.rate_from != preset.rate_from and all(
+        "rate_from" not in b.used_settings for b in benchmarks
+    ):
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
@@ -109,7 +111,7 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
                     f"links.{side}.{end}: {mac} is a group address, which no "
                     "device has: its second digit must be even"
                 )
-    if not bound.tester.loops_back and left.dut_mac == right.dut_mac:
+    if not bound.tester.can_loop_back and left.dut_mac == right.dut_mac:
         yield (
             f"both of the device's interfaces have the MAC address {left.dut_mac}: name its own "
             "in links.left.dut_mac and links.right.dut_mac"
@@ -117,12 +119,18 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
-    if not bound.tester.loops_back and not bound.driver.configures and not bound.driver.absent:
+    if (
+        not bound.tester.can_loop_back
+        and not bound.driver.configures_device
+        and not bound.driver.is_cable
+    ):
         yield (
             "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
             "before this run begins"
         )
-    lacking = no_client() if bound.has_driver and any(bound.driver.logins(bound.intent)) else None
+    lacking = (
+        no_client() if bound.has_driver and any(bound.driver.get_logins(bound.intent)) else None
+    )
     if lacking is not None:
         yield f"{lacking.message}, but the device is reached over it: {lacking.hint}"
 
@@ -131,14 +139,14 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
-    yield from bound.tester.cautions(
+    yield from bound.tester.list_setting_warnings(
         [b.name for b in benchmarks if timed & b.list_capabilities(bound)]
     )
     longest = (bound.technology.make_sizes(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(bound)
-        max_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        max_fps = min(bound.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
         if max_fps < media_fps:
             yield (
                 f"{benchmark.name}: the {run.tester.kind} tester can do that up to {max_fps:,.0f} fps "
@@ -223,13 +231,13 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
         yield SHARED_CORES
-    yield from bound.tester.caveats()
-    if bound.driver.absent:
+    yield from bound.tester.list_warnings()
+    if bound.driver.is_cable:
         yield "there is no device: the tester's ports are joined, and the numbers are its own"
     if is_demonstration(run):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
-            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
+            f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
     if bound.technology.params.is_background_only:
         yield (
@@ -237,8 +245,8 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
             "mixtures; nothing of the technology itself is measured"
         )
     if bound.modifier is not None:
-        simulated = bound.modifier.driven and bound.tester.simulates
-        yield f"under a modifier: {bound.modifier.words} ({bound.modifier.source})" + (
+        simulated = bound.modifier.needs_driver and bound.tester.simulates
+        yield f"under a modifier: {bound.modifier.description} ({bound.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
     yield from _yield_mix_warnings(bound)
@@ -248,10 +256,10 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
-            "connections of one trial serve the next while they are whole: phase 1 is not "
-            "repeated for each"
+            "phase 1 is not repeated before each trial: a trial uses the connections of the "
+            "one before"
         )
-    adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
+    adaptive = p.adaptive is not None and all("adaptive" in b.used_settings for b in benchmarks)
     if p.repetitions < RFC_REPETITIONS and not adaptive:
         yield (
             f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "
@@ -260,8 +268,9 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if p.loss_tolerance:
         yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
     if p.sending_time_tolerance > 1.001:
-        yield f"sending may take {p.sending_time_tolerance:g} times the trial"
-    if not bound.tester.loops_back:
+        late = f"{100 * (p.sending_time_tolerance - 1):.3g} %"
+        yield f"the tester may take {late} longer than a trial to send"
+    if not bound.tester.can_loop_back:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 

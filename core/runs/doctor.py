@@ -180,7 +180,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
     except UsageError as exc:
         yield _describe_refusal(exc, plugin)
         return
-    if bound.driver.configures and not bound.driver.of_parts:
+    if bound.driver.configures_device and not bound.driver.is_chain:
         rows = find_capabilities(bound.driver, bound.intent).rows()
         capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
         yield Finding("driver", "ok", f"{bound.driver.name}: {capabilities}")

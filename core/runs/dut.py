@@ -24,7 +24,9 @@ _LOG = logging.getLogger(__name__)
 
 def plan_without_device(bound: BoundRun) -> tuple[Driver, Plan]:
     """Return the plan for a device that meets all expectations of its driver."""
-    return bound.driver, bound.driver.plan(bound.intent, bound.driver.example(bound.intent))
+    return bound.driver, bound.driver.plan(
+        bound.intent, bound.driver.make_example_facts(bound.intent)
+    )
 
 
 def format_plan(driver: Driver, plan: Plan) -> str:
@@ -33,14 +35,14 @@ def format_plan(driver: Driver, plan: Plan) -> str:
 
     title = f"# {driver.title}" + (f", version {plan.version}" if plan.version else "")
     notes = [f"# note: {note}" for note in plan.notes]
-    return "\n".join([title, f"# executed: {driver.executed}", *notes, *format_plan(plan)])
+    return "\n".join([title, f"# executed: {driver.tested_with}", *notes, *format_plan(plan)])
 
 
 def plan_to_json(driver: Driver, plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON values."""
     from v6t.drivers.duts.session.plan_steps import export_plan
 
-    head = {"driver": plan.driver, "version": plan.version, "executed": driver.executed}
+    head = {"driver": plan.driver, "version": plan.version, "executed": driver.tested_with}
     return {**head, **export_plan(plan)}
 
 
@@ -167,7 +169,7 @@ def verify(bound: BoundRun) -> str:
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_point(plugin, sizes, bench.measure)
-        if not bench.verify_device():
+        if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")
     finally:
@@ -219,14 +221,16 @@ def rollback(
     """
     labs = _list_lab_devices(bound)
     ended = [lab.name for lab in labs if not lab.find_pid()]
-    elsewhere = [ssh for ssh in bound.driver.logins(bound.intent) if ssh is not None and ssh.host]
+    elsewhere = [
+        ssh for ssh in bound.driver.get_logins(bound.intent) if ssh is not None and ssh.host
+    ]
     if labs and len(ended) == len(labs) and not elsewhere:
         return ["there is no such lab device; nothing is left of it"]
     for name in ended:
         _LOG.log(NOTICE, "the lab device %s does not stand any more; nothing is left of it", name)
     device = _make_session(bound, record_dir, partial=True)
     try:
-        if not bound.driver.of_parts:  # each part is connected to by its own rollback
+        if not bound.driver.is_chain:  # each part is connected to by its own rollback
             device.open()
         done = device.rollback(forget=forget, by_script=by_script)
     finally:
@@ -239,14 +243,14 @@ def rollback(
 def find_technology(driver: str) -> str | None:
     """Return a technology that the driver can configure, or None for a chain."""
     from v6t.core.config.compatibility import list_technologies
-    from v6t.core.config.plugins import names
+    from v6t.core.config.plugins import list_names
     from v6t.drivers.duts.registry import load_driver_type
     from v6t.drivers.duts.registry import names as drivers
 
-    if driver not in drivers() or load_driver_type(driver).of_parts:
+    if driver not in drivers() or load_driver_type(driver).is_chain:
         return None
-    possible = list_technologies(driver) or names()
-    return next((name for name in possible if name in names()), None)
+    possible = list_technologies(driver) or list_names()
+    return next((name for name in possible if name in list_names()), None)
 
 
 def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
@@ -255,7 +259,7 @@ def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _check(bound: BoundRun) -> None:
-    if not bound.driver.configures:
+    if not bound.driver.configures_device:
         problem = "the reference device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
@@ -263,7 +267,7 @@ def _check(bound: BoundRun) -> None:
 def _list_lab_devices(bound: BoundRun) -> list[LabSsh]:
     """List the lab devices that run an SSH server."""
     _check(bound)
-    logins = bound.driver.logins(bound.intent)
+    logins = bound.driver.get_logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:
         return []
@@ -280,7 +284,7 @@ def _make_session(
     from v6t.drivers.duts.standing.ssh import find_transport
 
     driver, labs = bound.driver, _list_lab_devices(bound)
-    if bound.tester.in_lab and all(ssh is None for ssh in driver.logins(bound.intent)):
+    if bound.tester.in_lab and all(ssh is None for ssh in driver.get_logins(bound.intent)):
         problem = "the lab's device exists during a run only"
         hint = "`v6t dut verify` makes one and proves it; a device elsewhere needs dut.options.ssh"
         raise UsageError(problem, hint, code="missing-device")

@@ -50,8 +50,10 @@ def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
         versions=tuple(filter(None, driver.versions)),
         settings=settings,
         options=find_own_options(driver.options_model),
-        timers=timers if driver.timeout_s(intent) is None else (*timers, "timeout_s"),
-        counters=tuple(dict.fromkeys(n.partition(" ")[0] for n in driver.telemetry(intent))),
+        timers=timers if driver.get_timeout_s(intent) is None else (*timers, "timeout_s"),
+        counters=tuple(
+            dict.fromkeys(n.partition(" ")[0] for n in driver.get_telemetry_readings(intent))
+        ),
         operations=tuple(_find_operations(driver, intent)),
     )
 
@@ -73,14 +75,14 @@ def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
 
 
 def _find_operations(driver: Driver, intent: Intent) -> list[str]:
-    facts = driver.example(intent)
+    facts = driver.make_example_facts(intent)
     operations = {
-        "count sessions": lambda: driver.sessions(intent),
-        "read the size of the table": lambda: driver.session_table_reading(intent),
+        "count sessions": lambda: driver.get_session_reading(intent),
+        "read the size of the table": lambda: driver.get_table_limits_reading(intent),
         "empty the table": lambda: driver.plan(intent, facts).flush,
-        "filter": lambda: driver.filters(intent, facts, 1),
+        "filter": lambda: driver.plan_filters(intent, facts, 1),
         "answer SNMP": lambda: driver.plan_snmp_agent(intent, facts),
-        "speak BGP": lambda: driver.find_bgp_speaker(intent, facts),
+        "speak BGP": lambda: driver.plan_bgp_speaker(intent, facts),
         "change routes": lambda: driver.find_route_update(intent, facts),
         "change its configuration": lambda: driver.find_live_change(intent, facts),
     }

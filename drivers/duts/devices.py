@@ -52,9 +52,9 @@ def make_session(
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
         reach: the way to a machine, not open yet; None: it does not stand.
     """
-    if driver.of_parts:
+    if driver.is_chain:
         return _make_chain_session(driver, intent, record_dir, rollback_command, reach)
-    if not driver.configures:
+    if not driver.configures_device:
         return None
     ssh = require_ssh(driver.options.ssh, f"the {driver.name} device", "dut.options.ssh.host")
     transport = reach(ssh)
@@ -67,8 +67,8 @@ def _make_chain_session(
     driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, reach: Reach
 ) -> ChainSession | None:
     rollback_command = rollback_command or build_rollback_command(record_dir)
-    parts = driver.parts(intent)
-    logins = [part.driver.options.ssh if part.driver.configures else None for part in parts]
+    parts = driver.get_parts(intent)
+    logins = [part.driver.options.ssh if part.driver.configures_device else None for part in parts]
     in_lab = any(login is not None and login.lab for login in logins)
     sessions = []
     for part, login in zip(parts, logins, strict=True):
@@ -93,17 +93,17 @@ def make_lab_device(
     driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
     """Make the device between the lab's cables."""
-    device = driver.lab_device(translation, intent, record_dir)
+    device = driver.make_lab_device(translation, intent, record_dir)
     if device is not None:
         return device
-    if not driver.of_parts:
+    if not driver.is_chain:
         return LabDut(driver, intent, record_dir)
     references = {part.name: part for part in translation.parts}
-    parts = driver.parts(intent)
+    parts = driver.get_parts(intent)
     check_places(parts)
     lab_parts = []
     for part in parts:
-        if part.driver.configures:
+        if part.driver.configures_device:
             part_dir = None if record_dir is None else record_dir / part.name
             lab_part: LabDevice = LabDut(part.driver, part.intent, part_dir, part.name)
         else:
@@ -121,5 +121,5 @@ def make_audited_device(
     build_model: Callable[[Any], PacketModel],
 ) -> LabDevice:
     """Make the device that an audit tests with single frames."""
-    device = driver.audited_device(technology, intent, build_model)
+    device = driver.make_audited_device(technology, intent, build_model)
     return device or make_lab_device(driver, technology, intent)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
 from v6t.drivers.duts.facts import Facts, Interface
+from v6t.drivers.duts.header_profile import HeaderProfile, ProfiledOracle
 from v6t.drivers.duts.management_path import check_management_path
 from v6t.drivers.duts.options import DutOptions, Hook, HookOptions
 from v6t.drivers.duts.plan import Change, Check, Intent, Plan, Step
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class DeviceTechnology(Oracle, Protocol):
-    """A technology, as the reference device is made of it."""
+    """The technology from which the reference device is built."""
 
     @property
     def links(self) -> Any: ...
@@ -65,21 +65,21 @@ class Driver(ABC):
     noun: ClassVar[str] = "driver"
     """Word that follows the name in messages."""
     title: ClassVar[str]
-    accepts: ClassVar[tuple[type[DeviceConfig], ...]]
+    supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
     """Supported configurations; ``DeviceConfig`` itself: any."""
-    executed: ClassVar[str]
+    tested_with: ClassVar[str]
     """What has been tested with real frames, for the documentation and ``v6t dut plan``."""
     versions: ClassVar[tuple[str, ...]] = ("",)
     """Versions whose commands differ, oldest first; the last is planned for by default."""
     options_model: ClassVar[type[BaseModel]] = DutOptions
-    kernel: ClassVar[bool] = True
+    uses_kernel_routes: ClassVar[bool] = True
     """Whether its routes and addresses are those of the kernel, which also carry the connection."""
-    configures: ClassVar[bool] = True
+    configures_device: ClassVar[bool] = True
     """Whether the driver configures a device."""
-    absent: ClassVar[bool] = False
+    is_cable: ClassVar[bool] = False
     """Whether there is no device: the tester's ports are joined."""
-    of_parts: ClassVar[bool] = False
-    """Whether the technology names the devices, see :meth:`parts`."""
+    is_chain: ClassVar[bool] = False
+    """Whether the technology names the devices, see :meth:`get_parts`."""
     has_background_vlans: ClassVar[bool] = False
     """Whether it supports separate VLANs for the background."""
     session_type: ClassVar[type[Any] | None] = None
@@ -93,7 +93,9 @@ class Driver(ABC):
         add_secrets_of(self.options.model_dump())
 
     @classmethod
-    def from_flags(cls, settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+    def convert_flags(
+        cls, settings: Mapping[str, Any], flags: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         return flags
 
     @property
@@ -102,27 +104,27 @@ class Driver(ABC):
         return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
-    def overrides(self) -> Mapping[str, Any]:
+    def device_params(self) -> Mapping[str, Any]:
         """Parameters of the technology that only the device uses."""
         return {}
 
-    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+    def get_logins(self, intent: Intent) -> Sequence[SshOptions | None]:
         """Return the SSH options of each configured machine; None: unknown."""
         del intent
         return [self.options.ssh]
 
-    def parts(self, intent: Intent) -> Sequence[Any]:
+    def get_parts(self, intent: Intent) -> Sequence[Any]:
         return ()
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         """Return commands that change nothing, by section; ``version`` is one of them."""
         return {}
 
-    def facts(self, sections: Mapping[str, str]) -> Facts:
-        """Parse the output of :meth:`survey`; raise DutError for another device, or missing programs."""
+    def parse_facts(self, sections: Mapping[str, str]) -> Facts:
+        """Parse the output of :meth:`get_survey_commands`; raise DutError if the device is unsuitable."""
         return Facts(system="", version="")
 
-    def example(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: Intent) -> Facts:
         """Return the facts of a suitable device, for plans without a device."""
         return Facts(system="", version="")
 
@@ -133,28 +135,28 @@ class Driver(ABC):
         interfaces = {name: Interface(mac.lower()) for name, mac in macs.items()}
         return Facts(system=system, version=own.version or self.versions[-1], interfaces=interfaces)
 
-    def sessions(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: Intent) -> Reading | None:
         """Return the reading that counts sessions as ``sessions``; None if the device is stateless."""
         return None
 
-    def by_endpoint(self, intent: Intent) -> bool:
+    def has_endpoint_sessions(self, intent: Intent) -> bool:
         """Return whether one session covers all peers of an inside address and port."""
         return False
 
-    def session_table_reading(self, intent: Intent) -> Reading | None:
+    def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         """Return the reading of the session table's limits by the device's own names; None: not supported."""
         return None
 
-    def timeout_s(self, intent: Intent) -> float | None:
+    def get_timeout_s(self, intent: Intent) -> float | None:
         """Return the lifetime of idle connections [s]; None: unlimited or unknown."""
         return None
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         """Return the readings to watch under load, by name."""
         return {}
 
     @abstractmethod
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         """Return the plan for an intent that :meth:`check_device` accepted."""
 
     def check_device(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
@@ -172,13 +174,13 @@ class Driver(ABC):
         """Return a route outside the test traffic that updates can move; None: not supported."""
         return None
 
-    def find_bgp_speaker(
+    def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
         """Return a BGP speaker and the route that it moves; None: not supported."""
         return None
 
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+    def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """Return filters of forwarded frames (RFC 2544, section 11.4); empty: not supported."""
         return ()
 
@@ -191,7 +193,7 @@ class Driver(ABC):
         try:
             self.check_supported(intent, in_chain=self.chain_membership is not None)
             self.check_device(intent, facts)
-            plan = self._add_requirements(self.steps(intent, facts), intent, facts)
+            plan = self._add_requirements(self.plan_configuration(intent, facts), intent, facts)
         except UsageError as exc:
             if self.chain_membership is None:
                 raise
@@ -200,41 +202,43 @@ class Driver(ABC):
         # the session is in the machine's own namespace: nothing in another one takes its way
         if ssh is not None and not ssh.netns and facts.path is not None:
             check_management_path(
-                facts.path if self.kernel else replace(facts.path, peers=()), intent, plan
+                facts.path if self.uses_kernel_routes else replace(facts.path, peers=()),
+                intent,
+                plan,
             )
         return plan
 
     def _add_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
-        if required.sessions and self.sessions(intent) is not None:
+        if required.sessions and self.get_session_reading(intent) is not None:
             problem = "counts sessions, but does not empty the device's table between trials"
             hint = "its plan needs flush; a user's own lines, dut.options.flush"
-            self._require(plan.flush, problem, hint)
+            self._require_capability(plan.flush, problem, hint)
         if required.filters:
             problem = f"does not create filters for {intent.technology}"
-            filters = self.filters(intent, facts, required.filters)
-            plan = plan.extend(self._require(filters, problem, leave_out))
+            filters = self.plan_filters(intent, facts, required.filters)
+            plan = plan.extend(self._require_capability(filters, problem, leave_out))
         if required.snmp_agent:
             hint = "use the modifier management, which reads over the driver's connection"
             agent = self.plan_snmp_agent(intent, facts)
-            steps, query = self._require(agent, "does not start an SNMP agent", hint)
+            steps, query = self._require_capability(agent, "does not start an SNMP agent", hint)
             plan = plan.extend(steps, management_query=query)
         if required.route_updates:
             steps, change = (), self.find_route_update(intent, facts)
             if required.bgp_speaker:
-                steps, change = self.find_bgp_speaker(intent, facts) or ((), None)
+                steps, change = self.plan_bgp_speaker(intent, facts) or ((), None)
             problem = "does not change routes under traffic" + " by BGP" * required.bgp_speaker
-            update = self._require(change, problem, leave_out)
+            update = self._require_capability(change, problem, leave_out)
             plan = plan.extend((*steps, update.removal_step), route_update=update)
         if required.live_change:
             problem = f"has nothing of {intent.technology} that it could change under traffic"
             hint = "leave reconfiguration out of --measure, or choose another driver"
-            change = self._require(self.find_live_change(intent, facts), problem, hint)
+            change = self._require_capability(self.find_live_change(intent, facts), problem, hint)
             plan = plan.extend([change.removal_step], live_change=change)
         return plan
 
-    def _require(self, capability: T | None, problem: str, hint: str) -> T:
+    def _require_capability(self, capability: T | None, problem: str, hint: str) -> T:
         if not capability:
             problem = f"the {self.name} driver {problem}"
             raise UsageError(problem, hint, code="unsupported-operation")
@@ -243,14 +247,14 @@ class Driver(ABC):
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         """Refuse an intent that no version of this implementation supports, with any options."""
-        if not isinstance(intent.configuration, cls.accepts):
+        if not isinstance(intent.configuration, cls.supported_configurations):
             raise cls.make_refusal(intent)
 
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
-            hint or f"it can be: {', '.join(kind.family for kind in cls.accepts)}",
+            hint or f"it can be: {', '.join(kind.family for kind in cls.supported_configurations)}",
             technology=intent.technology,
             code="unsupported-technology",
         )
@@ -264,39 +268,41 @@ class Driver(ABC):
 
     def has_equal_commands(self, first_intent: Intent, second_intent: Intent) -> bool:
         """Return whether two intents have the same commands."""
-        if not self.configures or self.of_parts:
+        if not self.configures_device or self.is_chain:
             return first_intent == second_intent
         first, second = (
-            self.plan(intent, self.example(intent)).steps
+            self.plan(intent, self.make_example_facts(intent)).steps
             for intent in (first_intent, second_intent)
         )
         return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
 
     def describe_flush(self, intent: Intent) -> str:
         """Return the commands that empty the connection table, for the report."""
-        return "; ".join(step.set for step in self.plan(intent, self.example(intent)).flush)
+        return "; ".join(
+            step.set for step in self.plan(intent, self.make_example_facts(intent)).flush
+        )
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         """Return how the device's frames differ from the reference translation."""
-        return ExpectProfile()
+        return HeaderProfile()
 
-    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
+    def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Return an oracle that expects this implementation's frames."""
-        profile = self.profile(intent)
+        profile = self.get_header_profile(intent)
         return oracle if profile.plain else ProfiledOracle(oracle, profile)
 
-    def further_hops(self, intent: Intent, direction: Direction) -> int:
+    def get_further_hops(self, intent: Intent, direction: Direction) -> int:
         """Return the hops that the device adds to those of the technology."""
         del direction
-        return self.profile(intent).further_hops
+        return self.get_header_profile(intent).further_hops
 
-    def lab_device(
+    def make_lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
         """Return a lab device of the driver's own kind; None: the standard one."""
         return None
 
-    def audited_device(
+    def make_audited_device(
         self,
         technology: DeviceTechnology,
         intent: Intent,

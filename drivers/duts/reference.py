@@ -38,22 +38,22 @@ class UnconfiguredDriver(Driver):
     """A device that v6t neither configures nor drives."""
 
     noun = "device"
-    accepts = (DeviceConfig,)
-    executed = "with real frames of every technology"
-    configures = False
+    supported_configurations = (DeviceConfig,)
+    tested_with = "with real frames of every technology"
+    configures_device = False
     has_background_vlans = True
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         problem = f"the {self.name} device needs no configuration"
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         return Plan(self.name, "", (), ())
 
     def describe_flush(self, intent: Intent) -> str:
         return self.hooks["flush"].command if "flush" in self.hooks else "by hand"
 
-    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+    def get_logins(self, intent: Intent) -> Sequence[SshOptions | None]:
         return []
 
 
@@ -65,15 +65,17 @@ class Reference(UnconfiguredDriver):
     options_model: ClassVar[type[StrictModel]] = ReferenceOptions
 
     @property
-    def overrides(self) -> Mapping[str, Any]:
+    def device_params(self) -> Mapping[str, Any]:
         params: Mapping[str, Any] = self.options.params
         return params
 
     @classmethod
-    def from_flags(cls, settings: Mapping[str, Any], flags: Mapping[str, Any]) -> Mapping[str, Any]:
+    def convert_flags(
+        cls, settings: Mapping[str, Any], flags: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
         return {"params": {**settings.get("params", {}), **flags}} if flags else {}
 
-    def lab_device(
+    def make_lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice:
         from v6t.drivers.lab.setup import ReferenceDevice, frame_octets
@@ -81,7 +83,7 @@ class Reference(UnconfiguredDriver):
         links, faults = translation.links, self.options.faults
         return ReferenceDevice(translation, frame_octets(links), faults, swapped=links.swapped)
 
-    def audited_device(
+    def make_audited_device(
         self,
         technology: DeviceTechnology,
         intent: Intent,
@@ -107,6 +109,6 @@ class Cable(UnconfiguredDriver):
 
     name = "cable"
     title = "no device: the tester's ports joined, to measure the tester itself"
-    executed = "with real frames"
+    tested_with = "with real frames"
     options_model = CableOptions
-    absent = True
+    is_cable = True

@@ -18,7 +18,7 @@ from v6t.drivers.embedded.port import TICK_S, ClientPort, ServerPort, describe_l
 from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.intent.device import Links, host_arguments
+from v6t.intent.device import Links, make_host_arguments
 from v6t.packets.headers import UDP, to_numbers, view
 from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
@@ -283,7 +283,7 @@ class DnsTrials:
         before = behind if loopback else DnsLayout(6, left.vlan)
         ends = (zone.egress, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.build_header((left.tester_mac, left.dut_mac), *ends)
-        hosts = [None if loopback else host_arguments(link) for link in (left, right)]
+        hosts = [None if loopback else make_host_arguments(link) for link in (left, right)]
         client: dict[str, Any] = {"interface": LEFT, "hosts": hosts[0], "zone": zone, **place}
         server: dict[str, Any] = {"interface": RIGHT, "hosts": hosts[1], "zone": zone, **place}
         self._client = Worker("client", DnsClient, layout=before, header=header, **client)

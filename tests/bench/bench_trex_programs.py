@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import names
+from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.setup import Bed
@@ -53,7 +53,7 @@ def profiles() -> dict[str, StreamSet]:
     """The sets to compare, all of one stream."""
     found = {}
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
-        if plugin not in names():
+        if plugin not in list_names():
             continue
         run = resolve(flags=Flags(plugin=plugin, params={}))
         made = bind(run).technology

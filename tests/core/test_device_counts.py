@@ -14,7 +14,7 @@ from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
 from v6t.tests.drivers.duts import intents
 
-READINGS = make_driver("nftables", {}).telemetry(intents.nat44())
+READINGS = make_driver("nftables", {}).get_telemetry_readings(intents.nat44())
 WHERE = {"benchmark": "throughput", "frame_sizes": {"ipv6": 84, "ipv4": 64}, "direction": "forward"}
 POSSIBLE, WHY = available()
 

@@ -52,7 +52,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
 def test_the_device_has_its_private_side_there(run):
     driver = bind(run).driver
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
-    plan = driver.plan(bind(run).intent, driver.example(bind(run).intent))
+    plan = driver.plan(bind(run).intent, driver.make_example_facts(bind(run).intent))
     private = str(bind(run).intent.left.addresses[0])
     (step,) = [s for s in plan.steps if private in s.set and " addr " in s.set]
     assert "eth2" in step.set
@@ -77,7 +77,11 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     swapped = options.with_swapped_ports()
     assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
     assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
-    links = Links(Link("02:00:00:00:0b:02", "02:00:00:00:0b:01"), Links().left, swapped=True)
+    links = Links(
+        Link(tester_mac="02:00:00:00:0b:02", dut_mac="02:00:00:00:0b:01"),
+        Links().left,
+        swapped=True,
+    )
     assert [macs[0][-5:] for macs in swapped.all_macs(links)] == [
         "01:02",
         "0b:02",
@@ -130,7 +134,7 @@ Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStatef
     assert found[1].testbed["initiator"] == "right"
     assert found[0].testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
     assert found[1].testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"
-    became = {given.name: what for given, what in found[1].became}
+    became = {given.name: what for given, what in found[1].parameter_targets}
     assert became["MAC-R-Tester"] == "testbed: links.right.tester_mac"
     assert became["Rev-sport-min"] == "params.initiator_ports.min"
 

@@ -108,7 +108,7 @@ def test_sessions_option_below_the_connections_is_refused(driver):
     device = make_driver(driver, {"sessions": 999})
     told = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=1000))
     with expect_error("out-of-range") as caught:
-        device.plan(told, device.example(told))
+        device.plan(told, device.make_example_facts(told))
     assert caught.value.dut_params == {"sessions": 1000}
 
 

@@ -19,7 +19,7 @@ from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.modifiers import MODIFIERS
-from v6t.core.modifiers.base import RepeatedAction
+from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
@@ -203,7 +203,9 @@ def test_a_device_without_nftables_makes_no_filters():
     driver = make_driver("linux-router", {})
     intent = replace(ROUTER4, requirements=DeviceRequirements(filters=1))
     with expect_error("missing-program"):
-        driver.plan(intent, replace(driver.example(intent), programs=frozenset({"ip", "sysctl"})))
+        driver.plan(
+            intent, replace(driver.make_example_facts(intent), programs=frozenset({"ip", "sysctl"}))
+        )
 
 
 VLANS = """links:
@@ -326,7 +328,7 @@ def test_queries_are_counted_and_their_answers_checked(monkeypatch):
 def test_a_device_with_nothing_to_ask_in_one_frame_ends_the_run():
     trial = Trial("throughput", "t", 84, 64, "forward", 100.0, 60.0, 0.5, 0.0)
     session = Session(make_driver("linux-router", {}), SimpleNamespace(name="it"), ROUTER4)
-    session.plan = session.driver.plan(ROUTER4, session.driver.example(ROUTER4))
+    session.plan = session.driver.plan(ROUTER4, session.driver.make_example_facts(ROUTER4))
     with expect_error("unsupported-operation"):
         Management().make_action(trial, SimpleNamespace(devices=lambda: [("it", session)]))
 
@@ -384,7 +386,7 @@ def test_trials_without_it_are_counted(times, right, verdict, said):
 
 
 def begun(act, pause_s=0.0, duration_s=60.0):
-    return RepeatedAction(
+    return repeat_action(
         Trial("throughput", "t", 84, 64, "forward", 100.0, duration_s, 0.5, pause_s), act, 0.01
     )
 
@@ -397,22 +399,24 @@ def test_what_ends_after_the_trial_is_not_counted():
         go_on.wait(60)
         return "it"
 
-    with begun(slow) as repeated:
+    with begun(slow) as counts:
         assert going.wait(60)
-        repeated._over.set()
-        go_on.set()
-    assert repeated.to_json()["times"] == 0
-    with begun(slow, pause_s=60.0) as early:
+        threading.Timer(0.2, go_on.set).start()
+    assert counts["times"] == 0
+    with begun(slow, pause_s=60.0) as counts:
         pass
-    assert early.to_json()["times"] == 0
+    assert counts["times"] == 0
 
 
 def test_what_nobody_expected_ends_the_trial():
+    called = threading.Event()
+
     def odd():
+        called.set()
         raise ZeroDivisionError("odd")
 
-    with pytest.raises(ZeroDivisionError), begun(odd) as repeated:
-        repeated._thread.join()
+    with pytest.raises(ZeroDivisionError), begun(odd):
+        assert called.wait(60)
     with pytest.raises(KeyError, match="its own"), begun(odd):
         raise KeyError("its own")
 
@@ -453,7 +457,7 @@ class Sending:
 
 def bench_of(monkeypatch, tester, **more):
     monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr(bench_module, "make_remote_session", lambda *_: None)
+    monkeypatch.setattr("v6t.drivers.duts.devices.make_session", lambda *_: None)
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 

@@ -10,7 +10,7 @@ import re
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
@@ -53,7 +53,7 @@ def test_initial_setup_2_saved_in_files_that_are_loaded(here):
     assert json.loads((here / "out" / "config.json").read_text())["params"]["ces"] == 7
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_names())
 def test_initial_setup_3_configures_itself(name):
     """A technology's name is enough: addresses, traffic, tester, device, sizes follow."""
     run = resolve(flags=Flags(plugin=name))

@@ -214,7 +214,7 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     run = a_run().model_copy(
         update={"tester": a_run().tester.model_copy(update={"kind": "trex", "options": {}})}
     )
-    assert not bind(run).tester.loops_back
+    assert not bind(run).tester.can_loop_back
     rate, source, trials = look(run, directory)
     assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
     sizes = bind(run).technology.make_frame_pair(104)

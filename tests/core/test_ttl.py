@@ -6,8 +6,8 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.compatibility import can_configure
+from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.duts.registry import load_driver_type
 from v6t.drivers.duts.registry import names as driver_names
@@ -47,7 +47,7 @@ def pairs():
             technology = load_plugin(plugin)
             if technology.stateful or technology.exchange != "frames":
                 continue
-            if kind.configures and can_configure(driver, plugin):
+            if kind.configures_device and can_configure(driver, plugin):
                 yield plugin, driver
 
 

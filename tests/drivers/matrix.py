@@ -271,9 +271,9 @@ def _drivers() -> Iterator[str]:
     yield "|---|---|---|"
     for name in names():
         kind = load_driver_type(name)
-        if kind.configures:
+        if kind.configures_device:
             can = ", ".join((*list_technologies(name), *list_part_families(name))) or "any"
-            yield f"| {name} | {can} | {kind.executed} |"
+            yield f"| {name} | {can} | {kind.tested_with} |"
 
 
 def _cell(row: Row, tester: str) -> str:

@@ -27,8 +27,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import lab_device
+from v6t.core.runs.bench import Bench, compile_point, lab_device
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pydantic import Field
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
 from v6t.intent.families import SiitConfig
@@ -25,8 +25,8 @@ class MyTayga(TunTranslator):
 
     name = "my-tayga"
     title = "TAYGA, stateless translation in user space"
-    accepts = (SiitConfig,)
-    executed = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
+    supported_configurations = (SiitConfig,)
+    tested_with = "configured, verified, measured and restored with real frames (Debian's 0.9.2-8)"
     versions = ("0.9.2-8",)
     programs: Mapping[str, str] = {"tayga": "tayga"}
     version_command = "dpkg-query -W -f '${Version}' tayga"
@@ -71,9 +71,9 @@ class MyTayga(TunTranslator):
             lines.append(f"map {ipv4[0]} {ipv6[0]}" if host else f"map {ipv4} {ipv6}")
         return "\n".join([*lines, ""])
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         """Return how TAYGA's frames differ from the reference translation."""
-        return ExpectProfile(
+        return HeaderProfile(
             further_hops=2,
             df="set",
             zero_checksum="always",

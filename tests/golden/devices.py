@@ -49,7 +49,9 @@ def recorded_plans() -> Sequence[RecordedPlan]:
 def plan_recorded(case: RecordedPlan) -> Parts:
     """Plan one of the recorded cases."""
     driver = make_driver(case.driver, case.options)
-    return describe(driver, driver.plan(case.intent, driver.example(case.intent)), case.intent)
+    return describe(
+        driver, driver.plan(case.intent, driver.make_example_facts(case.intent)), case.intent
+    )
 
 
 def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
@@ -61,7 +63,7 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
     for name in driver_names():
         try:
             bound = resolve_and_bind(None, path, Flags(plugin=technology, dut=name, params=params))
-            if not load_driver_type(name).configures:
+            if not load_driver_type(name).configures_device:
                 continue
             driver, plan = dut.plan_without_device(bound)
             found = describe(driver, plan, bound.intent)
@@ -81,8 +83,8 @@ def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
     commands = "\n".join(step.set + "\n" + step.text for step in steps)
     outputs = (*OUTPUTS, commands, *(step.set + "\n" + step.text for step in plan.steps))
     checks = [check for step in steps if (check := step.check)] + list(plan.checks)
-    readings = dict(driver.telemetry(intent))
-    sessions = driver.sessions(intent)
+    readings = dict(driver.get_telemetry_readings(intent))
+    sessions = driver.get_session_reading(intent)
     if sessions is not None:
         readings["sessions"] = sessions
     return {
@@ -160,7 +162,7 @@ def translate(bound: Any) -> Iterator[str]:
     technology = bound.technology
     if technology.zone is not None:
         return
-    oracle = bound.driver.oracle(technology, bound.intent)
+    oracle = bound.driver.adapt_oracle(technology, bound.intent)
     for direction, sent in _first_frames(technology):
         answer = oracle.expect(direction, sent)
         for frame, length in zip(answer.frames, answer.length.tolist(), strict=True):

@@ -127,7 +127,7 @@ def all_units() -> tuple[Unit, ...]:
             intent = device.base.technology().make_dut_intent()
             for driver, part in walk.units(device.made, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
-                if driver.configures:
+                if driver.configures_device:
                     found.setdefault(key, (driver, part))
     return tuple(found.values())
 
@@ -139,7 +139,9 @@ def units_of(name: str) -> list[Unit]:
 DRIVERS = [
     name
     for name in names()
-    if (kind := load_driver_type(name)).configures and not kind.of_parts and not accepts_any(name)
+    if (kind := load_driver_type(name)).configures_device
+    and not kind.is_chain
+    and not accepts_any(name)
 ]
 """Drivers that know what they configure; others do what the user's lines say."""
 each_driver = pytest.mark.parametrize("name", DRIVERS)
@@ -158,7 +160,7 @@ def test_accepted_family_has_a_unit(name):
     tested = [intent.configuration for _, intent in units_of(name)]
     lacking = [
         kind.family
-        for kind in load_driver_type(name).accepts
+        for kind in load_driver_type(name).supported_configurations
         if not any(isinstance(each, kind) for each in tested)
     ]
     assert lacking == []
@@ -210,7 +212,7 @@ def test_number_of_sessions_of_a_nat_is_used_or_refused(name):
 
 def is_refused(driver: Any, intent: DeviceIntent) -> bool:
     try:
-        driver.plan(intent, driver.example(intent))
+        driver.plan(intent, driver.make_example_facts(intent))
     except UsageError:
         return True
     return False
@@ -218,7 +220,7 @@ def is_refused(driver: Any, intent: DeviceIntent) -> bool:
 
 def plan_of(driver: Any, intent: DeviceIntent) -> Any:
     """Return all that a plan does at once and under traffic."""
-    plan = driver.plan(intent, driver.example(intent))
+    plan = driver.plan(intent, driver.make_example_facts(intent))
     changes = [
         change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
     ]

@@ -30,10 +30,10 @@ def driver(sixrd):
     class SitRelay(LinuxDriver):
         name = "sit-relay"
         title = "6rd border relay of the kernel"
-        accepts = (sixrd.SixrdRelayConfig,)
-        executed = "never"
+        supported_configurations = (sixrd.SixrdRelayConfig,)
+        tested_with = "never"
 
-        def steps(self, intent, facts):
+        def plan_configuration(self, intent, facts):
             relay = intent.configuration_as(sixrd.SixrdRelayConfig)
             tunnel = f"ip tunnel add v6t-6rd mode sit local {relay.br_ipv4}"
             prefix = f"ip tunnel 6rd dev v6t-6rd 6rd-prefix {relay.prefix}"
@@ -45,7 +45,7 @@ def driver(sixrd):
 
 def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
     intent = sixrd.SixrdBorderRelay().make_dut_intent()
-    commands = [step.set for step in driver.plan(intent, driver.example(intent)).steps]
+    commands = [step.set for step in driver.plan(intent, driver.make_example_facts(intent)).steps]
     assert commands[-2:] == [
         "ip tunnel add v6t-6rd mode sit local 192.88.99.129",
         "ip tunnel 6rd dev v6t-6rd 6rd-prefix 2001:db8::/32",
@@ -64,7 +64,9 @@ def test_built_in_driver_refuses_foreign_configuration(sixrd, name):
 def test_built_in_driver_plans_foreign_technology_of_known_family(monkeypatch, name):
     intent = load(monkeypatch, "example_plugin", "v6t_nptv6").Nptv6().make_dut_intent()
     driver = make_driver(name, {})
-    commands = "\n".join(s.set for s in driver.plan(intent, driver.example(intent)).steps)
+    commands = "\n".join(
+        s.set for s in driver.plan(intent, driver.make_example_facts(intent)).steps
+    )
     assert "fd01:203:405::/48" in commands
     assert "2001:db8:1::/48" in commands
 

@@ -66,7 +66,7 @@ def judged(run: Run) -> None:
 
 def count_sessions(bed: Any) -> int:
     """Return the number of connections that the device reports."""
-    reading = bed.session.driver.sessions(bed.session.intent)
+    reading = bed.session.driver.get_session_reading(bed.session.intent)
     return int(reading.parse(bed.session.transport.run(reading.command).out)["sessions"])
 
 

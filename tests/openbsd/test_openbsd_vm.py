@@ -217,7 +217,7 @@ def test_rules_with_lists_are_those_of_the_file_and_put_back(machine):
     try:
         loaded = run("pfctl -sr")
         assert "<__automatic_" in loaded
-        survey = make_driver("openbsd-pf", {}).survey()
+        survey = make_driver("openbsd-pf", {}).get_survey_commands()
         for section in ("rules", "tables", "file"):
             print(seen(f"lists-{section}", run(survey[section])))
         with configured(machine, "nat44") as bed:

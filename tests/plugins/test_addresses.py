@@ -159,7 +159,8 @@ def test_table_with_an_address_that_no_device_forwards_is_refused(
 
 
 BACKGROUND = Links(*(
-    replace(getattr(Links(), side), vlan=7, background=BackgroundVlan.with_default_addresses(side, 8))
+    getattr(Links(), side).model_copy(
+        update={"vlan": 7, "background": BackgroundVlan.with_default_addresses(side, 8)})
     for side in ("left", "right")
 ))  # fmt: skip
 

@@ -57,7 +57,7 @@ class Connected:
 
 
 def chain_oracle(plugin, initial, learned):
-    oracle = make_driver("chain", {}).oracle(plugin, plugin.make_dut_intent())
+    oracle = make_driver("chain", {}).adapt_oracle(plugin, plugin.make_dut_intent())
     oracle.oracle = Connected(plugin, initial, learned)
     return oracle
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.base import JUMBO_SIZES, Link, Links
+from v6t.plugins.base import JUMBO_SIZES, Links
 from v6t.plugins.frame_sizes import make_translated_pair
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander
@@ -80,7 +79,12 @@ def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
 
 
 def links_with(mtu=1500, vlan=None):
-    return Links(*(replace(link, mtu=mtu, vlan=vlan) for link in (Links().left, Links().right)))
+    return Links(
+        *(
+            link.model_copy(update={"mtu": mtu, "vlan": vlan})
+            for link in (Links().left, Links().right)
+        )
+    )
 
 
 @pytest.mark.parametrize("name", STATELESS)
@@ -105,7 +109,7 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     (1280, None, (1280, 1300)), (128, 5, (128, 152)), (82, None, (82, 102)),
 ])  # fmt: skip
 def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
-    here, there = Link("", ""), Link("", "", vlan=vlan)
+    here, there = Links().left, Links().left.model_copy(update={"vlan": vlan})
     assert make_translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
 
 
@@ -116,7 +120,7 @@ def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
 def test_impossible_frame_size_is_refused(name, size, code):
     with expect_error(code):
         if name == "6rd":
-            make_translated_pair(size, -20, Link("", ""), Link("", ""), name)
+            make_translated_pair(size, -20, Links().left, Links().right, name)
         else:
             make(name).make_frame_pair(size)
 
@@ -183,9 +187,14 @@ def test_a26_proportion_of_foreground_is_exact(name, percent):
         assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
 
 
+def _add_background(side, vlan, background):
+    update = {"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, background)}
+    return getattr(Links(), side).model_copy(update=update)
+
+
 BACKGROUND_VLANS = Links(
-    replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
-    replace(Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)),
+    _add_background("left", 100, 200),
+    _add_background("right", 101, 201),
 )  # fmt: skip
 
 

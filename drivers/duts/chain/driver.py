@@ -18,8 +18,8 @@ from pydantic import Field
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.drivers.duts.driver import ChainMembership, Driver
-from v6t.drivers.duts.expect_profile import ChainOracle, ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import ChainOracle, HeaderProfile
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Intent, Plan, Step
 from v6t.drivers.duts.registry import load_driver_type, make_driver
@@ -51,8 +51,8 @@ class Part:
     """Direction in which it translates IPv6 to IPv4; None: in neither."""
 
     @property
-    def profile(self) -> ExpectProfile:
-        return self.driver.profile(self.intent)
+    def profile(self) -> HeaderProfile:
+        return self.driver.get_header_profile(self.intent)
 
 
 class PartOptions(StrictModel):
@@ -73,12 +73,12 @@ class Chain(Driver):
 
     name = "chain"
     title = "several parts one after the other, each with its own driver"
-    accepts = (DeviceConfig,)
-    executed = "as its parts' drivers are"
+    supported_configurations = (DeviceConfig,)
+    tested_with = "as its parts' drivers are"
     options_model = ChainOptions
-    of_parts = True
+    is_chain = True
 
-    def parts(self, intent: Intent) -> tuple[Part, ...]:
+    def get_parts(self, intent: Intent) -> tuple[Part, ...]:
         chosen = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:
@@ -121,7 +121,7 @@ class Chain(Driver):
         if name == self.name:
             problem = "a chain cannot be part of a chain"
             raise UsageError(problem, "name the driver of one device", code="chain-conflict")
-        is_reference = not load_driver_type(name).configures
+        is_reference = not load_driver_type(name).configures_device
         if is_reference and not part.has_reference:
             problem = f"no reference translation exists for the part '{part.name}'"
             hint = "it keeps connections: leave out its driver, or name another"
@@ -136,38 +136,38 @@ class Chain(Driver):
         driver.chain_membership = ChainMembership(part.name, part.params)
         return driver
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         steps: list[Step] = []
         flush: list[Step] = []
         notes: list[str] = []
-        for part in self.parts(intent):
-            if not part.driver.configures:
+        for part in self.get_parts(intent):
+            if not part.driver.configures_device:
                 notes.append(f"{part.name}: the reference translation; nothing to configure")
                 continue
-            plan = part.driver.plan(part.intent, part.driver.example(part.intent))
+            plan = part.driver.plan(part.intent, part.driver.make_example_facts(part.intent))
             steps += [replace(s, why=f"{part.name}: {s.why}") for s in plan.steps]
             flush += [replace(s, why=f"{part.name}: {s.why}") for s in plan.flush]
             notes += [f"{part.name} ({part.driver.title}): {note}" for note in plan.notes]
         return Plan(self.name, "", tuple(steps), tuple(flush), notes=tuple(notes))
 
-    def profile(self, intent: Intent) -> ExpectProfile:
-        hops = count_further_hops(self.parts(intent))
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
+        hops = count_further_hops(self.get_parts(intent))
         words = f"{hops} hops beyond one for each device" if hops else ""
-        return ExpectProfile(further_hops=hops, why=words)
+        return HeaderProfile(further_hops=hops, why=words)
 
-    def further_hops(self, intent: Intent, direction: Direction) -> int:
-        return count_hops_in_direction(self.parts(intent), direction)
+    def get_further_hops(self, intent: Intent, direction: Direction) -> int:
+        return count_hops_in_direction(self.get_parts(intent), direction)
 
-    def timeout_s(self, intent: Intent) -> float | None:
-        timeouts = [p.driver.timeout_s(p.intent) for p in self.parts(intent) if p.stateful]
+    def get_timeout_s(self, intent: Intent) -> float | None:
+        timeouts = [p.driver.get_timeout_s(p.intent) for p in self.get_parts(intent) if p.stateful]
         return min((limit for limit in timeouts if limit is not None), default=None)
 
     def check_intent(self, intent: Intent) -> None:
         super().check_intent(intent)
-        self.parts(intent)
+        self.get_parts(intent)
 
-    def oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        parts = self.parts(intent)
+    def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
+        parts = self.get_parts(intent)
         last = {way: find_last_translator(parts, way) for way in DIRECTIONS}
         hops = {way: count_hops_in_direction(parts, way) for way in DIRECTIONS}
         df = {way: profile.df for way, profile in last.items()}
@@ -177,8 +177,8 @@ class Chain(Driver):
             return oracle
         return ChainOracle(oracle, hops, df, policy)
 
-    def logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        return [p.driver.options.ssh for p in self.parts(intent) if p.driver.configures]
+    def get_logins(self, intent: Intent) -> Sequence[SshOptions | None]:
+        return [p.driver.options.ssh for p in self.get_parts(intent) if p.driver.configures_device]
 
 
 def count_further_hops(parts: tuple[Part, ...]) -> int:
@@ -197,7 +197,7 @@ def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> in
 
 
 def combine_policies(
-    parts: tuple[Part, ...], last: Mapping[Direction, ExpectProfile]
+    parts: tuple[Part, ...], last: Mapping[Direction, HeaderProfile]
 ) -> HeaderPolicy:
     """Return the combined effect of the parts on UDP checksums and DF, as seen behind the last part."""
     profiles = [part.profile for part in parts]
@@ -210,10 +210,10 @@ def combine_policies(
     )
 
 
-def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> ExpectProfile:
+def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> HeaderProfile:
     """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
-    return next((p.profile for p in from_its_end if p.to_ipv4 == direction), ExpectProfile())
+    return next((p.profile for p in from_its_end if p.to_ipv4 == direction), HeaderProfile())
 
 
 def choose_state_directory(earlier_parts: Sequence[Part], name: str, driver: Driver) -> str:
@@ -222,7 +222,7 @@ def choose_state_directory(earlier_parts: Sequence[Part], name: str, driver: Dri
     The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
     files are each part's own.
     """
-    if not driver.configures or driver.options.ssh is None:
+    if not driver.configures_device or driver.options.ssh is None:
         return ""
     ssh, directory = driver.options.ssh, driver.options.state_dir
     neighbors_on_machine = [
@@ -231,7 +231,10 @@ def choose_state_directory(earlier_parts: Sequence[Part], name: str, driver: Dri
     for part in neighbors_on_machine:
         same = part.driver.options.ssh.netns == ssh.netns
         # whether the user's own lines are the kernel's is unknown
-        if same and all(d.kernel and DeviceConfig not in d.accepts for d in (part.driver, driver)):
+        if same and all(
+            d.uses_kernel_routes and DeviceConfig not in d.supported_configurations
+            for d in (part.driver, driver)
+        ):
             raise UsageError(
                 f"the parts {part.name} and {name} would both be the kernel of one machine, "
                 f"{ssh.text}: what leaves the one never enters the other",
@@ -258,4 +261,4 @@ def check_places(parts: Sequence[Part]) -> None:
 
 
 def _find_remote_parts(parts: Iterable[Part]) -> list[Part]:
-    return [p for p in parts if p.driver.configures and p.driver.options.ssh is not None]
+    return [p for p in parts if p.driver.configures_device and p.driver.options.ssh is not None]

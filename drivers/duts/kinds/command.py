@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from v6t.base.errors import DutError, InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
@@ -120,7 +120,7 @@ Choice = Literal["allowed", "copied", "zero"]
 
 
 class ProfileText(StrictModel):
-    """See :class:`v6t.drivers.duts.expect_profile.ExpectProfile`."""
+    """See :class:`v6t.drivers.duts.header_profile.HeaderProfile`."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""
@@ -149,8 +149,8 @@ class ProfileText(StrictModel):
     least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to so many octets, FCS off."""
 
-    def declare(self) -> ExpectProfile:
-        return ExpectProfile(**self.model_dump(), why="declared in the testbed file")
+    def declare(self) -> HeaderProfile:
+        return HeaderProfile(**self.model_dump(), why="declared in the testbed file")
 
 
 class CommandOptions(LinuxOptions):
@@ -179,18 +179,18 @@ class Command(LinuxDriver):
 
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
-    accepts = (DeviceConfig,)
-    executed = "with shell lines that make a Linux router; what yours do only you know"
+    supported_configurations = (DeviceConfig,)
+    tested_with = "with shell lines that make a Linux router; what yours do only you know"
     options_model = CommandOptions
 
-    def survey(self) -> Mapping[str, str]:
-        commands = {**super().survey(), "version": self.options.version_command}
+    def get_survey_commands(self) -> Mapping[str, str]:
+        commands = {**super().get_survey_commands(), "version": self.options.version_command}
         names = ("boot", "user", "version", "client")
         return commands if self.options.base else {k: commands[k] for k in names}
 
-    def facts(self, sections: Mapping[str, str]) -> Facts:
+    def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         if self.options.base:
-            return super().facts(sections)
+            return super().parse_facts(sections)
         if not sections.get("version"):
             problem = f"the device does not answer '{self.options.version_command}'"
             raise DutError(problem, code="unexpected-answer")
@@ -207,7 +207,7 @@ class Command(LinuxDriver):
         if self.options.base:
             super().check_device(intent, facts)
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         user_steps = [self._step(intent, step) for step in self.options.steps]
         flush = []
         for text in self.options.flush:
@@ -217,15 +217,15 @@ class Command(LinuxDriver):
         base = self.base(intent, facts) if self.options.base else []
         return self.finish(facts, [*base, *user_steps], flush=flush)
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.options.profile.declare()  # type: ignore[no-any-return]
 
-    def sessions(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: Intent) -> Reading | None:
         text, parse = self.options.sessions_command, partial(parse_numbers, "sessions")
         return Reading(self._line(intent, text), parse) if text else None
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
-        readings = dict(super().telemetry(intent)) if self.options.base else {}
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
+        readings = dict(super().get_telemetry_readings(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             parse = partial(parse_numbers, name)
             readings[name] = Reading(self._line(intent, text), parse, losses=LOSSES)

@@ -12,8 +12,8 @@ from typing import Literal
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import load_table
@@ -56,17 +56,17 @@ class Ip6Tunnel(LinuxDriver):
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
-    accepts = (LwB4Config, B4Config, AftrTunnelConfig)
-    executed = (
+    supported_configurations = (LwB4Config, B4Config, AftrTunnelConfig)
+    tested_with = (
         "configured over SSH, verified, measured and restored with real frames in a virtual machine "
         "(Debian's kernel 6.1)"
     )
     options_model = Ip6TunnelOptions
     helpers = (filters.PROGRAM,)
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         known = f"ls -d /sys/module/{MODULE} 2>/dev/null || modinfo -n {MODULE} 2>/dev/null || echo none"
-        return {**super().survey(), MODULE: known}
+        return {**super().get_survey_commands(), MODULE: known}
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
@@ -87,9 +87,9 @@ class Ip6Tunnel(LinuxDriver):
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         uniform = self.options.dscp == "uniform"
-        return ExpectProfile(
+        return HeaderProfile(
             outer_dscp="copied" if uniform else "zero",
             outer_ecn="reset",
             inner_dscp="copied" if uniform else "kept",
@@ -97,12 +97,12 @@ class Ip6Tunnel(LinuxDriver):
             why="ip6_tunnel's own: hop limit and DSCP as it is told, CE not copied (INET_ECN_encapsulate)",
         )
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = "its errors are packets that it could not send, and marks it cannot keep"
         tunnel = telemetry.make_link_reading(TUNNEL, words)
-        return {**super().telemetry(intent), f"tunnel {TUNNEL}": tunnel}
+        return {**super().get_telemetry_readings(intent), f"tunnel {TUNNEL}": tunnel}
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         customer = get_customer(intent)
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",

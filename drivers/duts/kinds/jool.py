@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 
 from v6t.base.errors import DutError, UsageError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import jool_statistics
 from v6t.drivers.duts.kinds.jool_instances import (
     MAPT,
@@ -54,8 +54,8 @@ class Jool(LinuxDriver):
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
-    accepts = (SiitConfig, Nat64Config, MapTRelayConfig, MapTCeConfig)
-    executed = (
+    supported_configurations = (SiitConfig, Nat64Config, MapTRelayConfig, MapTCeConfig)
+    tested_with = (
         "configured over SSH, verified, measured, emptied and restored with real frames (Debian's 4.1.9, "
         "also rebooted, and built 4.1.15 on Debian's kernel: SIIT, CLAT, NAT64; built 4.2.0-rc3: MAP-T)"
     )
@@ -67,8 +67,8 @@ class Jool(LinuxDriver):
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
     )
 
-    def survey(self) -> Mapping[str, str]:
-        commands = dict(super().survey())
+    def get_survey_commands(self) -> Mapping[str, str]:
+        commands = dict(super().get_survey_commands())
         for program in sorted(PROGRAMS):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return commands
@@ -83,10 +83,10 @@ class Jool(LinuxDriver):
         version = plain.pop() if plain else ""
         return CANDIDATES.get(version, version)
 
-    def example(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: Intent) -> Facts:
         """Return facts with the oldest version that supports the function, unless an option sets one."""
         newest = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
-        return replace(super().example(intent), version=self.options.version or newest)
+        return replace(super().make_example_facts(intent), version=self.options.version or newest)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
@@ -121,7 +121,7 @@ class Jool(LinuxDriver):
                 dut_params={} if told_s else instead,
             )
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         program, lab = choose_program(intent), self.options.in_lab
         refcnt = f"/sys/module/{program}/refcnt"
         unload = f'[ "$(cat {refcnt} 2>/dev/null)" != 0 ] || modprobe -r {program}'
@@ -143,21 +143,21 @@ class Jool(LinuxDriver):
         notes = NOTES + MORE_NOTES.get(program, ())
         return self.finish(facts, [*self.base(intent, facts), load, *own], flush, notes)
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
-        return ExpectProfile(zero_checksum="ipv6", why=why)
+        return HeaderProfile(zero_checksum="ipv6", why=why)
 
-    def sessions(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
         return Reading(make_statistics_command(NAT64), jool_statistics.sessions)
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = make_statistics_command(program)
         outcomes = partial(jool_statistics.parse_outcomes, nat64=program == NAT64)
         counters = Reading(command, outcomes, JSTAT, jool_statistics.LOSSES)
-        readings = {**super().telemetry(intent), "jool": counters}
+        readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
             description = (
                 "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"

@@ -13,11 +13,11 @@ class LinuxRouter(LinuxDriver):
 
     name = "linux-router"
     title = "Linux kernel forwarding, IPv4 and IPv6"
-    accepts = (RouterConfig,)
+    supported_configurations = (RouterConfig,)
     has_filters = True
-    executed = "configured, verified, measured and restored with real frames (kernel 6.18)"
+    tested_with = "configured, verified, measured and restored with real frames (kernel 6.18)"
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         notes = ("connection tracking stays off as long as nobody's rule asks for it",)
         return self.finish(facts, self.base(intent, facts), notes=notes)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 from v6t.base.errors import DutError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
@@ -78,8 +78,8 @@ class Nat46(LinuxDriver):
 
     name = "nat46"
     title = "nat46, OpenWrt's kernel module for SIIT, CLAT and MAP-T CE"
-    accepts = (SiitConfig, MapTCeConfig)
-    executed = (
+    supported_configurations = (SiitConfig, MapTCeConfig)
+    tested_with = (
         "configured over SSH, verified, measured and restored with real frames (of June 2026, on Debian's "
         "kernel in a virtual machine)"
     )
@@ -93,11 +93,11 @@ class Nat46(LinuxDriver):
         file = name if "/" in name else f"$(modinfo -n {name} 2>/dev/null || echo none)"
         self.version_command = f"sha256sum {file} 2>/dev/null | cut -c-12"
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         named = self.options.module
         file = f"ls {named} 2>/dev/null" if "/" in named else f"modinfo -n {named} 2>/dev/null"
         known = f"ls -d /sys/module/nat46 2>/dev/null || {file} || echo none"
-        return {**super().survey(), MODULE: known}
+        return {**super().get_survey_commands(), MODULE: known}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
@@ -112,25 +112,25 @@ class Nat46(LinuxDriver):
                 code="missing-kernel-module",
             )
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = (
             "kernel and kernel each take a hop, nat46 none; it sets DF of what was IPv6 without "
             "a fragment header; a UDP checksum may come out as 0"
         )
-        return ExpectProfile(further_hops=1, df="set", zero_checksum="always", why=why)
+        return HeaderProfile(further_hops=1, df="set", zero_checksum="always", why=why)
 
     def read_version(self, text: str) -> str:
         """Identify the module by the checksum of its file: it has no version."""
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
         counted = telemetry.make_link_reading(DEVICE, words)
         losses = {NOT_SENT: LossReason.RULE, **counted.losses}
         device = replace(counted, parse=count_unsent, losses=losses)
-        return {**super().telemetry(intent), f"device {DEVICE}": device}
+        return {**super().get_telemetry_readings(intent), f"device {DEVICE}": device}
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         softwires.refuse_lowest_mtu(
             addresses.get_address_table(intent).lowest_ipv6_mtu,
             "nat46 fragments no packet that fits the IPv6 link",

@@ -12,8 +12,8 @@ from v6t.base.errors import DutError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.pf_rules import (
     LOADED,
@@ -75,8 +75,8 @@ class OpenBsdPf(Driver):
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
-    accepts = (Nat44Config, Nat64Config, RouterConfig)
-    executed = (
+    supported_configurations = (Nat44Config, Nat64Config, RouterConfig)
+    tested_with = (
         "OpenBSD of February 2025 (7.6 to 7.7), built from a fork's sources, in QEMU over SSH: NAT44, NAT64 "
         "and routers configured, read back, seen by frames, measured with the embedded tester, emptied by "
         "purge and by reboot, put back; no release as it is installed, one core, no hardware"
@@ -84,10 +84,10 @@ class OpenBsdPf(Driver):
     versions = ("7.6",)
     options_model = OpenBsdOptions
 
-    def timeout_s(self, intent: Intent) -> float | None:
+    def get_timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s)
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         return {
             "system": "uname -sr",
             "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
@@ -104,7 +104,7 @@ class OpenBsdPf(Driver):
             "info": "pfctl -si",
         }
 
-    def facts(self, sections: Mapping[str, str]) -> Facts:
+    def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
@@ -133,7 +133,7 @@ class OpenBsdPf(Driver):
             sections=dict(sections),
         )
 
-    def example(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: Intent) -> Facts:
         facts = self.assume_facts(intent, "OpenBSD")
         return replace(facts, system=f"OpenBSD {facts.version}")
 
@@ -153,7 +153,7 @@ class OpenBsdPf(Driver):
             problem = "this driver does not configure VLANs on OpenBSD"
             raise make_unsupported_error(problem, "use untagged links")
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         steps = [openbsd.enable_forwarding()]
         for side in ("left", "right"):
             side_intent = getattr(intent, side)
@@ -173,17 +173,17 @@ class OpenBsdPf(Driver):
         flush = (self._flush(intent),)
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         if not isinstance(intent.configuration, Nat64Config):
-            return ExpectProfile()
-        return ExpectProfile(df="set", why="af-to sets DF whatever the size of a packet")
+            return HeaderProfile()
+        return HeaderProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
-    def sessions(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: Intent) -> Reading | None:
         """Return the reading of the states of translating rules: one for each connection."""
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -vsr", count_translated) if has_states else None
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
         return {
             "cpu": Reading("sysctl hw.ncpuonline kern.cp_time", openbsd.parse_cpu, ticks),
@@ -199,7 +199,7 @@ class OpenBsdPf(Driver):
             ),
         }
 
-    def session_table_reading(self, intent: Intent) -> Reading | None:
+    def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -sm", parse_limits) if has_states else None
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pydantic import Field
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import check_interfaces, require_root
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
@@ -71,14 +71,14 @@ class SnabbLwAftr(LinuxDriver):
 
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
-    accepts = (LwAftrConfig,)
-    executed = (
+    supported_configurations = (LwAftrConfig,)
+    tested_with = (
         "configured, verified, audited, measured and restored in the lab with real frames (2024.08, "
         "interfaces of the kernel)"
     )
     versions = ("2024.08",)
     options_model = SnabbOptions
-    kernel = False
+    uses_kernel_routes = False
     program_source = "https://github.com/snabbco/snabb"
     # whatever it is asked, it makes its directory
     version_command = (
@@ -92,8 +92,8 @@ class SnabbLwAftr(LinuxDriver):
     def _state(self) -> str:
         return f"{self.options.program} config get-state --schema snabb-softwire-v3 v6t /softwire-state"
 
-    def survey(self) -> Mapping[str, str]:
-        commands = dict(super().survey())
+    def get_survey_commands(self) -> Mapping[str, str]:
+        commands = dict(super().get_survey_commands())
         commands["pci"] = (
             "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
             # a virtio device is a child of its PCI device
@@ -112,14 +112,14 @@ class SnabbLwAftr(LinuxDriver):
             problem = "this driver does not configure VLANs for Snabb"
             raise make_unsupported_error(problem, "use untagged links")
 
-    def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
+        return HeaderProfile(
             tunnel_hop_limit=255,
             exit_keeps_ttl=True,
             why="Snabb sends tunnel packets with hop limit 255 and decrements no TTL at the tunnel's end",
         )
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {
             "cpu": telemetry.make_core_reading(polls=True),
             "snabb": Reading(self._state, state, STATE, LOSSES),
@@ -129,7 +129,7 @@ class SnabbLwAftr(LinuxDriver):
             readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
         return readings
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         directory = self.options.state_dir
         file, pid = f"{directory}/lwaftr.conf", f"{directory}/snabb.pid"
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.netfilter.nftables import load_table
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
@@ -65,8 +65,8 @@ class Tayga(TunTranslator):
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
-    accepts: ClassVar[tuple[type[DeviceConfig], ...]] = (SiitConfig, MapTCeConfig)
-    executed = (
+    supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (SiitConfig, MapTCeConfig)
+    tested_with = (
         "configured, verified, measured and restored with real frames (Debian's 0.9.2-8; 0.9.6; "
         "0.9.6-16 with workers)"
     )
@@ -118,8 +118,8 @@ class Tayga(TunTranslator):
             )
         refuse_reserved(intent, facts.version)
 
-    def profile(self, intent: Intent) -> ExpectProfile:
-        return ExpectProfile(
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
+        return HeaderProfile(
             further_hops=2,
             df="set",
             # which of both depends on the version, which is read only later

@@ -36,8 +36,8 @@ class TaygaNftables(ConntrackDevice, Tayga):
 
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
-    accepts = (Nat64Config,)
-    executed = (
+    supported_configurations = (Nat64Config,)
+    tested_with = (
         "configured, verified, measured, flushed and restored with real frames (Debian's 0.9.2-8; 0.9.6-16 "
         "with workers)"
     )

@@ -71,10 +71,10 @@ class TunTranslator(LinuxDriver):
     def plan_notes(self, facts: Facts) -> Sequence[str]:
         return self.notes
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"its `tx.dropped` are frames {self.display_name} did not fetch"
         return {
-            **super().telemetry(intent),
+            **super().get_telemetry_readings(intent),
             f"tun {TUN}": telemetry.make_link_reading(TUN, words),
             "process": telemetry.make_process_reading(self.shell("{pid}")),
         }
@@ -86,7 +86,7 @@ class TunTranslator(LinuxDriver):
     def ipv6_side(self, intent: Intent) -> str:
         return addresses.get_ipv6_side(intent)
 
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+    def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         """Filter frames of either side before they reach the translator."""
         six = self.ipv6_side(intent)
         networks = self.find_translated_networks(intent)
@@ -107,7 +107,7 @@ class TunTranslator(LinuxDriver):
             ),
         )
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         config, why = self.configuration(intent, facts), f"{self.display_name}'s configuration"
         steps = [
             *self.base(intent, facts),

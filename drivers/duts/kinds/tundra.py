@@ -7,8 +7,8 @@ from ipaddress import IPv6Network
 from typing import Any
 
 from pydantic import Field
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent
@@ -50,8 +50,8 @@ class Tundra(TunTranslator):
 
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
-    accepts = (SiitConfig,)
-    executed = (
+    supported_configurations = (SiitConfig,)
+    tested_with = (
         "configured and restored in the lab and over SSH, verified and measured with real frames in "
         "the lab (6.0.2)"
     )
@@ -74,9 +74,9 @@ class Tundra(TunTranslator):
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return OVERRIDES.get(technology, {})
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
-        return ExpectProfile(further_hops=2, why=why)
+        return HeaderProfile(further_hops=2, why=why)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)

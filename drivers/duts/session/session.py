@@ -114,7 +114,7 @@ class Session(Transaction, DeviceSession):
         if self.plan is not None:
             description["commands"] = list_commands(self.plan)
             description["notes"] = list(self.plan.notes)
-        description["profile"] = asdict(self.driver.profile(self.intent))
+        description["profile"] = asdict(self.driver.get_header_profile(self.intent))
         return {**description, "device": self.name}
 
     def status(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class Session(Transaction, DeviceSession):
         return self.read_telemetry()
 
     def read_telemetry(self) -> dict[str, dict[str, float]]:
-        readings = self.driver.telemetry(self.intent)
+        readings = self.driver.get_telemetry_readings(self.intent)
         return {n: dict(r.parse(self.transport.run(r.command).out)) for n, r in readings.items()}
 
     def state(self) -> SessionState:
@@ -160,11 +160,15 @@ class Session(Transaction, DeviceSession):
         return TelemetryWatcher(telemetry.read_samples(process, chosen), process.release)
 
     def choose_readings(self, names: Sequence[str]) -> dict[str, Reading]:
-        readings = self.driver.telemetry(self.intent)
+        readings = self.driver.get_telemetry_readings(self.intent)
         return {n: r for n, r in readings.items() if not names or n in names}
 
     def read(self) -> Sample:
-        quick = {n: r for n, r in self.driver.telemetry(self.intent).items() if not r.lasts_s}
+        quick = {
+            n: r
+            for n, r in self.driver.get_telemetry_readings(self.intent).items()
+            if not r.lasts_s
+        }
         output = self.transport.run(telemetry.build_sample_script(quick)).out
         return telemetry.parse_sample(output, quick)
 
@@ -237,18 +241,20 @@ class SessionState:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.timeout_s: float | None = session.driver.timeout_s(session.intent)
-        self.by_endpoint: bool = session.driver.by_endpoint(session.intent)
+        self.timeout_s: float | None = session.driver.get_timeout_s(session.intent)
+        self.by_endpoint: bool = session.driver.has_endpoint_sessions(session.intent)
 
     def flush(self) -> None:
         self._session.flush()
 
     def sessions(self) -> int | None:
-        count = self._read(self._session.driver.sessions(self._session.intent)).get("sessions")
+        count = self._read(self._session.driver.get_session_reading(self._session.intent)).get(
+            "sessions"
+        )
         return None if count is None else int(count)
 
     def table(self) -> dict[str, float]:
-        return self._read(self._session.driver.session_table_reading(self._session.intent))
+        return self._read(self._session.driver.get_table_limits_reading(self._session.intent))
 
     def _read(self, reading: Any) -> dict[str, float]:
         if reading is None:

@@ -92,8 +92,8 @@ class Transaction(Connection):
         )
 
     def survey(self) -> Facts:
-        sections = self.read_batch(self.driver.survey(), any_octets="")
-        self.facts = self.driver.facts({name: s.text for name, s in sections.items()})
+        sections = self.read_batch(self.driver.get_survey_commands(), any_octets="")
+        self.facts = self.driver.parse_facts({name: s.text for name, s in sections.items()})
         return self.facts
 
     def make_plan(self) -> Plan:
@@ -179,7 +179,10 @@ class Transaction(Connection):
         with self.advise_rollback():
             plan = self.require_plan()
             checks = {str(n): check for n, check in enumerate(plan.all_checks)}
-            survey = {f"now-{name}": command for name, command in self.driver.survey().items()}
+            survey = {
+                f"now-{name}": command
+                for name, command in self.driver.get_survey_commands().items()
+            }
             commands = {n: check.command for n, check in checks.items()}
             sections = self.read_batch({**commands, **survey}, any_octets="now-")
             self.configured_facts = {name[4:]: sections[name].text for name in survey}
@@ -229,7 +232,7 @@ class Transaction(Connection):
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
     def read_boot(self) -> str:
-        survey = self.driver.survey()
+        survey = self.driver.get_survey_commands()
         return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
 
     @property

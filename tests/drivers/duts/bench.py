@@ -127,7 +127,7 @@ def proven(flags: Flags, testbed=None):
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
-        read = bench.verify_device()
+        read = bench.session.verify() if bench.session else []
         return finding, read, bench.describe()["device"]
     finally:
         bench.close()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds import tundra
+from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import BackgroundVlan
-from v6t.plugins.base import Link, Links
+from v6t.plugins.base import Links
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
@@ -30,13 +32,14 @@ class Case:
 
 
 VLAN = Links(
-    Link(intents.LINKS.left.tester_mac, intents.LINKS.left.dut_mac, vlan=100),
-    Link(intents.LINKS.right.tester_mac, intents.LINKS.right.dut_mac, mtu=9000),
+    intents.LINKS.left.model_copy(update={"vlan": 100}),
+    intents.LINKS.right.model_copy(update={"mtu": 9000}),
 )
-ASIDE = Links(
-    replace(VLAN.left, background=BackgroundVlan.with_default_addresses("left", 200)),
-    replace(VLAN.right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 200)),
-)
+ASIDE = Links(*(
+    getattr(VLAN, side).model_copy(
+        update={"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, 200)})
+    for side, vlan in (("left", 100), ("right", 101))
+))  # fmt: skip
 MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
 MANY_HOSTS = replace(intents.nat44(), left=replace(intents.LEFT4, neighbors=MANY))
 TUNED = {
@@ -122,3 +125,13 @@ CASES = (
     Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).make_dut_intent()),
     Case("chain-nat46", "chain", Nat46().make_dut_intent()),
 )
+CASE = {case.name: case for case in CASES}
+
+
+@functools.cache
+def planned(name: str) -> tuple[Any, Any, Any]:
+    """Return driver, facts and plan of a case."""
+    case = CASE[name]
+    driver = make_driver(case.driver, case.options)
+    facts = driver.make_example_facts(case.intent)
+    return driver, facts, driver.plan(case.intent, facts)

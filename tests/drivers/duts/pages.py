@@ -42,7 +42,7 @@ def render_device(name: str) -> str:
     if parts := list_part_families(name):
         known += "; in a chain: " + ", ".join(f"`{family}`" for family in parts)
     lines = [f"- Technologies: {known}"]
-    if made.configures and not made.of_parts:
+    if made.configures_device and not made.is_chain:
         lines += [
             f"- {row.capitalize()}: {text}"
             for row, text in list_capabilities(name)
@@ -86,12 +86,8 @@ def _suited(name: str) -> list[str]:
 def _telemetry(name: str) -> list[str]:
     """What it is asked for under load, each with where it comes from."""
     case = case_of(name)
-    known = make_driver(name, case.options).telemetry(case.intent)
-    head = [
-        "## Telemetry",
-        "",
-        "Read once a second under load ([figures](bottleneck.md#figures)).",
-    ]
+    known = make_driver(name, case.options).get_telemetry_readings(case.intent)
+    head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
     rows = [
         f"| `{reading}` | {_cell(found.means or 'numbers that the command prints')} | "
         f"`{_cell(_brief(found.command))}` |"
@@ -140,7 +136,7 @@ def _words(name: str, *, linux: bool) -> str:
 def _plan(name: str) -> list[str]:
     case = case_of(name)
     driver = make_driver(name, case.options)
-    facts = driver.example(case.intent)
+    facts = driver.make_example_facts(case.intent)
     plan = driver.plan(case.intent, facts)
     if isinstance(driver, LinuxDriver) and name != "linux-router":
         before = {s.set for s in driver.base(case.intent, facts)}

@@ -116,7 +116,7 @@ def test_workers_are_refused_where_there_are_none(device, version):
     driver = make_driver(device, {"workers": 2, "version": version})
     intent = intents.SIIT if device == "tayga" else intents.nat64()
     with expect_error("unsupported-by-version"):
-        driver.plan(intent, driver.example(intent))
+        driver.plan(intent, driver.make_example_facts(intent))
 
 
 @pytest.mark.parametrize("device", ["tayga", "tayga-nftables"])
@@ -124,7 +124,7 @@ def test_workers_are_refused_where_there_are_none(device, version):
 def test_workers_stand_in_its_file_where_they_are_asked_for(device, workers, lines):
     driver = make_driver(device, {"workers": workers})
     intent = intents.SIIT if device == "tayga" else intents.nat64()
-    plan = driver.plan(intent, driver.example(intent))
+    plan = driver.plan(intent, driver.make_example_facts(intent))
     (file,) = [step.text for step in plan.steps if step.text.startswith("tun-device")]
     assert [line for line in file.splitlines() if line.startswith("workers")] == [
         f"workers {workers}"

@@ -20,7 +20,7 @@ def is_refused(technology, version, options=None):
     device = make_driver(driver, {**(options or {}), "version": version})
     intent = technology.make_dut_intent()
     try:
-        device.plan(intent, device.example(intent))
+        device.plan(intent, device.make_example_facts(intent))
     except UsageError:
         return True
     return False
@@ -118,7 +118,7 @@ def test_dynamic_pool_that_is_not_a_network_is_rejected(network, code):
     intent = Nat64().make_dut_intent()
     driver = make_driver("tayga-nftables", {"dynamic_pool": network})
     with expect_error(code, mentions="dut.options.dynamic_pool"):
-        driver.plan(intent, driver.example(intent))
+        driver.plan(intent, driver.make_example_facts(intent))
 
 
 def test_tayga_address_option_is_used():
@@ -126,14 +126,14 @@ def test_tayga_address_option_is_used():
     driver = make_driver("tayga-nftables", {"ipv4_addr": "10.9.9.9"})
     assert any(
         "ipv4-addr 10.9.9.9" in step.text
-        for step in driver.plan(intent, driver.example(intent)).steps
+        for step in driver.plan(intent, driver.make_example_facts(intent)).steps
     )
 
 
 def plan(driver, technology, **options):
     device = make_driver(driver, options)
     intent = technology.make_dut_intent()
-    return device.plan(intent, device.example(intent))
+    return device.plan(intent, device.make_example_facts(intent))
 
 
 def refusal(*args, **options):

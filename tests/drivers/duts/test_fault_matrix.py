@@ -25,14 +25,14 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
-from . import field, intents
+from . import field, intents, sshserver
 from .cases import CASES
 from .field import until
 from .support import over_ssh
 
 pytestmark = over_ssh
 
-CELLS = os.environ.get("V6T_FAULTS", "8")
+CELLS = os.environ.get("V6T_FAULTS", "5")
 """How many cells, ``all``, or a slice of them: ``100:200``, ``::9``."""
 LANES = int(os.environ.get("V6T_LANES", "1"))
 """Sites at which cells are tried side by side: a cell mostly waits for timers."""
@@ -168,11 +168,10 @@ def state(site):
 
 def do(site, fault, session):
     """Make it happen."""
-    kill = "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; true"
     if fault == "the session is killed":
-        site.device.shell(kill)
+        site.device.drop()
     elif fault == "sshd is killed":
-        site.device.shell("kill $(cat /run/sshd-field.pid); " + kill)
+        site.device.shell(f"kill $(cat /run/sshd-field.pid); {sshserver.KILL_SESSIONS}")
     elif fault == "the route is cut":
         site.cut()
     elif fault == "the disk is full":
@@ -253,7 +252,7 @@ def cells(devices):
     found = []
     for name, intent in devices.items():
         driver = made_by(name, {})
-        plan = driver.plan(intent, driver.example(intent))
+        plan = driver.plan(intent, driver.make_example_facts(intent))
         many = {
             "commit": len(plan.steps) + 3,
             "verify": 1,
@@ -268,7 +267,7 @@ def cells(devices):
 
 
 def test_every_driver_is_tried_or_left_out_by_name():
-    kinds = {name for name in names() if load_driver_type(name).configures}
+    kinds = {name for name in names() if load_driver_type(name).configures_device}
     tried = {name.partition(",")[0] for name in DEVICES | BUILT}
     assert tried | set(LEFT_OUT) == kinds
     assert not tried & set(LEFT_OUT)

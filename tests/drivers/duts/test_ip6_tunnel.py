@@ -25,11 +25,11 @@ EDGE = MapECe().make_dut_intent().configuration
 
 def test_what_the_kernel_writes_is_declared():
     intent = LwB4().make_dut_intent()
-    own = make_driver("ip6-tunnel", {"hop_limit": 200}).profile(intent)
+    own = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(intent)
     assert (own.tunnel_hop_limit, own.outer_dscp, own.outer_ecn, own.inner_dscp) == (
         200, "copied", "reset", "copied",
     )  # fmt: skip
-    own = make_driver("ip6-tunnel", {"dscp": "pipe"}).profile(intent)
+    own = make_driver("ip6-tunnel", {"dscp": "pipe"}).get_header_profile(intent)
     assert (own.outer_dscp, own.inner_dscp) == ("zero", "kept")
 
 
@@ -78,7 +78,7 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
 def test_a_kernel_without_it_is_refused():
     driver = make_driver("ip6-tunnel", {})
     intent = MapECe().make_dut_intent()
-    facts = replace(driver.example(intent), sections={"ip6_tunnel": "none\n"})
+    facts = replace(driver.make_example_facts(intent), sections={"ip6_tunnel": "none\n"})
     with expect_error("missing-kernel-module", mentions="ip6_tunnel"):
         driver.plan(intent, facts)
 
@@ -93,13 +93,13 @@ def test_what_is_no_tunnel_is_refused():
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
     intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).make_dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
-    commands = [s.set for s in driver.plan(intent, driver.example(intent)).steps]
+    commands = [s.set for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
     assert "ip rule add priority 8676 iif right lookup 8676" in commands
     assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in
-               driver.plan(intent, driver.example(intent)).steps)  # fmt: skip
+               driver.plan(intent, driver.make_example_facts(intent)).steps)  # fmt: skip
     whole = DsLiteAftr().make_dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
     with expect_error("unsupported-by-device", mentions="16"):
-        driver.plan(whole, driver.example(whole))
+        driver.plan(whole, driver.make_example_facts(whole))

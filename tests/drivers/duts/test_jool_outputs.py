@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
@@ -18,13 +17,9 @@ from . import intents
 from .support import make_plan, read_captured
 
 
-def checks_of(command):
-    plan = make_plan("jool", intents.nat64("64:ff9b::/96"))
-    return [c for c in plan.all_checks if command in c.command]
-
-
 def check_of(command):
-    (check,) = checks_of(command)
+    plan = make_plan("jool", intents.nat64("64:ff9b::/96"))
+    (check,) = [c for c in plan.all_checks if command in c.command]
     return check
 
 
@@ -41,7 +36,7 @@ def test_its_sessions_and_the_reasons_of_drops():
     found = statistics(read_captured("jool-nat64-stats.txt"))
     assert found["JSTAT_SESSIONS"] == 3
     assert found["JSTAT_POOL4_MISMATCH"] == 134
-    reading = make_driver("jool", {}).sessions(intents.nat64())
+    reading = make_driver("jool", {}).get_session_reading(intents.nat64())
     assert reading.parse(read_captured("jool-nat64-stats.txt")) == {"sessions": 3}
     (flush,) = make_plan("jool", intents.nat64()).flush
     assert "3 sessions" in flush.check.checker(read_captured("jool-nat64-stats.txt"))
@@ -49,7 +44,7 @@ def test_its_sessions_and_the_reasons_of_drops():
 
 def test_a_number_of_sessions_that_is_not_told_is_none():
     """With --all even a zero is told: without an answer nothing says that the table is empty."""
-    reading = make_driver("jool", {}).sessions(intents.nat64())
+    reading = make_driver("jool", {}).get_session_reading(intents.nat64())
     (flush,) = make_plan("jool", intents.nat64()).flush
     assert reading.command == flush.check.command
     assert " --all " in reading.command
@@ -72,14 +67,16 @@ def test_a_number_of_sessions_that_is_not_told_is_none():
 )  # fmt: skip
 def test_what_a_counter_says_depends_on_the_translator(name, siit, nat64):
     for intent, words in ((intents.SIIT, siit), (intents.nat64(), nat64)):
-        (told,) = make_driver("jool", {}).telemetry(intent)["jool"].parse(f"{name},1\n")
+        (told,) = (
+            make_driver("jool", {}).get_telemetry_readings(intent)["jool"].parse(f"{name},1\n")
+        )
         assert told.startswith(words)
         assert told.endswith(f"({name})")
 
 
 def watched(*grown):
     """Samples of a device with time left, whose counters are those captured and then some."""
-    readings = make_driver("jool", {}).telemetry(intents.nat64())
+    readings = make_driver("jool", {}).get_telemetry_readings(intents.nat64())
     samples = []
     for second, counters in enumerate(({}, *grown)):
         text = read_captured("jool-nat64-stats.txt")
@@ -121,7 +118,7 @@ def test_a_pool_without_ports_is_a_table_without_room():
 def test_counters_that_are_zero_are_asked_for_too():
     """Of one that is listed from its first packet on nobody could say how much it has grown."""
     for intent in (intents.SIIT, intents.nat64()):
-        told = make_driver("jool", {}).telemetry(intent)
+        told = make_driver("jool", {}).get_telemetry_readings(intent)
         assert " stats display --all --csv" in told["jool"].command
         assert ("table" in told) == (intent is not intents.SIIT)
 
@@ -135,23 +132,15 @@ def test_options_read_back():
     assert check.checker(other) is not None
 
 
-def test_an_own_instance_is_known_from_anothers():
-    driver = make_driver("jool", {})
-    intent = intents.nat64()
-    facts = driver.example(intent)
-    ours = Facts(
-        facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
-        sections={"instances_jool": read_captured("jool-nat64-instances.txt")},
-    )  # fmt: skip
-    driver.check_device(intent, ours)
-    text = read_captured("jool-nat64-instances.txt").replace(",v6t,", ",theirs,")
-    theirs = Facts(
-        facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
-        sections={"instances_jool": text},
-    )  # fmt: skip
-    with expect_error("device-busy") as info:
-        driver.check_device(intent, theirs)
-    assert "jool instance remove" in info.value.hint
+def test_instance_of_somebody_else_is_refused():
+    driver, intent = make_driver("jool", {}), intents.nat64()
+    ours = read_captured("jool-nat64-instances.txt")
+    facts = replace(driver.make_example_facts(intent), sections={"instances_jool": ours})
+    driver.check_device(intent, facts)
+    theirs = {"instances_jool": ours.replace(",v6t,", ",theirs,")}
+    with expect_error("device-busy") as caught:
+        driver.check_device(intent, replace(facts, sections=theirs))
+    assert "jool instance remove" in caught.value.hint
 
 
 @pytest.mark.parametrize("version", ["4.1.255.5", "4.2.0-rc3", "4.2.0"])
@@ -181,6 +170,6 @@ def test_a_reboot_in_place_of_a_new_instance():
 
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
     """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
-    profile = make_driver("jool", {}).profile(intents.SIIT)
+    profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
     assert replace(profile, zero_checksum="never").plain
     assert not profile.plain

@@ -58,7 +58,9 @@ TOLD = {
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_a_reading_says_which_of_its_figures_are_losses(case):
-    for name, reading in make_driver(case.driver, case.options).telemetry(case.intent).items():
+    for name, reading in (
+        make_driver(case.driver, case.options).get_telemetry_readings(case.intent).items()
+    ):
         kind = name.partition(" ")[0]
         if kind in ("interfaces", "errors", "jool", "drops"):
             continue  # by reason, below and in test_verdicts
@@ -72,7 +74,7 @@ def test_a_reading_says_which_of_its_figures_are_losses(case):
 
 
 def readings_of(name, intent, **options):
-    return make_driver(name, options).telemetry(intent)
+    return make_driver(name, options).get_telemetry_readings(intent)
 
 
 def judged(readings, name, *texts, lost):

@@ -67,43 +67,39 @@ def test_line_shows_what_a_terminal_would_show(sent, shown):
 
 
 @pytest.mark.parametrize(
-    "last",
-    ["R1>", "R1#", "R1(config-if)#", "RP/0/RP0/CPU0:R1#", "me@R1> ", "<R1>", "[~R1]", "R1(config)# ",
-     "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ", "*A:R1>config>router# "],
+    ("last", "is_prompt"),
+    [
+        *((text, True) for text in (
+            "R1>", "R1#", "R1(config-if)#", "RP/0/RP0/CPU0:R1#", "me@R1> ", "<R1>", "[~R1]",
+            "R1(config)# ", "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ",
+            "*A:R1>config>router# ",
+        )),
+        *((text, False) for text in ("", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->")),
+    ],
 )  # fmt: skip
-def test_prompt_of_a_common_command_line_is_one(last):
-    assert CliOptions().is_prompt(last, "")
+def test_prompt_is_recognized(last, is_prompt):
+    assert CliOptions().is_prompt(last, "") is is_prompt
     assert not CliOptions().is_prompt(last, "another")
 
 
 @pytest.mark.parametrize(
-    "last", ["", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->"]
-)
-def test_other_line_is_not_a_prompt(last):
-    assert not CliOptions().is_prompt(last, "")
-
-
-@pytest.mark.parametrize(
-    ("first", "later"),
+    ("first", "later", "same"),
     [
-        ("R1#", "R1(config-if)#"),
-        ("RP/0/RP0/CPU0:R1#", "RP/0/RP0/CPU0:R1(config)#"),
-        ("me@R1>", "me@R1#"),
-        ("<R1>", "[~R1-bgp]"),
-        ("a-very-long-name-of-a-router#", "a-very-long-name-of-(config)#"),
+        ("R1#", "R1(config-if)#", False),
+        ("RP/0/RP0/CPU0:R1#", "RP/0/RP0/CPU0:R1(config)#", False),
+        ("me@R1>", "me@R1#", False),
+        ("<R1>", "[~R1-bgp]", False),
+        ("a-very-long-name-of-a-router#", "a-very-long-name-of-(config)#", False),
+        ("*A:R1# ", "A:R1#", True),  # marks of unsaved changes
+        ("[~R1]", "[*R1]", True),
     ],
 )
-def test_prompt_of_a_deeper_mode_holds_the_name(first, later):
+def test_prompt_of_another_mode_contains_the_name(first, later, same):
     dialogue = Dialogue(EchoLogin(), CliOptions())
     dialogue._text = first
     dialogue._store_home_prompt()
     assert CliOptions().is_prompt(later, dialogue._stem)
-    assert not is_same_mode(first, later)
-
-
-def test_marks_of_unsaved_changes_are_not_another_mode():
-    assert is_same_mode("*A:R1# ", "A:R1#")
-    assert is_same_mode("[~R1]", "[*R1]")
+    assert is_same_mode(first, later) is same
 
 
 @pytest.mark.parametrize(
@@ -246,7 +242,7 @@ def test_figures_have_the_names_of_their_groups(pattern, text, expected):
 
 def test_figures_make_the_common_shape():
     watched = [{"command": "show x", "pattern": p} for p in (BUSY, TABLE, LOSSES)]
-    readings = make(telemetry=watched).telemetry(intents.ROUTER6)
+    readings = make(telemetry=watched).get_telemetry_readings(intents.ROUTER6)
     texts = (LOAD, LOAD, LOAD.replace("drops 7", "drops 107"))
     shape = summarize_samples(
         [Sample({n: r.parse(t) for n, r in readings.items()}, at, readings)
@@ -257,20 +253,20 @@ def test_figures_make_the_common_shape():
     assert shape.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
 
 
-def test_refused_connections_are_lost_for_want_of_room():
-    watched = {
-        "command": "show nat",
-        "pattern": r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)",
-    }
-    reading = make(telemetry=[watched]).telemetry(intents.ROUTER6)["drops"]
-    lost = {name: reading.find_loss_reason(name) for name in reading.parse("no port 5\nlost 2\n")}
-    assert lost == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
+def test_figures_of_refused_connections_are_losses_for_want_of_room():
+    pattern = r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)"
+    readings = make(telemetry=[{"command": "show nat", "pattern": pattern}]).get_telemetry_readings(
+        intents.ROUTER6
+    )
+    figures = readings["drops"].parse("no port 5\nlost 2\n")
+    reasons = {name: readings["drops"].find_loss_reason(name) for name in figures}
+    assert reasons == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
 
 
-def test_reading_takes_its_figures_from_all_of_its_lines():
+def test_reading_has_the_figures_of_all_its_lines():
     patterns = {"show sessions": r"active: (?P<used>\d+)", "show limits": r"most: (?P<limit>\d+)"}
     telemetry = [{"command": line, "pattern": pattern} for line, pattern in patterns.items()]
-    reading = make(telemetry=telemetry).telemetry(intents.ROUTER6)["table"]
+    reading = make(telemetry=telemetry).get_telemetry_readings(intents.ROUTER6)["table"]
     assert reading.command == "show sessions\nshow limits"
     assert reading.parse("active: 5\nmost: 9\n") == {"used": 5.0, "limit": 9.0}
 
@@ -280,7 +276,7 @@ def test_reading_takes_its_figures_from_all_of_its_lines():
 )
 def test_sessions_are_the_first_group_or_the_match(pattern, expected):
     own = {"command": "show sessions", "pattern": pattern}
-    reading = make(sessions=own).sessions(intents.ROUTER6)
+    reading = make(sessions=own).get_session_reading(intents.ROUTER6)
     assert reading.parse("active: 5\nactive: 6").get("sessions") == expected
 
 
@@ -316,7 +312,7 @@ def make(options=IOS, **changes):
 
 
 def plan_of(driver, **sections):
-    facts = replace(driver.example(intents.ROUTER6), sections=sections)
+    facts = replace(driver.make_example_facts(intents.ROUTER6), sections=sections)
     return driver.plan(intents.ROUTER6, facts)
 
 
@@ -388,17 +384,17 @@ def test_device_in_use_is_rejected(answer):
 def test_way_to_the_device_is_not_taken():
     driver = make()
     ends = "server 2001:db8::9\nclient 2001:2::5\n"
-    facts = driver.facts({"version": "Version 1.2", "ends": ends})
+    facts = driver.parse_facts({"version": "Version 1.2", "ends": ends})
     assert facts.version == "1.2"
     with expect_error("operator-path-in-use", mentions="2001:2::5"):
         driver.plan(intents.ROUTER6, facts)
-    driver.plan(intents.ROUTER6, driver.facts({"version": "Version 1.2", "ends": ""}))
+    driver.plan(intents.ROUTER6, driver.parse_facts({"version": "Version 1.2", "ends": ""}))
 
 
 def test_missing_version_is_an_error():
     with expect_error("unexpected-answer", mentions="hello"):
-        make().facts({"version": "hello"})
-    assert make(version_command="").facts({"version": ""}).version == ""
+        make().parse_facts({"version": "hello"})
+    assert make(version_command="").parse_facts({"version": ""}).version == ""
 
 
 def test_each_device_has_a_state_directory():
@@ -410,12 +406,12 @@ def test_each_device_has_a_state_directory():
 
 def test_lab_device_without_a_login_is_rejected():
     with expect_error("missing-setting"):
-        make_driver("network-cli", IOS).lab_device(None, intents.ROUTER6)
+        make_driver("network-cli", IOS).make_lab_device(None, intents.ROUTER6)
 
 
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_lab_device_that_does_not_stand_is_rejected():
-    device = make(ssh={"lab": "v6t-test-no-such-lab"}).lab_device(None, intents.ROUTER6)
+    device = make(ssh={"lab": "v6t-test-no-such-lab"}).make_lab_device(None, intents.ROUTER6)
     for begin in (device.look, device.namespace):
         with expect_error("missing-device"):
             begin()

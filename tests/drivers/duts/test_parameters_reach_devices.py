@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.plugins import names as plugin_names
 from v6t.drivers.duts.registry import load_driver_type
 from v6t.drivers.duts.registry import names as driver_names
 
@@ -55,7 +55,7 @@ def test_every_parameter_has_another_valid_value(plugin):
 
 def test_every_driver_is_a_device_of_its_technologies():
     made = {(d.driver, base.plugin) for base in walk.BASES for d in walk.devices(base)}
-    configuring = [name for name in driver_names() if load_driver_type(name).configures]
+    configuring = [name for name in driver_names() if load_driver_type(name).configures_device]
     wanted = {(name, plugin) for name in configuring for plugin in list_technologies(name)}
     assert wanted - made == set()
 

@@ -172,7 +172,7 @@ def test_siit_plan_routes_no_packet_back(driver, params, orientation):
     technology = translator(**params, orientation=orientation)
     intent = technology.make_dut_intent()
     try:
-        plan = device.plan(intent, device.example(intent))
+        plan = device.plan(intent, device.make_example_facts(intent))
     except UsageError:
         pytest.skip("the device cannot have these mappings")
     lines = "\n".join(f"{step.set}\n{step.text}" for step in plan.steps)

@@ -26,7 +26,6 @@ from v6t.drivers.duts.steps import (
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.nat44 import Nat66
 
-from .cases import CASES
 from .field import until
 from .support import run_shell
 
@@ -159,21 +158,12 @@ def test_no_checker_searches_its_text_anywhere_in_the_output():
     assert searches == []
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.driver not in ("command", "network-cli")],
-                         ids=lambda c: c.name)  # fmt: skip
-def test_plan_reads_each_state_with_one_command(case):
-    driver = make_driver(case.driver, case.options)
-    plan = driver.plan(case.intent, driver.example(case.intent))
-    twice = [step.set for step in plan.steps if step.proof]
-    assert all("nat44 plugin enable" in command for command in twice)
-
-
 @pytest.mark.lab
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()
-    facts = driver.example(intent)
+    facts = driver.make_example_facts(intent)
     change = driver.find_live_change(intent, facts)
     (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
     text = next(s.text for s in driver.plan(intent, facts).steps if "v6t.nft" in s.set and s.text)

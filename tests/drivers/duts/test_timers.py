@@ -43,8 +43,8 @@ def test_what_is_believed_is_what_the_device_is_told(
     if told_s:
         intent = intents.with_values(intent, udp_timeout_s=told_s)
     made = make_driver(driver, options)
-    assert made.timeout_s(intent) == seconds
-    steps = made.plan(intent, made.example(intent)).steps
+    assert made.get_timeout_s(intent) == seconds
+    steps = made.plan(intent, made.make_example_facts(intent)).steps
     commands = "\n".join(s.set + s.text for s in steps)
     udp = re.findall(r"(?:udp_timeout=|udp_timeout_stream=|timeout udp )(\d+)", commands)
     if driver == "jool":
@@ -57,18 +57,20 @@ def test_what_is_believed_is_what_the_device_is_told(
 
 
 def test_a_device_that_is_told_nothing_has_the_kernels_own() -> None:
-    assert make_driver(NFT, {"timeout_s": 0}).timeout_s(intents.nat44()) == 30
+    assert make_driver(NFT, {"timeout_s": 0}).get_timeout_s(intents.nat44()) == 30
 
 
 @pytest.mark.parametrize("driver", [NFT, "nftables66", "iptables", OTHER])
 def test_timers_of_rfcs_and_one_of_the_users_exclude_each_other(driver: str) -> None:
     with expect_error("conflict"):
         make_driver(driver, {**RFC, "timeout_s": 900})
-    assert make_driver(driver, {"rfc_timers": False, "timeout_s": 900}).timeout_s(intents.nat44())
+    assert make_driver(driver, {"rfc_timers": False, "timeout_s": 900}).get_timeout_s(
+        intents.nat44()
+    )
 
 
 def test_icmp_of_both_versions_is_timed() -> None:
     made, intent = make_driver("nftables66", RFC), Nat66().make_dut_intent()
-    commands = "\n".join(s.set for s in made.plan(intent, made.example(intent)).steps)
+    commands = "\n".join(s.set for s in made.plan(intent, made.make_example_facts(intent)).steps)
     assert "nf_conntrack_icmp_timeout=66" in commands
     assert "nf_conntrack_icmpv6_timeout=66" in commands

@@ -7,7 +7,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
-from v6t.drivers.duts.expect_profile import ExpectProfile, ProfiledOracle
+from v6t.drivers.duts.header_profile import HeaderProfile, ProfiledOracle
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 
 
@@ -22,7 +22,7 @@ def encapsulated(**profile):
         / bytes(26)
     )
     rows = np.frombuffer(bytes(frame), dtype=np.uint8)[None, :].copy()
-    checker = ProfiledOracle(plugin, ExpectProfile(**profile))
+    checker = ProfiledOracle(plugin, HeaderProfile(**profile))
     answer = checker.expect("reverse", rows)
     return Ether(answer.frames[0, : answer.length[0]].tobytes())
 

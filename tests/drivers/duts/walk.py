@@ -388,8 +388,8 @@ def units(driver: Any, intent: DeviceIntent) -> list[Unit]:
     """Return the driver with its intent; of a chain, those of the parts."""
     driver.check_intent(intent)
     return (
-        [(p.driver, p.intent) for p in driver.parts(intent)]
-        if driver.of_parts
+        [(p.driver, p.intent) for p in driver.get_parts(intent)]
+        if driver.is_chain
         else [(driver, intent)]
     )
 
@@ -403,7 +403,7 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     Raises:
         UsageError: the driver refuses.
     """
-    if not driver.configures:
+    if not driver.configures_device:
         return configuration(intent)
     key = (
         driver.name,
@@ -413,7 +413,7 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     )
     if key not in _PLANS:
         try:
-            plan = driver.plan(intent, driver.example(intent))
+            plan = driver.plan(intent, driver.make_example_facts(intent))
             _PLANS[key] = [(s.set, s.text) for s in (*plan.steps, *plan.flush)]
         except UsageError as exc:
             _PLANS[key] = exc
@@ -435,10 +435,10 @@ def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
     for name in names():
         kind = load_driver_type(name)
-        if not kind.configures or not can_configure(name, base.plugin):
+        if not kind.configures_device or not can_configure(name, base.plugin):
             continue
         options = OPTIONS.get(name, {})
-        if not kind.of_parts:
+        if not kind.is_chain:
             yield from _suited(name, base, options)
             continue
         yield Device(name, base)
@@ -458,7 +458,7 @@ def devices(base: Base) -> Iterator[Device]:
 def _can_be_part(name: str, part: PartIntent) -> bool:
     """Whether a driver knows how to configure a part of a chain."""
     kind = load_driver_type(name)
-    if accepts_any(name) or not kind.configures:
+    if accepts_any(name) or not kind.configures_device:
         return False
     try:
         kind.check_supported(part.intent, in_chain=True)

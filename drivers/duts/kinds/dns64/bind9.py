@@ -23,7 +23,7 @@ class Bind9(Dns64Server):
 
     name = "bind9"
     title = "BIND 9"
-    executed = "configured, verified, measured and restored (Debian's 9.18)"
+    tested_with = "configured, verified, measured and restored (Debian's 9.18)"
     versions = ("9.18",)
     options_model = Bind9Options
     programs: Mapping[str, str] = {

@@ -28,7 +28,7 @@ class KnotResolver(Dns64Server):
 
     name = "knot-resolver"
     title = "Knot Resolver"
-    executed = "configured, verified, measured and restored (Debian's 5.6.0)"
+    tested_with = "configured, verified, measured and restored (Debian's 5.6.0)"
     versions = ("5.6.0",)
     programs: Mapping[str, str] = {"kresd": "knot-resolver"}
     version_command = "kresd -V"
@@ -37,13 +37,13 @@ class KnotResolver(Dns64Server):
     prefix_lengths = (96,)
     options_model = KnotOptions
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
         current_size = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
         free = "df -Pk $d | awk 'NR == 2 {print $4}'"
         room = f"d={self.options.state_dir}; {up}; {{ {free}; {current_size}; }} | {summed}"
-        return {**super().survey(), "room": room}
+        return {**super().get_survey_commands(), "room": room}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)

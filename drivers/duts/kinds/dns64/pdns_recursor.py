@@ -22,7 +22,7 @@ class PdnsRecursor(Dns64Server):
 
     name = "pdns-recursor"
     title = "PowerDNS Recursor"
-    executed = "configured, verified, measured and restored (Debian's 4.8)"
+    tested_with = "configured, verified, measured and restored (Debian's 4.8)"
     versions = ("4.8",)
     programs: Mapping[str, str] = {
         "pdns_recursor": "pdns-recursor", "rec_control": "pdns-recursor",

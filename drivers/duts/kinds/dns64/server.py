@@ -28,7 +28,7 @@ class ServerOptions(LinuxOptions):
 class Dns64Server(LinuxDriver):
     """A DNS64 server that v6t starts beside the device's own name service."""
 
-    accepts = (Dns64Config,)
+    supported_configurations = (Dns64Config,)
     options_model = ServerOptions
     process_name: ClassVar[str]
     """Name of the process."""
@@ -64,9 +64,9 @@ class Dns64Server(LinuxDriver):
             hint, instead = "set the plugin's parameter prefix", {"prefix": "2001:db8:64::/96"}
             raise make_unsupported_error(problem, hint, params=instead)
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {
-            **super().telemetry(intent),
+            **super().get_telemetry_readings(intent),
             "udp": Reading(
                 "grep -hE '^Udp6?(InDatagrams|InErrors|RcvbufErrors)' /proc/net/snmp6",
                 sum_matches(r"^[ \t]*(\S+)[ \t]+(\d+)[ \t]*$"),
@@ -76,7 +76,7 @@ class Dns64Server(LinuxDriver):
             "process": make_process_reading(f"{self.options.state_dir}/dns/{self.name}.pid"),
         }
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
         file, pid = f"{directory}/{self.file}", f"{directory}/{self.name}.pid"
         log, run = f"{directory}/{self.name}.log", self.command(file, directory)

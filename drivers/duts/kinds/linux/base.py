@@ -53,11 +53,11 @@ class LinuxDriver(Driver):
         if self.has_filters:
             self.helpers = (*self.helpers, filters.PROGRAM)
 
-    def timeout_s(self, intent: Intent) -> float | None:
+    def get_timeout_s(self, intent: Intent) -> float | None:
         timeout_s = getattr(intent.configuration, "udp_timeout_s", 0)
         return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         program_names = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
         jumps = self.options.ssh.jump_addresses if self.options.ssh is not None else ()
         return {
@@ -68,7 +68,7 @@ class LinuxDriver(Driver):
             "programs": make_programs_command(program_names),
         }
 
-    def facts(self, sections: Mapping[str, str]) -> Facts:
+    def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         facts = parse_linux_facts(sections, "")
         optional_program = getattr(self.options, "program", None)
         for program, source in {"ip": "iproute2", "sysctl": "procps", **self.programs}.items():
@@ -87,7 +87,7 @@ class LinuxDriver(Driver):
             raise DutError(problem, hint, code="unexpected-answer")
         return "-".join(filter(None, match.groups())) if match else "unknown"
 
-    def example(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: Intent) -> Facts:
         programs = frozenset({*ALWAYS, *self.programs, *self.helpers})
         return replace(self.assume_facts(intent, "Linux"), programs=programs)
 
@@ -95,7 +95,7 @@ class LinuxDriver(Driver):
         require_root(facts)
         check_interfaces(self.options, intent, facts)
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return telemetry.make_readings(self.port(intent, "left"), self.port(intent, "right"))
 
     def port(self, intent: Intent, side: str) -> str:
@@ -118,7 +118,7 @@ class LinuxDriver(Driver):
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         return services.run_snmp_agent(facts, self.options.state_dir)
 
-    def filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
+    def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         if not self.has_filters:
             return ()
         return filters.make_filters(intent, facts, self.all_ports(intent), count)
@@ -127,7 +127,7 @@ class LinuxDriver(Driver):
         # another route than the benchmark of live changes moves
         return self.make_route_change(intent, skip=int(intent.requirements.live_change))
 
-    def find_bgp_speaker(
+    def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
         ways = find_next_hops(intent, self.ports(intent))

@@ -232,18 +232,18 @@ class ConntrackDevice(LinuxDriver):
 
     options_model = ConntrackOptions
 
-    def timeout_s(self, intent: Intent) -> float | None:
+    def get_timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
 
-    def sessions(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: Intent) -> Reading | None:
         return make_connection_count_reading()
 
-    def session_table_reading(self, intent: Intent) -> Reading | None:
+    def get_table_limits_reading(self, intent: Intent) -> Reading | None:
         return make_limits_reading(self.options.log)
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {
-            **super().telemetry(intent),
+            **super().get_telemetry_readings(intent),
             "sessions": make_connection_count_reading(),
             "table": make_occupancy_reading(),
             "conntrack": make_insert_failure_reading(),

@@ -22,8 +22,8 @@ class Iptables(NetfilterNat):
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
-    accepts = (Nat44Config,)
-    executed = (
+    supported_configurations = (Nat44Config,)
+    tested_with = (
         "configured, verified, measured, flushed and restored with real frames (iptables 1.8.9)"
     )
     versions = ("1.8.9",)
@@ -74,14 +74,14 @@ class Ip6tablesNpt(LinuxDriver):
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
-    accepts = (NptConfig,)
-    executed = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
+    supported_configurations = (NptConfig,)
+    tested_with = "configured, verified, measured and restored with real frames (ip6tables 1.8.9)"
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"ip6tables": "iptables"}
     has_filters = True
     version_command = "ip6tables --version"
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         npt = intent.configuration_as(NptConfig)
         inside, outside = str(npt.internal), str(npt.external)
         port = self.port(intent, "right")

@@ -36,13 +36,18 @@ class Pool:
     @property
     def span(self) -> str:
         """Addresses in nft's form, which for IPv4 is that of iptables, too."""
-        ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
-        return ends[0] if ends[0] == ends[1] else "-".join(ends)
+        return format_span(self.addresses[0], self.addresses[-1])
 
     @property
     def target(self) -> str:
         """Addresses and ports in nft's form, which for IPv4 is that of iptables, too."""
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
+
+
+def format_span(first: str, last: str) -> str:
+    """Return a range of addresses in nft's form; one address stands alone."""
+    ends = [f"[{a}]" if ":" in a else a for a in (first, last)]
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def get_pool(intent: Intent, version: int = 4, supported_limits: Sequence[str] = ()) -> Pool:
@@ -97,9 +102,9 @@ class NetfilterNat(ConntrackDevice):
     def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
         """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         more = {} if self.forward is None else {"forward": self.forward[0]}
-        return {**super().survey(), **more}
+        return {**super().get_survey_commands(), **more}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
@@ -109,7 +114,7 @@ class NetfilterNat(ConntrackDevice):
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         pool = get_pool(intent, self.ip_version, self.limits)
         steps = [
             *self.base(intent, facts),

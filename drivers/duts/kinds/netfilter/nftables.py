@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from typing import ClassVar
 
 from v6t.drivers.duts.facts import Facts
@@ -24,8 +25,10 @@ class Nftables(NetfilterNat):
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
-    accepts: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
-    executed = "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
+    supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]] = (Nat44Config,)
+    tested_with = (
+        "configured, verified, measured, flushed and restored with real frames (nft 1.0.6)"
+    )
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
@@ -61,7 +64,7 @@ class Nftables66(Nftables):
 
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
-    accepts = (Nat66Config,)
+    supported_configurations = (Nat66Config,)
     ip_version = 6
     forward = None
     limits = ()
@@ -137,8 +140,15 @@ def has_rules(hook: str, *rules: str) -> Want:
 
 
 def _normalize(line: str) -> str:
-    """Return a rule without counter values and with protocols as numbers."""
+    """Return a rule without counter values, with protocol names, and with the ends of address ranges.
+
+    nft prints a range of addresses as a prefix if it is one.
+    """
     text = re.sub(r"counter packets \d+ bytes \d+", "counter", " ".join(line.split()))
+    if prefix := re.search(r"(?<=snat to )\[?([\da-f.:]+)\]?/(\d+)", text):
+        network = ip_network(f"{prefix[1]}/{prefix[2]}")
+        ends = (str(network[0]), str(network[-1]))
+        text = text.replace(prefix[0], nat.format_span(*ends))
     return re.sub(
         r"\b(meta l4proto|ip protocol) (\d+)\b",
         lambda match: f"{match[1]} {_PROTOCOL_NAMES.get(match[2], match[2])}",

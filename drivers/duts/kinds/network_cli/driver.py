@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import Facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.command import CRITERIA
 from v6t.drivers.duts.kinds.network_cli.options import (
     DROPS,
@@ -47,8 +47,8 @@ class NetworkCli(Driver):
 
     name = "network-cli"
     title = "any device with a command line: your own lines, typed over SSH"
-    accepts = (DeviceConfig,)
-    executed = (
+    supported_configurations = (DeviceConfig,)
+    tested_with = (
         "over a real sshd with two command lines made for the tests, one like IOS and one like Junos, which "
         "configure a Linux router: verified, measured, flushed and restored with real frames as "
         "ipv6-router; no vendor's device"
@@ -76,21 +76,21 @@ class NetworkCli(Driver):
         configured = {**get_platform_options(platform), **own.model_dump(exclude_unset=True)}
         return options_of(CliOptions, platform, "platform", configured)
 
-    def lab_device(
+    def make_lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice:
         self._require_ssh()
         return LabCliDevice(self, intent, record_dir)
 
-    def timeout_s(self, intent: Intent) -> float | None:
+    def get_timeout_s(self, intent: Intent) -> float | None:
         return float(self.options.timeout_s) or None
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         busy = self.options.busy
         commands = {"version": self.options.version_command, "busy": busy and busy.command}
         return {name: line for name, line in commands.items() if line}
 
-    def facts(self, sections: Mapping[str, str]) -> Facts:
+    def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         answer, command = sections.get("version", ""), self.options.version_command
         match = re.search(self.options.version_pattern, answer, re.MULTILINE)
         if match is None and command:
@@ -107,7 +107,7 @@ class NetworkCli(Driver):
         return Facts("a device with a command line", version, boot="", path=ManagementPath(tuple(peers)),
                      sections=dict(sections))  # fmt: skip
 
-    def example(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: Intent) -> Facts:
         return Facts("a device with a command line", self.options.version, boot="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
@@ -126,7 +126,7 @@ class NetworkCli(Driver):
             problem = f"the device is in use: '{busy.command}' prints {shorten(match[0])}"
             raise DutError(problem, "nothing was changed; wait for their end", code="device-busy")
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         own, confirm = self.options, self.options.confirm
         sides = {side: str(getattr(own, side)) for side in ("left", "right")}
         places = collect_placeholders(intent, sides)
@@ -157,17 +157,17 @@ class NetworkCli(Driver):
         notes = ("these lines are typed at the device; lock and undo record are on this machine",)
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.options.profile.declare()  # type: ignore[no-any-return]
 
-    def sessions(self, intent: Intent) -> Reading | None:
+    def get_session_reading(self, intent: Intent) -> Reading | None:
         own = self.options.sessions
         if own is None:
             return None
         pattern = own.pattern if re.compile(own.pattern).groups else f"({own.pattern})"
         return Reading(own.command, partial(parse_figures, [pattern], default="sessions"))
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         watched: dict[str, list[WatchText]] = {}
         for own in self.options.telemetry:
             watched.setdefault(find_reading(own.pattern), []).append(own)

@@ -67,12 +67,12 @@ class CliSession(Session):
         return super().find_interruption() if self._cli.alive else "the connection was lost"
 
     def survey(self) -> Facts:
-        sections = self.read_batch(self.driver.survey())
+        sections = self.read_batch(self.driver.get_survey_commands())
         texts = {name: section.text for name, section in sections.items()}
         if "busy" in sections and sections["busy"].status:
             texts["busy"] = NO_ANSWER
         ends = find_ends(self.driver.options.ssh)
-        self.facts = self.driver.facts({**texts, "ends": ends})
+        self.facts = self.driver.parse_facts({**texts, "ends": ends})
         return self.facts
 
     def read_batch(
@@ -120,7 +120,7 @@ class CliSession(Session):
         return f"cd / && exec {shlex.join(words)}"
 
     def read(self) -> Sample:
-        return self._take_sample(self.driver.telemetry(self.intent))
+        return self._take_sample(self.driver.get_telemetry_readings(self.intent))
 
     def watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
@@ -93,4 +93,4 @@ def delete_domain(cli: Vppctl, tag: str) -> str:
 
 
 _ROUTED = "it routes what it has encapsulated with hop limit 64"
-TUNNEL_PROFILE = ExpectProfile(tunnel_hop_limit=63, why=_ROUTED)
+TUNNEL_PROFILE = HeaderProfile(tunnel_hop_limit=63, why=_ROUTED)

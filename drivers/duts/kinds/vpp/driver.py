@@ -8,8 +8,8 @@ from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.expect_profile import ExpectProfile
 from v6t.drivers.duts.facts import LINUX, Facts, parse_linux_facts
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.softwires import get_customer
@@ -52,17 +52,17 @@ class Vpp(Driver):
     name = "vpp"
     programs = ("vpp", "vppctl")
     title = "VPP: MAP-E, MAP-T, lw4o6, NAT44, NAT64, NPTv6, DS-Lite, tunnels of customers, routing"
-    accepts = tuple(FUNCTIONS)
-    executed = (
+    supported_configurations = tuple(FUNCTIONS)
+    tested_with = (
         "configured, verified, measured and restored with real frames (v26.06); the commands of "
         "other versions follow their sources"
     )
     versions = outputs.VERSIONS
     options_model = VppOptions
-    kernel = False
+    uses_kernel_routes = False
     has_background_vlans = True
 
-    def survey(self) -> Mapping[str, str]:
+    def get_survey_commands(self) -> Mapping[str, str]:
         if self.options.started:
             version = f"{self.options.program} --version || {self.options.program} -h | head -1"
             return {**LINUX, "version": version, "plugins": process.list_plugins(self.options)}
@@ -74,7 +74,7 @@ class Vpp(Driver):
             "ipip": self.cli("show ipip tunnel"),
         }
 
-    def facts(self, sections: Mapping[str, str]) -> Facts:
+    def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         match = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not match:
             if self.options.started:
@@ -86,7 +86,7 @@ class Vpp(Driver):
             raise DutError(problem, hint, code="unexpected-answer")
         return parse_linux_facts(sections, match.group(1))
 
-    def example(self, intent: Intent) -> Facts:
+    def make_example_facts(self, intent: Intent) -> Facts:
         return Facts("Linux", self.options.version or outputs.VERSIONS[-1])
 
     @classmethod
@@ -130,10 +130,10 @@ class Vpp(Driver):
             return MapT.parameter_overrides
         return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
 
-    def profile(self, intent: Intent) -> ExpectProfile:
+    def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.function(intent).profile
 
-    def telemetry(self, intent: Intent) -> Mapping[str, Reading]:
+    def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         function = self.function(intent)
         table = function.occupancy()
         ports = tuple(self.port(side) for side in SIDES)
@@ -161,16 +161,16 @@ class Vpp(Driver):
             ),
         }
 
-    def sessions(self, intent: Intent) -> Reading | None:
-        return self.function(intent).sessions()
+    def get_session_reading(self, intent: Intent) -> Reading | None:
+        return self.function(intent).get_session_reading()
 
-    def by_endpoint(self, intent: Intent) -> bool:
+    def has_endpoint_sessions(self, intent: Intent) -> bool:
         return self.function(intent).by_endpoint
 
-    def timeout_s(self, intent: Intent) -> float | None:
-        return self.function(intent).timeout_s()
+    def get_timeout_s(self, intent: Intent) -> float | None:
+        return self.function(intent).get_timeout_s()
 
-    def steps(self, intent: Intent, facts: Facts) -> Plan:
+    def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         options, function = self.options, self.function(intent)
         first = process.start(options, intent, self.cli) if options.started else []
         steps = list(first)

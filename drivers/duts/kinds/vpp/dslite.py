@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import ClassVar
 
-from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import format_pool, get_pool
@@ -37,7 +37,7 @@ class DsLite(VppFunction):
             {"min": 4096, "max": 4607}, "so many B4s share the public ports"
         ),
     }
-    profile = ExpectProfile(
+    profile = HeaderProfile(
         absent_checksum=True,
         tunnel_hop_limit=63,
         tunnel_keeps_ttl=True,
@@ -126,5 +126,5 @@ class DsLite(VppFunction):
     def get_capacity(self) -> int:  # each B4 has its own
         return PER_B4 * self.aftr.b4_count
 
-    def timeout_s(self) -> float | None:
+    def get_timeout_s(self) -> float | None:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.options import DutOptions
 from v6t.drivers.duts.plan import Change, Existing, Intent, Step
@@ -105,7 +105,7 @@ class VppFunction:
     notes: ClassVar[tuple[str, ...]] = ()
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Defaults of the technology that VPP does not support, with replacements."""
-    profile: ClassVar[ExpectProfile] = ExpectProfile()
+    profile: ClassVar[HeaderProfile] = HeaderProfile()
     counter: ClassVar[str] = ""
     """Name of the session counter in VPP's statistics segment; empty: none."""
     by_endpoint: ClassVar[bool] = False
@@ -130,7 +130,7 @@ class VppFunction:
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         return ()
 
-    def sessions(self) -> Reading | None:
+    def get_session_reading(self) -> Reading | None:
         """Return the reading that counts sessions; statistics of NAT64 and DS-Lite may be missing."""
         return None
 
@@ -156,11 +156,11 @@ class VppFunction:
     def errors(self, text: str) -> Mapping[str, float]:
         return outputs.parse_errors(text)
 
-    def timeout_s(self) -> float | None:
+    def get_timeout_s(self) -> float | None:
         """Return the lifetime of idle UDP sessions [s]; None: unlimited."""
-        return float(self.get_timeout_s() or OWN_TIMEOUT_S)
+        return float(self.get_configured_timeout_s() or OWN_TIMEOUT_S)
 
-    def get_timeout_s(self) -> int:
+    def get_configured_timeout_s(self) -> int:
         """Return the timeout of UDP sessions that is configured [s]; 0: none."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 

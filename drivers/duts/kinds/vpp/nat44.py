@@ -47,7 +47,7 @@ class Nat44(VppFunction):
     def enable(self, room: int) -> Step: ...
 
     @abstractmethod
-    def sessions(self) -> Reading: ...
+    def get_session_reading(self) -> Reading: ...
 
     def steps(self, version: str) -> list[Step]:
         return [
@@ -63,7 +63,7 @@ class Nat44(VppFunction):
         return limit or max(wanted, DEFAULT_SESSIONS)
 
     def is_empty(self) -> Check:
-        reading = self.sessions()
+        reading = self.get_session_reading()
 
         def checker(output: str) -> str | None:
             count = reading.parse(output).get("sessions")
@@ -74,7 +74,7 @@ class Nat44(VppFunction):
         return Check(reading.command, Want("no session", checker))
 
     def _set_timeout(self) -> list[Step]:
-        lives_s = self.get_timeout_s()
+        lives_s = self.get_configured_timeout_s()
         if not lives_s:
             return []
         # the endpoint-dependent plugin calls itself otherwise here
@@ -141,7 +141,7 @@ class EndpointDependent(Nat44):
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
         return (make_flush_loop(lines, seen, self.is_empty()),)
 
-    def sessions(self) -> Reading:
+    def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
 
 
@@ -172,13 +172,13 @@ class EndpointIndependent(Nat44):
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
         add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.limits)}")
-        seen = f"! {self.sessions().command} | grep -q ': [1-9][0-9]* sessions'"
+        seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
         return (make_flush_loop([f"{add} del", add], seen, self.is_empty()),)
 
-    def sessions(self) -> Reading:
+    def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
 
-    def timeout_s(self) -> float | None:
+    def get_timeout_s(self) -> float | None:
         """Return no limit: an idle session stays until a new one needs its place in the hash."""
         return None
 

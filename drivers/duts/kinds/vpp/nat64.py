@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import nat44
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
 from v6t.drivers.duts.plan import Check, Existing, Step, Want, has_lines
@@ -22,7 +22,7 @@ class Nat64(VppFunction):
     plugin = "nat64"
     counter = "/nat64/total-sessions"
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
-    profile = ExpectProfile(
+    profile = HeaderProfile(
         absent_checksum=True,
         why="VPP computes no UDP checksum of IPv4 packets that were IPv6 or in it",
     )
@@ -90,5 +90,5 @@ class Nat64(VppFunction):
     def get_capacity(self) -> int:
         return PER_BUCKET * self.buckets()
 
-    def timeout_s(self) -> float | None:
+    def get_timeout_s(self) -> float | None:
         return OWN_TIMEOUT_S

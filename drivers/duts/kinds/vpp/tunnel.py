@@ -5,7 +5,7 @@ It is hub and spoke: all IPv4 of the customer's goes to the relay.
 
 from __future__ import annotations
 
-from v6t.drivers.duts.expect_profile import ExpectProfile
+from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.softwires import get_customer
 from v6t.drivers.duts.kinds.vpp import links
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
@@ -21,7 +21,7 @@ HALVES = ("0.0.0.0/1", "128.0.0.0/1")
 FLAG = "encap-copy-dscp"
 """Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
 has both combined): without them outside is Not-ECT, and the packet's own stays."""
-PROFILE = ExpectProfile(
+PROFILE = HeaderProfile(
     outer_dscp="copied",
     outer_ecn="zero",
     inner_dscp="kept",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ExpectProfile(HeaderPolicy):
+class HeaderProfile(HeaderPolicy):
     """Differences of an implementation from the reference and from what RFCs allow.
 
     Whatever :class:`~v6t.packets.header_policy.HeaderPolicy` has can be declared, too: then one
@@ -50,7 +50,7 @@ class ExpectProfile(HeaderPolicy):
 
     @property
     def plain(self) -> bool:
-        return replace(self, why="") == ExpectProfile()
+        return replace(self, why="") == HeaderProfile()
 
 
 class FrameOracle(OracleDecorator):
@@ -80,7 +80,7 @@ class FrameOracle(OracleDecorator):
 class ProfiledOracle(FrameOracle):
     """The reference translation adjusted to one implementation. Picklable."""
 
-    def __init__(self, oracle: Oracle, profile: ExpectProfile) -> None:
+    def __init__(self, oracle: Oracle, profile: HeaderProfile) -> None:
         super().__init__(oracle)
         self.profile = profile
 
