@@ -1,4 +1,4 @@
-"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses."""
+"""Presentation of a benchmark: table, figures, quantities, warnings and clauses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Card:
 
 
 class Percentiles(NamedTuple):
-    """Median and percentiles without a model; None where undefined."""
+    """Median and percentiles of a quantity; None if undefined."""
 
     median: float | None
     p1: float | None
@@ -165,7 +165,7 @@ class Presentation(Generic[R]):
         """Yield the sentences below its table."""
         return ()
 
-    def make_sheet(self, records: Sequence[R]) -> Table:
+    def make_main_table(self, records: Sequence[R]) -> Table:
         """Make the main table, in the form of its RFC."""
         title, rows = records[0].title, list(self.list_rows(records))
         if self.columns:
@@ -185,7 +185,7 @@ class Presentation(Generic[R]):
 
     def make_tables(self, records: Sequence[R]) -> Iterator[Table]:
         """Yield its tables."""
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
 
     def make_brief_tables(self, records: Sequence[R]) -> Iterator[Table]:
         """Yield short tables for the end of a run."""
@@ -196,7 +196,7 @@ class Presentation(Generic[R]):
         yield from ()
 
     def draw_lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """Yield figures beside the verdict of the report."""
+        """Yield figures for the first section of the report."""
         yield from ()
 
     def draw_traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
@@ -218,7 +218,7 @@ class Presentation(Generic[R]):
             yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
     def define(self, records: Sequence[R]) -> str:
-        """Define the quantity for the reader; empty if its name is enough."""
+        """Return a definition of the quantity; empty if its name suffices."""
         return ""
 
     def results(self, record: R) -> Iterator[Quantity]:
@@ -302,7 +302,7 @@ class Presentations:
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
-    def make_sheets(self, records: Sequence[Record]) -> list[Table]:
+    def make_all_tables(self, records: Sequence[Record]) -> list[Table]:
         """Make the tables of all measured benchmarks."""
         return [
             table for p, group in self.group_measured(records) for table in p.make_tables(group)

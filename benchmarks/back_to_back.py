@@ -276,7 +276,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     )
 
     def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
         yield make_table(title, records, _SEARCH_COLUMNS)
 

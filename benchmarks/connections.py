@@ -42,7 +42,7 @@ from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
 NO_DIRECTION = "connections"
-"""In place of a direction: phase 1 goes forward, the validation back."""
+"""Label of records whose trials use both directions in turn."""
 
 
 class PortRange(RecordModel):
@@ -338,14 +338,14 @@ def find_rate(point: Point) -> tuple[float, str]:
 
 
 def choose_rate(
-    point: Point, benchmark: str, words: str, share: float, given_cps: float | None
+    point: Point, benchmark: str, description: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
     """Return the configured rate, or a share of P1 of the measured rates; and its origin."""
     if given_cps is not None:
         return given_cps, "given"
     rates = point.measured_rates.get(benchmark, ())
     rate = percentile(rates, 1) if rates else 0.0
-    return rate * share, f"{share:.0%} of P1 of the {words}"
+    return rate * share, f"{share:.0%} of P1 of the {description}"
 
 
 def specify_rate_search(

@@ -270,13 +270,13 @@ class DelayVariationSettings(DelaySettings):
 
 
 FALLBACK_SHARES = (0.75, 0.5, 0.25)
-"""Of the throughput: a tester that found it in a search may not time frames at it."""
+"""Shares of the throughput to try if the tester cannot time frames at the throughput itself."""
 
 D = TypeVar("D", bound=DelaySettings)
 
 
 class DelayColumn(NamedTuple):
-    """Names of a figure in tables, comparisons, headlines and cards; empty: it is not shown there."""
+    """Names of a figure in tables, comparisons, headlines and cards; empty to leave it out there."""
 
     key: str
     column: str
@@ -441,7 +441,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         )  # fmt: skip
         return Measurement(record, self.make_rows(spec.conditions, rows))
 
-    def make_sheet(self, records: Sequence[DelayRecord]) -> Table:
+    def make_main_table(self, records: Sequence[DelayRecord]) -> Table:
         columns = [
             *common.POINT_COLUMNS,
             Column(
@@ -554,7 +554,7 @@ class Latency(DelayBenchmark[LatencySettings]):
         return DelayRequest(settings.tags, settings.first_tag_s + extra_s)
 
     def check(self, context: RunContext) -> None:
-        """Refuse tags that fit no stream: no device forwards more than the medium carries."""
+        """Check that the tags fit a stream at the rate of the medium."""
         super().check(context)
         s = self.get_settings(context)
         for size, longest, media in _list_media_rates(context):

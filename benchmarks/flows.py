@@ -47,7 +47,7 @@ _CASE_LABELS = {
 }
 
 MAX_VALUE_COLUMNS = 6
-"""Of more values than this, as the losses at all rates, each has a row."""
+"""Largest number of quantities with a column each; more have a row each."""
 
 
 class VariantRates(SearchedRates):
@@ -449,11 +449,11 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         return [TableRow(record, point) for record in records for point in record.points]
 
     def make_tables(self, records: Sequence[FlowsRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
-            yield _make_further_sheet(name, records)
+            yield _make_benchmark_table(name, records)
         if len({r.sizes for r in records}) > 1:
-            yield from _make_size_sheets(records)
+            yield from _make_size_tables(records)
 
     def results(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
@@ -555,7 +555,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
         yield "advice", record.why
 
 
-def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Table:
+def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
     """Make the table of another benchmark by flows, with a column or row for each value."""
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
@@ -583,7 +583,7 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Table:
     return make_text_table(f"{name} by network flows, medians, {formula}", names, rows)
 
 
-def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Table]:
+def _make_size_tables(records: Sequence[FlowsRecord]) -> Iterator[Table]:
     """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
     found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for r in records:

@@ -1,4 +1,4 @@
-"""How long frames stay away: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
+"""Outage times: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
 
 from __future__ import annotations
 

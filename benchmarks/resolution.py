@@ -333,7 +333,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return [f"{f.name}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
     def make_tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue

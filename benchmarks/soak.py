@@ -336,7 +336,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
 
 
 LOAD_RANGE = 1000
-"""The smallest load is that part of the largest."""
+"""Largest load as a multiple of the smallest."""
 
 
 def _make_load_estimate(point: Point) -> EstimateLoad:

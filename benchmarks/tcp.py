@@ -122,7 +122,7 @@ class TcpIteration(RecordModel):
 
     @property
     def outcome(self) -> str:
-        """The verdict in a word."""
+        """``passed``, ``failed`` or ``invalid``."""
         return "passed" if self.passed else "failed" if self.valid else "invalid"
 
     @property
@@ -243,7 +243,7 @@ def _find_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
 
 
 FRAMES_PER_OPENING = 2
-"""That a client sends to open a connection: SYN and acknowledgement."""
+"""Frames that a client sends to open a connection: SYN and acknowledgement."""
 
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 
@@ -274,7 +274,7 @@ def find_syn_limit(context: RunContext) -> tuple[FramePair, int]:
 
 
 def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
-    """Make the measurement of the tester's own capacity: trials open connections and request objects.
+    """Make the function that measures how fast the tester opens connections and requests objects.
 
     The phase that lost more, or took longer, counts as the only direction.
     """
@@ -356,7 +356,7 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
         return ()
 
     def check(self, context: RunContext) -> None:
-        """Check that there is a device: the tester keeps no connections."""
+        """Check that there is a device, since a tester has no connection table."""
         if context.driver.is_cable:
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
@@ -532,7 +532,7 @@ class TcpCapacity(
         return [_describe_exchange(records[0])]
 
     def make_tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         for r in records:
             if r.overfull is not None:
                 note = (
@@ -650,7 +650,7 @@ def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[TcpIt
 
 
 def find_iteration(attempt: Attempt, find: FindResult) -> TcpIteration | None:
-    """Return a trial by what became of its connections; None: it opened none."""
+    """Return the outcome of a trial's connections, or None if it opened none."""
     phase_one = find(attempt.trial.key).connections
     if phase_one is None or phase_one.tcp is None:
         return None

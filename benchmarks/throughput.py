@@ -41,7 +41,7 @@ from v6t.trials.verdict import assess_trial
 
 T = TypeVar("T", bound=ThroughputSpec)
 MAX_TRACED_TRIALS = 2000
-"""Trials that a search trace still shows one by one."""
+"""Largest number of trials in a search trace."""
 
 _SEARCH_TEXTS = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 

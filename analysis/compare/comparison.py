@@ -300,7 +300,10 @@ def _judge(
     )
     if effect.coverage <= 0:
         shown = _format_estimate(kind, effect)
-        return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
+        return (
+            "undecided",
+            f"undecided: {shown}, but one repetition per run gives no confidence interval",
+        )
     if a.limited and b.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""

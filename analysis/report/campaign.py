@@ -1,4 +1,4 @@
-"""The report of a campaign: every run in a line, what scales how, measured beside published."""
+"""Report of a campaign: its runs, scaling curves, and comparison with a paper."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def read_schema(name: str) -> Mapping[str, Any]:
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
-    """Write ``schema/report-1.json``: the results and what the report says about them."""
+    """Return the report as JSON by ``schema/report-1.json``."""
     facts = collect_facts(data.config, data.params, simulated=data.simulated)
     content = {
         "schema": SCHEMA,
