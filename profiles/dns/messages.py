@@ -80,7 +80,7 @@ class QuestionCounts:
 class Authority:
     """Authoritative server of a zone; its counters are its only state.
 
-    ``native_share`` of the names have an AAAA record of their own; the first ``cached`` are cached.
+    ``native_share`` of the names have their own AAAA record; the first ``cached`` are cached.
     """
 
     zone: Zone
