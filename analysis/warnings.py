@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from v6t.analysis.blocks import Collapsible, Items
+from v6t.analysis.blocks import BulletList, Collapsible
 from v6t.analysis.means import describe_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.record import Record
@@ -76,4 +76,4 @@ def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collaps
         if len(warnings) == 1
         else f"{len(warnings)} remarks about single numbers"
     )
-    return Collapsible(many, [Items([str(w) for w in warnings])], brief=brief)
+    return Collapsible(many, [BulletList([str(w) for w in warnings])], brief=brief)

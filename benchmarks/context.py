@@ -1,4 +1,4 @@
-"""What a benchmark needs from a run: small protocols, so that it imports neither core nor plugins."""
+"""Protocols for the parts of a run that benchmarks use."""
 
 from __future__ import annotations
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from v6t.core.campaigns.campaign import (
 )
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.stopping import describe_campaign_stop, handle_signals, print_line
+from v6t.core.cli.terminal import print_text
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.rundir import read_config
@@ -50,10 +53,13 @@ def show_packaged() -> None:
 
 
 def show_plan(campaign: Campaign) -> None:
-    """Print each run with its trials and duration, and the totals."""
-    for run in campaign.runs:
-        trials = pluralize(run.trials, "trial")
-        print(f"{run.directory}: {trials}, about {format_duration(run.duration_s)}")
+    """Print each run with its trials and duration by experiment, and the totals."""
+    for experiment, runs in groupby(campaign.runs, lambda run: run.experiment):
+        place = re.split(r"[.:](?: |$)", campaign.notes[experiment])[0]  # sections and figures
+        print_text(f"{experiment}: {place}" if place else experiment)
+        for run in runs:
+            trials = pluralize(run.trials, "trial")
+            print_text(f"  {run.directory}: {trials}, about {format_duration(run.duration_s)}")
     groups = campaign.group_runs()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(

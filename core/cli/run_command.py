@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +70,9 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     callback=parse_rate,
     help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
 )
+@path_option(
+    "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
+)
 @flag("--dry-run", text="Show trials, time and device settings; do nothing.")
 def command(
     output: Path | None,
@@ -77,6 +82,7 @@ def command(
     bottleneck: bool,
     audit: str | None,
     fail_below: float | None,
+    baseline: Path | None,
     dry_run: bool,
     **arguments: Any,
 ) -> int:
@@ -86,6 +92,10 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
+    if baseline is not None:
+        from v6t.core.runs.results import load_run
+
+        load_run(baseline)  # an error ends the command before the run
     bound = resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
@@ -107,8 +117,14 @@ def command(
     bound.tester.prepare()
     if audit:
         _audit_device(bound, refuse=audit == "refuse")
-    path = execute_and_report(bound, output, as_json, report, bottleneck, live)
-    return 0 if fail_below is None else _check_rates(path, fail_below)
+    path = execute_and_report(bound, output, as_json, report, bottleneck, live, fail_below)
+    status = 0 if fail_below is None else _check_rates(path, fail_below)
+    if baseline is not None:
+        from v6t.core.cli.compare_command import compare_with
+
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            status = compare_with(baseline, path) or status
+    return status
 
 
 def _check_rates(path: Path, min_fps: float) -> int:

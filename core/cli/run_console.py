@@ -35,6 +35,7 @@ def execute_and_report(
     report: bool = True,
     watch_device: bool = False,
     live: str | None = None,
+    min_fps: float | None = None,
 ) -> Path:
     """Execute a run in a new directory, write the report and print the results.
 
@@ -45,17 +46,24 @@ def execute_and_report(
         report: write the report.
         watch_device: look for the bottleneck afterwards.
         live: address of the page that shows the run; None: no page.
+        min_fps: rate below which JUnit results fail, per direction.
 
     Returns:
         The directory.
     """
-    from v6t.core.runs.rundir import choose_default_path
+    from v6t.core.runs.results import share_conditions
+    from v6t.core.runs.rundir import RESULTS, RunDir, choose_default_path
     from v6t.core.runs.runner import execute
 
     path = output or choose_default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
         data = execute(bound, path, events, plan)
+        if min_fps is not None:
+            results = {**data.results, "fail_below_fps": min_fps}
+            with RunDir(path, new=False) as directory:
+                directory.write_json(RESULTS, share_conditions(results))
+            data = replace(data, results=results)
         return _watch_device(path, events, bound, data) if watch_device else data
 
     _show_run(bound, path, measure, as_json, report, live)

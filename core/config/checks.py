@@ -53,7 +53,9 @@ def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) ->
         if benchmark.alone and len(benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
-        if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
+        if benchmark.needs_one_size and any(
+            isinstance(size, str) for size in bound.settings.frame_sizes
+        ):
             problem = f"{benchmark.name} cannot use a mix of frame sizes"
             hint = "give it a frame size, or leave it out of --measure"
             raise UsageError(problem, hint, code="invalid-frame-size-mix")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -133,6 +134,7 @@ def resolve_and_bind(
         driver.check_intent(technology.dut_intent())
     optional = frozenset(benchmarks) - {*named}
     bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
+    bound = _leave_out_benchmarks(bound)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):
@@ -141,6 +143,20 @@ def resolve_and_bind(
     with locate_errors(run_source, "procedure"):
         check_benchmark_settings(bound, single_frames=flags.single_frames)
     return bound
+
+
+def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
+    """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a note for each."""
+    unsupported = {}
+    for name in bound.optional:
+        try:
+            registry.load(name).check(bound)
+        except UsageError as exc:
+            if exc.code == "unsupported-by-device":
+                unsupported[name] = f"left out of '{registry.ALL}': {name}: {exc.message}"
+    names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
+    settings = bound.settings.model_copy(update={"benchmarks": names})
+    return replace(bound, settings=settings, notes=(*bound.notes, *sorted(unsupported.values())))
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:

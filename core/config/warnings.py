@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.benchmarks.base import RFC_TRIAL_S, Phase
 from v6t.core.config.checks import check_tester_connections
 from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
@@ -89,7 +89,9 @@ def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
             f"the tester may measure its sending time to {1e6 * error_s:,.0f} µs only: such trials are "
             "invalid (procedure.sending_time_tolerance)"
         )
-    if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in benchmarks):
+    if p.rate_from != preset.rate_from and all(
+        "rate_from" not in b.used_settings for b in benchmarks
+    ):
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
@@ -234,7 +236,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     if is_demonstration(run):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
-            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
+            f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
     if bound.technology.params.is_background_only:
         yield (
@@ -256,7 +258,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
             "phase 1 is not repeated before each trial: a trial uses the connections of the "
             "one before"
         )
-    adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
+    adaptive = p.adaptive is not None and all("adaptive" in b.used_settings for b in benchmarks)
     if p.repetitions < RFC_REPETITIONS and not adaptive:
         yield (
             f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "

@@ -156,7 +156,7 @@ def _sheet(self, records):
     return {}["here"]
 
 
-Mrr.make_sheet = _sheet
+Mrr.make_main_table = _sheet
 """
 
 

@@ -17,10 +17,15 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
-from v6t.drivers.trex.capture import CaptureReader, StampColumns, compare_frames, make_batches
-from v6t.drivers.trex.capture_filters import neighbors_filter, stamp_sample_filter
-from v6t.drivers.trex.histogram import Histogram, decode_histogram
-from v6t.drivers.trex.stats import ServerFacts, TrialStats
+from v6t.drivers.trex.capture import (
+    CaptureReader,
+    StampColumns,
+    compare_frames,
+    make_batches,
+    neighbors_filter,
+    stamp_sample_filter,
+)
+from v6t.drivers.trex.stats import Histogram, ServerFacts, TrialStats, decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer

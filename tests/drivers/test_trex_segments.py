@@ -9,7 +9,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import capture_filters, timing
+from v6t.drivers.trex import capture, timing
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import (
     GROUPS_PER_DIRECTION,
@@ -242,7 +242,7 @@ def test_flows_are_told_apart_by_class_and_number():
         own = streams.streams[trex_streams.class_number(stream)]
         plain = stream.source().frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
-    patterns = {capture_filters.class_filter(n) for n in sent.marked_classes}
+    patterns = {capture.class_filter(n) for n in sent.marked_classes}
     assert patterns == {
         f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
         for high in (128, 144)

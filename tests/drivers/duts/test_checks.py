@@ -13,6 +13,7 @@ import subprocess
 import pytest
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
+from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
 from v6t.drivers.duts.plan import Change, find_line, has_lines, has_words
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import start_daemon
@@ -567,3 +568,17 @@ def test_foreign_iptables_rule_with_a_longer_comment_is_not_removed():
     shell = f'iptables() {{ case $* in *-L*) cat;; *) echo "$@";; esac; }}; {change.remove}'
     done = run_shell(shell, LISTED)
     assert done.stdout.split() == ["-w", "-t", "nat", "-D", "POSTROUTING", "2"]
+
+
+@pytest.mark.parametrize(
+    ("written", "printed"),
+    [
+        ("198.19.1.0-198.19.1.3:1024-65535", "198.19.1.0/30:1024-65535"),
+        ("[2001:db8::]-[2001:db8::3]:1024-65535", "[2001:db8::]/126:1024-65535"),
+    ],
+)
+def test_nft_prints_a_range_of_addresses_as_a_prefix(written, printed):
+    rule = 'oifname "right" ip protocol udp counter snat to '
+    head = "type nat hook postrouting priority srcnat; policy accept;"
+    listing = f"table ip v6t {{\n\tchain post {{\n\t\t{head}\n\t\t{rule}{printed}\n\t}}\n}}\n"
+    assert has_rules("nat hook postrouting", f"{rule}{written}").checker(listing) is None

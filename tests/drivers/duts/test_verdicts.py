@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from v6t.core.config.settings import ProcedureSettings
 from v6t.core.runs.bottleneck import (
     choose_trial,
     describe_entry,
     describe_tester_limit,
+    describe_unsustained,
     find_rate_above,
     split_samples,
 )
@@ -462,3 +464,10 @@ def test_refused_trial_has_the_samples_around_it(learned, found_s, before, found
 )
 def test_rate_above_is_one_that_medium_and_tester_carry(record, rate_fps):
     assert find_rate_above({"median": 1000.0, **record}) == rate_fps
+
+
+def test_rate_that_loses_frames_in_the_longer_trial_is_not_sustained():
+    procedure = ProcedureSettings.model_construct(loss_tolerance=0.0, sending_time_tolerance=1.01)
+    assert describe_unsustained(FOUND, counted(1000), procedure) == ""
+    text = describe_unsustained(FOUND, counted(999), procedure)
+    assert text.startswith("not sustained for")
