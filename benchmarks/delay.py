@@ -477,10 +477,10 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                 )
                 yield Drawing(draw(distributions, name), caption, caption)
 
-    def define(self, records: Sequence[DelayRecord]) -> str:
+    def define_quantity(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
-    def results(self, record: DelayRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: DelayRecord) -> Iterator[Quantity]:
         for direction, figures in record.directions.items():
             both = f", {direction}" if direction != record.direction else ""
             for s in self.figure_columns:

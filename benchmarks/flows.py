@@ -455,7 +455,7 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         if len({r.sizes for r in records}) > 1:
             yield from _make_size_tables(records)
 
-    def results(self, record: FlowsRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
             start = f", {point.start}" if point.flows > 1 else ""
             yield _make_result(
@@ -547,7 +547,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             for case, rates in sorted(r.cases.items())
         ]
 
-    def results(self, record: ProbeRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
         for case, variant in sorted(record.cases.items()):
             yield _make_result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
