@@ -185,32 +185,24 @@ def test_hosts_may_only_answer_or_only_ask(answers, introduces):
     ("link", "answers", "introduces"),
     [
         ("{}", True, True),
+        ("{answers: true}", True, True),
         ("{learning: false}", True, False),
         ("{answers: false, learning: true}", False, True),
         ("{answers: false}", False, False),
     ],
 )
-def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path):
+def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_path):
     """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
     bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
-    told = make_tester(bound).describe()
-    assert told["answers_on"] == (["left", "right"] if answers else ["right"])
-    assert told["learning_on"] == (["left", "right"] if introduces else ["right"])
-    given = make_host_arguments(bound.technology.dut_intent().emulated_links.left)
-    assert (given is not None) is (answers or introduces)
-    if given is not None:
-        assert bool(Hosts(**given).introductions()) is introduces
-
-
-@pytest.mark.parametrize(("left", "sides"), [("true", ["left", "right"]), ("false", ["right"])])
-def test_a_link_may_be_silent(tmp_path, left, sides):
-    bed = tmp_path / "bed.yaml"
-    bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {{answers: {left}}}}}\n")
-    bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
-    assert make_tester(bound).describe()["answers_on"] == sides
+    described = make_tester(bound).describe()
+    assert described["answers_on"] == (["left", "right"] if answers else ["right"])
+    assert described["learning_on"] == (["left", "right"] if introduces else ["right"])
     assert make_tester(bound, loopback=True).describe()["answers_on"] == []
+    given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
+    assert (given is not None) is (answers or introduces)
+    assert given is None or bool(Hosts(**given).introductions()) is introduces
 
 
 # ------------------------------------------------- answers among TRex's counters

@@ -10,8 +10,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.capture import CaptureReader, compare_frames, make_batches
-from v6t.drivers.trex.capture_filters import class_filter
+from v6t.drivers.trex.capture import CaptureReader, class_filter, compare_frames, make_batches
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import MARKED_CLASSES, mark_streams
@@ -24,7 +23,7 @@ from v6t.trials.trial import Trial
 def compiled(plugin="mape-br", size=104, params=None):
     run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
     made = bind(run).technology
-    return made, compile_point(made, made.frame_pair(size), run.seed)
+    return made, compile_point(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])

@@ -49,7 +49,7 @@ def bed(site, steps, limit=0):
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(number, device):
     before = device.state()
     path = bed(device, [step("waits")])
