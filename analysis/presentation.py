@@ -47,7 +47,7 @@ class Percentiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Quantity:
-    """One labelled figure of a record; comparisons, trends, summaries and cards are made from it.
+    """A quantity of a record, the source of comparisons, trends, summaries and cards.
 
     Attributes:
         name: in comparisons and trends; empty: it is not compared.
@@ -87,7 +87,7 @@ class Quantity:
 
 
 class TableRow(NamedTuple):
-    """A row of a table: a part of a record, its direction (None: the record's) and variant."""
+    """A row of a table: a part of a record, with its direction (None for the record's) and variant."""
 
     record: Any
     value: Any
@@ -97,7 +97,7 @@ class TableRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Ruling:
-    """One line of the compliance table: source, demand, what this run did, and the verdict."""
+    """A ruling on a clause: its source, what it asks, what the run did, and the verdict."""
 
     source: str
     asked: str
@@ -106,7 +106,7 @@ class Ruling:
 
 
 def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Ruling:
-    """Make a clause with its verdict.
+    """Judge a run by a clause.
 
     Args:
         follows: whether the run follows it, or each of its trials does; None or empty: not known.
@@ -123,7 +123,7 @@ MAX_CURVES = 7
 
 
 def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
-    """Yield the records of one figure at a time, each with its label in place of its direction."""
+    """Divide records into figures; a label replaces the direction of each record."""
     lines: dict[str, list[R]] = {}
     for labels, record in rows:
         label = " ".join([*labels, record.direction])
@@ -217,17 +217,17 @@ class Presentation(Generic[R]):
             caption = f"{rates[0][1].title}: median, bars from P1 to P99, {unit}."
             yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
-    def define(self, records: Sequence[R]) -> str:
+    def define_quantity(self, records: Sequence[R]) -> str:
         """Return a definition of the quantity; empty if its name suffices."""
         return ""
 
-    def results(self, record: R) -> Iterator[Quantity]:
-        """Yield its labelled figures; comparisons, summaries, trends and cards are made from them."""
+    def list_quantities(self, record: R) -> Iterator[Quantity]:
+        """Yield its quantities, the source of comparisons, summaries, trends and cards."""
         yield from ()
 
     def list_reported(self, record: R) -> Iterator[Quantity]:
-        """Yield the figures that its RFC requires in reports."""
-        return (result for result in self.results(record) if result.compared)
+        """Yield the quantities that its RFC requires in reports."""
+        return (result for result in self.list_quantities(record) if result.compared)
 
     def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
         """Return the values of the tester without a device, by headline."""

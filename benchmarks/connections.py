@@ -526,7 +526,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
         Column("search\nends within", lambda r: r.resolution_cps, wide=True),
     )
 
-    def results(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
         label = f"{record.title}, {record.point}"
         yield make_rate_result(record, label, record.resolution_cps)
 
@@ -626,7 +626,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         Column("steps", lambda r: str(len(r.steps))),
     )
 
-    def results(self, record: CapacityRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: CapacityRecord) -> Iterator[Quantity]:
         yield make_capacity_result(self.name, record)
 
     def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Ruling]:
@@ -707,7 +707,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
         common.REPETITIONS_COLUMN,
     )
 
-    def results(self, record: TeardownRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
         yield make_rate_result(record, f"{record.title}, {record.point}")
 
     def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Ruling]:

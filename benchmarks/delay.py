@@ -477,10 +477,10 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                 )
                 yield Drawing(draw(distributions, name), caption, caption)
 
-    def define(self, records: Sequence[DelayRecord]) -> str:
+    def define_quantity(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
-    def results(self, record: DelayRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: DelayRecord) -> Iterator[Quantity]:
         for direction, figures in record.directions.items():
             both = f", {direction}" if direction != record.direction else ""
             for s in self.figure_columns:
@@ -694,7 +694,7 @@ class Ipdv(DelayVariationBenchmark):
 def _list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in context.settings.frame_sizes:
-        sizes = context.technology.sizes_of(size)
+        sizes = context.technology.make_sizes(size)
         media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
         yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 

@@ -336,7 +336,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         for number, records in enumerate(split_batches(every, MAX_CURVES)):
             yield Drawing(_draw_loss(records, f"{name}-loss-{number}"), caption, caption)
 
-    def results(self, record: FrameLossRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
         for row in record.rates:
             uncovered = row.rate in record.above_usable
             yield Quantity(

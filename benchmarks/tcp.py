@@ -255,7 +255,7 @@ def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
-    return plugin.frame_pair(octets + plugin.overhead)
+    return plugin.make_frame_pair(octets + plugin.overhead)
 
 
 def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
@@ -432,7 +432,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
         return notes + [_describe_loopback(r.alone) for r in records if r.alone is not None]
 
-    def results(self, record: TcpRateRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
         resolution = record.resolution_cps
         yield connections.make_rate_result(record, record.title, resolution, "TCP connections/s")
 
@@ -546,7 +546,7 @@ class TcpCapacity(
             notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
             yield make_table("Ends of connections", r.endings, _ENDING_COLUMNS, notes)
 
-    def results(self, record: TcpCapacityRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: TcpCapacityRecord) -> Iterator[Quantity]:
         what = f"{record.title}, attempted at {format_count(record.attempted_cps)} a second"
         card = Card(record.shown, "concurrent TCP connections", what)
         yield replace(connections.make_capacity_result(self.name, record), card=card)

@@ -335,7 +335,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
 
-    def results(self, record: ThroughputRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
         card = "frames/s per direction", what
         resolution = record.resolution_fps

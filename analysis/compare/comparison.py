@@ -1,4 +1,4 @@
-"""The comparison of runs with a first one: differences, intervals, verdicts in words."""
+"""Comparison of runs with a first one: differences, intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def compare_with_first(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.find(r).results(r) if q.compared}
+                {q.name: q for q in presentations.find(r).list_quantities(r) if q.compared}
                 for r in (ours[key], theirs[key])
             ]
             lines += _compare_results(name, key, both[0], both[1], odd, left_out)

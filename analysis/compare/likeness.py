@@ -1,4 +1,4 @@
-"""Whether two runs measured the same thing under the same conditions."""
+"""Conditions in which two runs or records differ."""
 
 from __future__ import annotations
 

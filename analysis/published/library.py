@@ -179,7 +179,7 @@ def _find_value(
     ):
         return None
     name = f"{name} {direction}".rstrip()
-    result = next((r for r in presentation.results(record) if r.name == name), None)
+    result = next((r for r in presentation.list_quantities(record) if r.name == name), None)
     if result is None or result.summary is None:
         return None
     median = result.summary.median

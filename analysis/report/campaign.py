@@ -154,7 +154,7 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
     }
     results: Iterable[Quantity] = [Quantity("", "", (), headline="not measured")]
     if record.measured:
-        results = presentations.find(record).results(record)
+        results = presentations.find(record).list_quantities(record)
     for result in results:
         if result.headline:
             s = result.summary or Percentiles(None, None, None)

@@ -153,7 +153,7 @@ def _list_cards(
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
         if record.frame_sizes.ipv6 == smallest:
-            for result in presentations.find(record).results(record):
+            for result in presentations.find(record).list_quantities(record):
                 if card := result.card:
                     yield card.number, card.unit, card.what
 
@@ -186,7 +186,7 @@ def _make_sections(
             blocks += draw_over_time(data, measured, share)
             if share.left == 0 and share.most:
                 blocks.append(Paragraph(MORE_FIGURES_NOTE.format(share.most)))
-        definition = presentation.define(measured) if measured else ""
+        definition = presentation.define_quantity(measured) if measured else ""
         if definition:
             blocks.append(Paragraph(definition))
         anchor = presentation.name or f"unknown-{number}"

@@ -98,7 +98,7 @@ class BoundRun:
             live_change=self.reconfigures,
             sessions=run.procedure.connections.count if fills_table else 0,
         )
-        return replace(self.technology.dut_intent(), requirements=requirements)
+        return replace(self.technology.make_dut_intent(), requirements=requirements)
 
     @property
     def reconfigures(self) -> bool:
@@ -117,7 +117,7 @@ class BoundRun:
         """Oracle for the frames that this device must emit."""
         if self.tester.simulates:
             return self.technology
-        return self.driver.adapt_oracle(self.technology, self.technology.dut_intent())
+        return self.driver.adapt_oracle(self.technology, self.technology.make_dut_intent())
 
     @property
     def timeout_s(self) -> float | None:
@@ -171,7 +171,7 @@ def make_technology(
     """Return a technology; refuse addresses that its device cannot have."""
     technology = kind(params, links)
     with locate_errors(origin, *above):
-        check_addresses(technology.dut_intent(), params)
+        check_addresses(technology.make_dut_intent(), params)
     return technology
 
 

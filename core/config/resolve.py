@@ -95,7 +95,7 @@ def resolve_and_bind(
         bed, bed_source, flags, default_driver, swapped=initiator == "right"
     )
     given = {**run.params, **run_source.flagged.get("params", {})}
-    known = {*given, *kind.params_model.derive(given)}
+    known = {*given, *kind.params_model.derive_params(given)}
     own = driver.parameter_overrides(name)
     suited = {k: v.value for k, v in own.items() if k in given or k not in known}
     values, params = _merge_params(kind, benchmarks, suited, run, run_source)
@@ -131,7 +131,7 @@ def resolve_and_bind(
     )
     device = make_device_view(technology, settings.params, driver.device_params, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
-        driver.check_intent(technology.dut_intent())
+        driver.check_intent(technology.make_dut_intent())
     optional = frozenset(benchmarks) - {*named}
     bound = BoundRun(
         settings,
@@ -294,11 +294,11 @@ def _choose_sizes(
     elif preset == "rfc":
         chosen = technology.list_rfc_sizes()
     else:
-        chosen = technology.tag_sizes(technology.default_frame_sizes)
+        chosen = technology.enlarge_tagged_sizes(technology.default_frame_sizes)
     origin = source if flags.frame_sizes or run.frame_sizes else None
     for number, size in enumerate(chosen):
         with locate_errors(origin, "frame_sizes", number):
-            technology.sizes_of(size)
+            technology.make_sizes(size)
     with locate_errors(origin, "frame_sizes"):
         if len(set(chosen)) != len(chosen):
             raise UsageError("a frame size is given twice", code="duplicate")
@@ -311,7 +311,7 @@ def _parse_line_rate(
     with locate_errors(source, "line_rate"):
         rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
-            if max_frame_rate_fps(rate_bps, technology.sizes_of(size).longest) < 1:
+            if max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",

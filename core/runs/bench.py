@@ -93,7 +93,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
     Raises:
         EnvironmentLacking: this tester cannot be had.
     """
-    links, intent = bound.technology.links, bound.technology.dut_intent()
+    links, intent = bound.technology.links, bound.technology.make_dut_intent()
     loopback = loopback or bound.driver.is_cable
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
@@ -116,7 +116,7 @@ def compile_point(
         return {}
     return {
         direction: compile_traffic(
-            vary(plugin.sized_traffic(direction, sizes, seed)),
+            vary(plugin.build_sized_traffic(direction, sizes, seed)),
             first_stream_id=STREAM_IDS[direction],
         )
         for direction in DIRECTIONS

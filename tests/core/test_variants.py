@@ -304,7 +304,7 @@ def test_variants_are_compared_one_by_one(tmp_path):
 
     def quantities(values):
         record = load_presentations().read_record(values)
-        return load_presentations().find(record).results(record)
+        return load_presentations().find(record).list_quantities(record)
 
     execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Listener())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]

@@ -96,7 +96,7 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         ylabel = "frames per second, per direction"
         yield Drawing(draw_errorbars(self.name, curves, "point", ylabel, ticks=places), what, what)
 
-    def results(self, record: MrrRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: MrrRecord) -> Iterator[Quantity]:
         for d, figure in record.directions.items():
             yield Quantity(f"MRR {d}", "fps", figure.values, headline=f"MRR {d}", summary=figure)
 
