@@ -1,4 +1,4 @@
-"""What documents are made of, in no medium's form."""
+"""Blocks of a report document, independent of the medium."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class FactColumns:
 
 @dataclass(frozen=True)
 class Collapsible:
-    """Blocks that the reader unfolds.
+    """Blocks under a summary line that the reader can fold.
 
     Attributes:
         brief: short enough to be printed.
-        shown: not folded until the reader folds it.
+        shown: unfolded at first.
     """
 
     summary: str

@@ -1,4 +1,4 @@
-"""Rows of medians.csv, the figures of results, and of trials.csv, the counters of single trials."""
+"""Rows of medians.csv, one for each quantity, and of trials.csv, one for each trial and class."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIGURE_COLUMNS: Mapping[str, str] = {
 
 def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterator[CsvRow]:
     """Yield a row for each figure of a record; none if it was not measured."""
-    for result in presentation.results(record) if record.measured else ():
+    for result in presentation.list_quantities(record) if record.measured else ():
         summary = result.summary
         values = (
             record.benchmark,

@@ -1,4 +1,4 @@
-"""Mean, its margin and the relative deviation beside the median, for those who ask."""
+"""Means of repetitions with their margin and relative deviation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loss counts say of the critical load: Bayesian inference over two shapes of the loss function."""
+"""Bayesian inference of the critical load from loss counts, over two shapes of the loss function."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     F64 = NDArray[np.float64]
 
 SAMPLE_COUNT = 500
-"""At which the posterior is computed, again and again while they close in on it."""
+"""Points at which each round computes the posterior."""
 MIN_EFFECTIVE_SHARE = 0.3
-"""Share of the points that must have a say (effective sample size) before they close in further."""
+"""Effective sample size, as a share of the points, that a round must keep."""
 VARIANCE_FACTOR = 2.0
-"""Variances of the next points, as multiples of what was found: its edges must be among them."""
+"""Variance of the next points as a multiple of the posterior's, to cover its edges."""
 FULL_LIKELIHOOD_ROUNDS = 2
-"""Rounds with all that the trials say, after which points have followed."""
+"""Rounds at full likelihood before the search ends."""
 MAX_ROUNDS = 80
 BISECTION_STEPS = 36
-"""They leave a part in 10^9 of where a load may be."""
+"""Steps of the bisection; they narrow the load to a part in 10^9."""
 INTERVAL_COVERAGE = 0.95
-"""Of the interval."""
+"""Probability that the interval holds the critical load."""
 
 
 def _compute_log_softplus(z: F64) -> F64:

@@ -1,4 +1,4 @@
-"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses."""
+"""Presentation of a benchmark: table, figures, quantities, warnings and clauses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Card:
 
 
 class Percentiles(NamedTuple):
-    """Median and percentiles without a model; None where undefined."""
+    """Median and percentiles of a quantity; None if undefined."""
 
     median: float | None
     p1: float | None
@@ -47,7 +47,7 @@ class Percentiles(NamedTuple):
 
 @dataclass(frozen=True)
 class Quantity:
-    """One labelled figure of a record; comparisons, trends, summaries and cards are made from it.
+    """A quantity of a record, the source of comparisons, trends, summaries and cards.
 
     Attributes:
         name: in comparisons and trends; empty: it is not compared.
@@ -87,7 +87,7 @@ class Quantity:
 
 
 class TableRow(NamedTuple):
-    """A row of a table: a part of a record, its direction (None: the record's) and variant."""
+    """A row of a table: a part of a record, with its direction (None for the record's) and variant."""
 
     record: Any
     value: Any
@@ -97,7 +97,7 @@ class TableRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Ruling:
-    """One line of the compliance table: source, demand, what this run did, and the verdict."""
+    """A ruling on a clause: its source, what it asks, what the run did, and the verdict."""
 
     source: str
     asked: str
@@ -106,7 +106,7 @@ class Ruling:
 
 
 def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Ruling:
-    """Make a clause with its verdict.
+    """Judge a run by a clause.
 
     Args:
         follows: whether the run follows it, or each of its trials does; None or empty: not known.
@@ -123,7 +123,7 @@ MAX_CURVES = 7
 
 
 def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
-    """Yield the records of one figure at a time, each with its label in place of its direction."""
+    """Divide records into figures; a label replaces the direction of each record."""
     lines: dict[str, list[R]] = {}
     for labels, record in rows:
         label = " ".join([*labels, record.direction])
@@ -165,7 +165,7 @@ class Presentation(Generic[R]):
         """Yield the sentences below its table."""
         return ()
 
-    def make_sheet(self, records: Sequence[R]) -> Table:
+    def make_main_table(self, records: Sequence[R]) -> Table:
         """Make the main table, in the form of its RFC."""
         title, rows = records[0].title, list(self.list_rows(records))
         if self.columns:
@@ -185,7 +185,7 @@ class Presentation(Generic[R]):
 
     def make_tables(self, records: Sequence[R]) -> Iterator[Table]:
         """Yield its tables."""
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
 
     def make_brief_tables(self, records: Sequence[R]) -> Iterator[Table]:
         """Yield short tables for the end of a run."""
@@ -196,7 +196,7 @@ class Presentation(Generic[R]):
         yield from ()
 
     def draw_lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """Yield figures beside the verdict of the report."""
+        """Yield figures for the first section of the report."""
         yield from ()
 
     def draw_traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
@@ -217,17 +217,17 @@ class Presentation(Generic[R]):
             caption = f"{rates[0][1].title}: median, bars from P1 to P99, {unit}."
             yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
-    def define(self, records: Sequence[R]) -> str:
-        """Define the quantity for the reader; empty if its name is enough."""
+    def define_quantity(self, records: Sequence[R]) -> str:
+        """Return a definition of the quantity; empty if its name suffices."""
         return ""
 
-    def results(self, record: R) -> Iterator[Quantity]:
-        """Yield its labelled figures; comparisons, summaries, trends and cards are made from them."""
+    def list_quantities(self, record: R) -> Iterator[Quantity]:
+        """Yield its quantities, the source of comparisons, summaries, trends and cards."""
         yield from ()
 
     def list_reported(self, record: R) -> Iterator[Quantity]:
-        """Yield the figures that its RFC requires in reports."""
-        return (result for result in self.results(record) if result.compared)
+        """Yield the quantities that its RFC requires in reports."""
+        return (result for result in self.list_quantities(record) if result.compared)
 
     def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
         """Return the values of the tester without a device, by headline."""
@@ -302,7 +302,7 @@ class Presentations:
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
-    def make_sheets(self, records: Sequence[Record]) -> list[Table]:
+    def make_all_tables(self, records: Sequence[Record]) -> list[Table]:
         """Make the tables of all measured benchmarks."""
         return [
             table for p, group in self.group_measured(records) for table in p.make_tables(group)

@@ -1,4 +1,4 @@
-"""What every record of ``results.json`` holds: numbers with their convention, trials, conditions."""
+"""Records of ``results.json`` and the statistics of their repetitions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ AGGREGATE: Literal["aggregate"] = "aggregate"
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
-"""A number as it was given: 5 does not become 5.0."""
+"""A number that keeps its type: 5 does not become 5.0."""
 
 FrameOctets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
-"""Of a frame; a mean need not be whole."""
+"""Size of a frame, or a mean size, which may have decimals."""
 
 CsvRow = dict[str, Any]
-"""A line of a CSV file."""
+"""Row of a CSV file by column."""
 
 _STORED_FIELDS = {"title", "above_usable"}
 """Computed values that a file keeps where the model of the record is not known."""
@@ -49,7 +49,7 @@ FindResult = Callable[[str], TrialResult]
 
 
 class RecordModel(DescribedModel):
-    """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
+    """A part of a record; reading ignores unknown fields, which the schema forbids."""
 
     model_config = ConfigDict(
         defer_build=True, extra="ignore", json_schema_extra={"additionalProperties": False}
@@ -238,7 +238,7 @@ class AnnotatedSeries(RepetitionSeries):
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """Remarks about the repetitions."""
+        """Notes on the repetitions."""
         return self.notes
 
 
@@ -306,7 +306,7 @@ class Record(RecordModel):
     @computed_field
     @property
     def title(self) -> str:
-        """Words for a heading; says what deviates from the RFC."""
+        """Heading of the record, with deviations from the RFC."""
         return self.describe()
 
     def describe(self) -> str:

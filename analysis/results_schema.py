@@ -27,7 +27,7 @@ class Bottleneck(RecordModel):
     unsustained: str = ""
     """why the rate did not hold in the longer trial; empty: it did"""
     judged_at: Literal["found", "above"] = "found"
-    """which of its trials `samples`, `idle_percent` and the verdict with its evidence are of"""
+    """the trial that `samples`, `idle_percent` and the verdict with its evidence belong to"""
     judged_fps: Number | None = None
     """offered in that trial [frames per second per direction]"""
     samples: int

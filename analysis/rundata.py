@@ -1,4 +1,4 @@
-"""Input of a report, as read from a run directory."""
+"""Data of a run, as read from its directory."""
 
 from __future__ import annotations
 
@@ -89,7 +89,6 @@ class RunData:
     def simulated(self) -> bool:
         """Whether the run is a simulation."""
         known = self.manifest.get("setup", {}).get("simulated")
-        # earlier versions did not write it, and knew one such tester only
         return bool(self.config["tester"]["kind"] == "sim" if known is None else known)
 
     @property

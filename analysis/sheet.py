@@ -1,4 +1,4 @@
-"""Tables of results in no medium's form, and the marks of limited numbers."""
+"""Tables of results, independent of the medium, and formats of their numbers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
 _BOTH_SIZES = "IPv6/IPv4\n"
 SIZES = f"{_BOTH_SIZES}octets"
-"""Heading of the column of frame sizes, where they differ from link to link."""
+"""Heading of frame sizes that differ between the links."""
 INVALID = "invalid"
-"""The tester faltered every time: nothing is known about the device."""
+"""Cell of a row whose trials are all invalid."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Column(Generic[T]):
 
 @dataclass(frozen=True)
 class Table:
-    """A table of printed cells; with ``cards`` terminals print row by row, each cell with its name."""
+    """A table of texts; with ``cards``, terminals print each row as a list of named cells."""
 
     title: str
     columns: tuple[Column[Any], ...]
@@ -127,24 +127,24 @@ def compute_medium_fps(record: Record, line_rate_bps: float) -> float:
 
 
 def format_number(value: float | None, form: str, absent: str = UNDEFINED) -> str:
-    """Write a number in a form of :func:`format`."""
+    """Format a number as :func:`format` does, or return the text for an absent one."""
     return absent if value is None else format(value, form)
 
 
 def format_count(value: float | None) -> str:
-    """Write a rate or a number of frames, whole."""
+    """Format a rate or a number of frames without decimals."""
     return format_number(value, ",.0f")
 
 
 def pluralize(many: int, noun: str) -> str:
-    """Write a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
+    """Format a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
     if many == 1:
         return f"1 {noun}"
     return f"{many:,} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
 
 
 def format_milliseconds(value: float | None) -> str:
-    """Write a delay."""
+    """Format a delay in milliseconds."""
     if value is None:
         return UNDEFINED
     digits = 4 if abs(value) < 10 else 2
@@ -153,7 +153,7 @@ def format_milliseconds(value: float | None) -> str:
 
 
 def format_significant(value: float | None) -> str:
-    """Write a measured number in three digits, as many as few repetitions know; whole from 100 on."""
+    """Format a measured number with three significant digits; without decimals from 100 on."""
     if value is None:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value
@@ -163,12 +163,12 @@ def format_significant(value: float | None) -> str:
 
 
 def format_seconds(value: float | None) -> str:
-    """Write a time of recovery."""
+    """Format a time in seconds."""
     return format_number(value, ",.4f")
 
 
 def format_percent(value: float | None) -> str:
-    """Write a dispersion or share that is in per cent already."""
+    """Format a dispersion or share in per cent."""
     return format_number(value, ".2f")
 
 

@@ -11,7 +11,7 @@ from v6t.trials.order_statistics import compute_median_interval, percentile
 
 
 def summarize(values: Sequence[float]) -> dict[str, Any]:
-    """Summarize repetitions; what is infinite or unknown is None.
+    """Summarize repetitions; infinite and unknown values become None.
 
     ``dispersion`` is ``(p99 - p1) / median * 100`` [%], ``median_interval`` the distribution-free
     confidence interval, None where there are too few values.
@@ -42,7 +42,7 @@ def summarize(values: Sequence[float]) -> dict[str, Any]:
 
 
 def drop_infinite(value: float | None) -> float | None:
-    """Return the value, or None where it is infinite or unknown: JSON has no infinity."""
+    """Return the value, or None if it is infinite or unknown, since JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -1,4 +1,4 @@
-"""Runs of one point one after the other: where a change begins that chance does not explain."""
+"""Detection of changes in a series of runs that chance does not explain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_CHANCE = 0.0001
 """A change is told if shuffled runs show one as large in no more than this share: a pipeline that looks at
 a dozen series every night is misled once in two years."""
 MIN_CHANGE_PERCENT = 1.0
-"""Smaller changes are not told."""
+"""Smaller changes are not reported."""
 MIN_RUNS_PER_SIDE = 3
 """Runs on either side of a change; in short series more are needed: of 30 runs one order in 4,060 has
 the three lowest at the end."""
@@ -103,7 +103,7 @@ class TrendSeries:
 
     @property
     def words(self) -> str:
-        """Verdict in words."""
+        """Sentence about the changes of the series."""
         if not self.has_enough_runs:
             return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
         parts = [

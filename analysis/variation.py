@@ -1,4 +1,4 @@
-"""What changes from frame to frame: addresses, ports, both or nothing."""
+"""Variation of addresses and ports from frame to frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POLICY_WORDS = {"fixed": "fixed", "random": "random"}
 
 
 def describe_variation(params: Mapping[str, Any]) -> str | None:
-    """Describe the variation: ``"random IP fixed port"``; None where the sides differ."""
+    """Describe the variation: ``"random IP fixed port"``; None if the sides differ."""
     ports = {_get_policy(params[n]) for n in _PORTS if n in params}
     hosts = {_get_policy(params[n]) for n in _HOSTS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
@@ -36,7 +36,7 @@ def describe_tuples(params: Mapping[str, Any]) -> str:
 
 
 def count_hosts(params: Mapping[str, Any]) -> int | None:
-    """Return the number of hosts of each side where they vary; None where the sides differ."""
+    """Return the number of hosts of each side where they vary; None if the sides differ."""
     counts = {
         int(params[n]["max"]) - int(params[n]["min"]) + 1
         for n in _HOSTS
@@ -46,7 +46,7 @@ def count_hosts(params: Mapping[str, Any]) -> int | None:
 
 
 def has_random_ports(params: Mapping[str, Any]) -> bool | None:
-    """Return whether every port is pseudorandom (RFC 4814); None where there are no ports."""
+    """Return whether every port is pseudorandom (RFC 4814); None without ports."""
     if "enumerate_ports" in params:
         return bool(params["enumerate_ports"] == _SHUFFLED_MODE)
     policies = [_get_policy(params[n]) for n in _PORTS if n in params]

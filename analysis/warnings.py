@@ -1,4 +1,4 @@
-"""Warnings of a run: why a figure is missing, and what limits or blurs one."""
+"""Warnings about a run and its results."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
-    """Fold warnings under a line with their number."""
+    """Fold warnings under a summary line that counts them."""
     many = (
         "1 remark about a single number"
         if len(warnings) == 1

@@ -276,11 +276,11 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     )
 
     def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
         yield make_table(title, records, _SEARCH_COLUMNS)
 
-    def results(self, record: BurstRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: BurstRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
         yield Quantity(
             "burst",

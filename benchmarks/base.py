@@ -1,4 +1,4 @@
-"""What a benchmark is: settings, needs, procedure and results; and those at a share of the throughput."""
+"""Base classes of benchmarks: settings, requirements, measurement and results."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ class Benchmark(Presentation[R], Generic[R, S]):
         phase, order: when it has its turn: those of a phase by their order.
         connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
         section: the key of its settings below ``procedure``; by default its name, with underscores.
-        model: of these settings; None: it has none of its own.
-        further: settings it shares with others, by their key below ``procedure``.
-        quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
-        used_settings: settings of ``procedure`` that are for certain benchmarks only, and for this one.
+        model: model of these settings; None without settings.
+        further: settings it shares with other benchmarks, by their key below ``procedure``.
+        quick: defaults of the preset ``quick``; those of the model belong to ``rfc``.
+        used_settings: settings of ``procedure`` that only some benchmarks use, this one included.
         capabilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
         can_stagger_flows: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
-        exchange: of the technologies it is for.
-        needs_one_size: it counts connections: a mix of frame sizes means nothing to it.
+        exchange: what its technologies exchange: frames or queries.
+        needs_one_size: it does not accept a mix of frame sizes.
         reconfigures: its trials change the device while traffic goes on.
-        alone: it cannot stand beside others in one run.
-        searches: it offers what device or tester may not carry; trials that the tester spoils are made again.
-        included_in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
+        alone: it must be the only benchmark of a run.
+        searches: it offers rates that device or tester may not carry; invalid trials are repeated.
+        included_in_all: whether ``--measure all`` includes it.
         csv_columns: meaning of each column of its CSV file, with the unit in brackets.
         csv_model: model whose fields are columns as well.
         csv_file: name of that file; by default the benchmark's name with ``.csv``.

@@ -1,4 +1,4 @@
-"""What presentations of several benchmarks share: cells of tables, clauses."""
+"""Columns, quantities and clauses that several benchmarks share."""
 
 from __future__ import annotations
 

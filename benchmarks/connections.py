@@ -42,7 +42,7 @@ from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
 NO_DIRECTION = "connections"
-"""In place of a direction: phase 1 goes forward, the validation back."""
+"""Label of records whose trials use both directions in turn."""
 
 
 class PortRange(RecordModel):
@@ -338,14 +338,14 @@ def find_rate(point: Point) -> tuple[float, str]:
 
 
 def choose_rate(
-    point: Point, benchmark: str, words: str, share: float, given_cps: float | None
+    point: Point, benchmark: str, description: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
     """Return the configured rate, or a share of P1 of the measured rates; and its origin."""
     if given_cps is not None:
         return given_cps, "given"
     rates = point.measured_rates.get(benchmark, ())
     rate = percentile(rates, 1) if rates else 0.0
-    return rate * share, f"{share:.0%} of P1 of the {words}"
+    return rate * share, f"{share:.0%} of P1 of the {description}"
 
 
 def specify_rate_search(
@@ -526,7 +526,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
         Column("search\nends within", lambda r: r.resolution_cps, wide=True),
     )
 
-    def results(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
         label = f"{record.title}, {record.point}"
         yield make_rate_result(record, label, record.resolution_cps)
 
@@ -626,7 +626,7 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         Column("steps", lambda r: str(len(r.steps))),
     )
 
-    def results(self, record: CapacityRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: CapacityRecord) -> Iterator[Quantity]:
         yield make_capacity_result(self.name, record)
 
     def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Ruling]:
@@ -685,7 +685,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
             established_at_cps=spec.rate_cps,
-            method=point.context.describe_flush,
+            method=point.context.flush_description,
             **{
                 name: [getattr(r, name) for r in result.repetitions]
                 for name in ("full_s", "idle_s", "sessions")
@@ -707,7 +707,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
         common.REPETITIONS_COLUMN,
     )
 
-    def results(self, record: TeardownRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
         yield make_rate_result(record, f"{record.title}, {record.point}")
 
     def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Ruling]:

@@ -270,13 +270,13 @@ class DelayVariationSettings(DelaySettings):
 
 
 FALLBACK_SHARES = (0.75, 0.5, 0.25)
-"""Of the throughput: a tester that found it in a search may not time frames at it."""
+"""Shares of the throughput to try if the tester cannot time frames at the throughput itself."""
 
 D = TypeVar("D", bound=DelaySettings)
 
 
 class DelayColumn(NamedTuple):
-    """Names of a figure in tables, comparisons, headlines and cards; empty: it is not shown there."""
+    """Names of a figure in tables, comparisons, headlines and cards; empty to leave it out there."""
 
     key: str
     column: str
@@ -441,7 +441,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         )  # fmt: skip
         return Measurement(record, self.make_rows(spec.conditions, rows))
 
-    def make_sheet(self, records: Sequence[DelayRecord]) -> Table:
+    def make_main_table(self, records: Sequence[DelayRecord]) -> Table:
         columns = [
             *common.POINT_COLUMNS,
             Column(
@@ -477,10 +477,10 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
                 )
                 yield Drawing(draw(distributions, name), caption, caption)
 
-    def define(self, records: Sequence[DelayRecord]) -> str:
+    def define_quantity(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
-    def results(self, record: DelayRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: DelayRecord) -> Iterator[Quantity]:
         for direction, figures in record.directions.items():
             both = f", {direction}" if direction != record.direction else ""
             for s in self.figure_columns:
@@ -554,7 +554,7 @@ class Latency(DelayBenchmark[LatencySettings]):
         return DelayRequest(settings.tags, settings.first_tag_s + extra_s)
 
     def check(self, context: RunContext) -> None:
-        """Refuse tags that fit no stream: no device forwards more than the medium carries."""
+        """Check that the tags fit a stream at the rate of the medium."""
         super().check(context)
         s = self.get_settings(context)
         for size, longest, media in _list_media_rates(context):
@@ -694,7 +694,7 @@ class Ipdv(DelayVariationBenchmark):
 def _list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in context.settings.frame_sizes:
-        sizes = context.technology.sizes_of(size)
+        sizes = context.technology.make_sizes(size)
         media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
         yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 

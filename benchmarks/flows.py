@@ -47,7 +47,7 @@ _CASE_LABELS = {
 }
 
 MAX_VALUE_COLUMNS = 6
-"""Of more values than this, as the losses at all rates, each has a row."""
+"""Largest number of quantities with a column each; more have a row each."""
 
 
 class VariantRates(SearchedRates):
@@ -342,7 +342,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         plugin, most = context.technology, self._find_max_flows(context)
         for size in context.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+                entropy.limit_flows(
+                    plugin.build_sized_traffic(direction, plugin.make_sizes(size)), most
+                )
 
     def find_max_connections(self, context: RunContext) -> int:
         return max(super().find_max_connections(context), self._find_max_flows(context))
@@ -447,13 +449,13 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         return [TableRow(record, point) for record in records for point in record.points]
 
     def make_tables(self, records: Sequence[FlowsRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
-            yield _make_further_sheet(name, records)
+            yield _make_benchmark_table(name, records)
         if len({r.sizes for r in records}) > 1:
-            yield from _make_size_sheets(records)
+            yield from _make_size_tables(records)
 
-    def results(self, record: FlowsRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
             start = f", {point.start}" if point.flows > 1 else ""
             yield _make_result(
@@ -482,17 +484,17 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
     included_in_all = False
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        return dict(plugin.spread)
+        return dict(plugin.varying_params)
 
     def check(self, context: RunContext) -> None:
         """Check that the traffic varies."""
         plugin, run = context.technology, context.settings
-        sizes = plugin.sizes_of(run.frame_sizes[0])
+        sizes = plugin.make_sizes(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = find_variation(plugin.sized_traffic(direction, sizes))
+            ports, addresses = find_variation(plugin.build_sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(
@@ -545,7 +547,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
             for case, rates in sorted(r.cases.items())
         ]
 
-    def results(self, record: ProbeRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
         for case, variant in sorted(record.cases.items()):
             yield _make_result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
@@ -553,7 +555,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
         yield "advice", record.why
 
 
-def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Table:
+def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
     """Make the table of another benchmark by flows, with a column or row for each value."""
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
@@ -581,7 +583,7 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Table:
     return make_text_table(f"{name} by network flows, medians, {formula}", names, rows)
 
 
-def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Table]:
+def _make_size_tables(records: Sequence[FlowsRecord]) -> Iterator[Table]:
     """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
     found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for r in records:

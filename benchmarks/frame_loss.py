@@ -52,7 +52,7 @@ from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
 FULL_AXIS_PERCENT = 60.0
-"""Beyond this share of the medium's rate the axis shows all of it [%]."""
+"""Offered share above which the axis extends to the medium's full rate [%]."""
 
 
 class FramesAtRate(RecordModel):
@@ -296,7 +296,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         ]
 
     def make_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         mixed = [TableRow(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
             yield make_table(
@@ -336,7 +336,7 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         for number, records in enumerate(split_batches(every, MAX_CURVES)):
             yield Drawing(_draw_loss(records, f"{name}-loss-{number}"), caption, caption)
 
-    def results(self, record: FrameLossRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
         for row in record.rates:
             uncovered = row.rate in record.above_usable
             yield Quantity(

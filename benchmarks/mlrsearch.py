@@ -346,7 +346,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     def list_rows(self, records: Sequence[MlrRecord]) -> list[TableRow]:
         return [TableRow(r, figures) for r in records for figures in r.goals]
 
-    def define(self, records: Sequence[MlrRecord]) -> str:
+    def define_quantity(self, records: Sequence[MlrRecord]) -> str:
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
             "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "
@@ -355,7 +355,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             "its duration; the width is (upper - lower) / upper."
         )
 
-    def results(self, record: MlrRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: MlrRecord) -> Iterator[Quantity]:
         for figures in record.goals:
             goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""

@@ -1,4 +1,4 @@
-"""How long frames stay away: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
+"""Outage times: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class OutageBenchmark(Benchmark[K, S]):
         REPETITIONS_COLUMN,
     )
 
-    def results(self, record: K) -> Iterator[Quantity]:
+    def list_quantities(self, record: K) -> Iterator[Quantity]:
         for direction, series in record.directions.items():
             name = f"recovery {direction}"
             yield Quantity(name, "s", series.values, False, headline=direction, summary=series)
@@ -457,13 +457,13 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     def list_notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
         return [f"changed: {records[0].what}"]
 
-    def define(self, records: Sequence[ReconfigurationRecord]) -> str:
+    def define_quantity(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (
             "Blocked time: frames that were lost in a stream over its rate, while something else of "
             "the device was changed (FD.io CSIT's measure)."
         )
 
-    def results(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
         for change, direction, series in record.ordered:
             name, rate = f"blocked, {change}, {direction}", f"{record.rate:,.0f} fps"
             headline = f"blocked s, {change} {direction}"

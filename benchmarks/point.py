@@ -1,4 +1,4 @@
-"""Where a benchmark is measured: one frame size in one mode, planned or with testers at hand."""
+"""The point of a run at which a benchmark is measured: one frame size in one mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of a run, and how all of them are shown."""
+"""Registry of the installed benchmarks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
 
 
 ALL = "all"
-"""Stands for every benchmark that suits the technology."""
+"""Name for every benchmark that suits the technology."""
 
 
 def expand_all(

@@ -333,7 +333,7 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         return [f"{f.name}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
     def make_tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue
@@ -373,14 +373,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 + "; ".join(f"{f.name}: {f.median:,.0f}" for f in r.combinations),
             )
 
-    def define(self, records: Sequence[ResolutionRecord]) -> str:
+    def define_quantity(self, records: Sequence[ResolutionRecord]) -> str:
         return (
             "The highest rate at which every query for an AAAA record is answered within "
             f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
             "RFC 6052 make of the A record, or with the name's own."
         )
 
-    def results(self, record: ResolutionRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ResolutionRecord) -> Iterator[Quantity]:
         first = record.combinations[0]
         what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:

@@ -12,7 +12,7 @@ from v6t.procedures.repetition import MIN_ADAPTIVE_REPETITIONS
 from v6t.procedures.throughput import Search
 
 MAX_CONNECTIONS = 1 << 28
-"""What the Responder's table holds: 256 million take 3 GiB."""
+"""Capacity of the Responder's table: 256 million connections take 3 GiB."""
 
 
 def list_flags(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:

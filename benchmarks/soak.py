@@ -305,7 +305,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             )
             yield Drawing(figure, what, what)
 
-    def results(self, record: SoakRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: SoakRecord) -> Iterator[Quantity]:
         for direction, figures in record.directions.items():
             yield Quantity(
                 f"lost {direction}",
@@ -336,7 +336,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
 
 
 LOAD_RANGE = 1000
-"""The smallest load is that part of the largest."""
+"""Largest load as a multiple of the smallest."""
 
 
 def _make_load_estimate(point: Point) -> EstimateLoad:
@@ -454,7 +454,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
     )
 
-    def define(self, records: Sequence[CriticalLoadRecord]) -> str:
+    def define_quantity(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
             "Critical load: the rate per direction at which the target share of the frames of all "
             "directions together is lost on average, by Bayesian inference from the loss counts of "
@@ -475,7 +475,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             )
             yield Drawing(_draw_losses_by_load(data, record), what, what)
 
-    def results(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
         beyond = f": {record.excess}" if record.estimate is None else ""
         limit = " - limited by the tester or the medium" if record.limited else ""
         loss = f"{record.target_percent:g} % loss"

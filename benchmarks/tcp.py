@@ -122,7 +122,7 @@ class TcpIteration(RecordModel):
 
     @property
     def outcome(self) -> str:
-        """The verdict in a word."""
+        """``passed``, ``failed`` or ``invalid``."""
         return "passed" if self.passed else "failed" if self.valid else "invalid"
 
     @property
@@ -243,7 +243,7 @@ def _find_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
 
 
 FRAMES_PER_OPENING = 2
-"""That a client sends to open a connection: SYN and acknowledgement."""
+"""Frames that a client sends to open a connection: SYN and acknowledgement."""
 
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 
@@ -255,7 +255,7 @@ def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
-    return plugin.frame_pair(octets + plugin.overhead)
+    return plugin.make_frame_pair(octets + plugin.overhead)
 
 
 def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
@@ -274,7 +274,7 @@ def find_syn_limit(context: RunContext) -> tuple[FramePair, int]:
 
 
 def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
-    """Make the measurement of the tester's own capacity: trials open connections and request objects.
+    """Make the function that measures how fast the tester opens connections and requests objects.
 
     The phase that lost more, or took longer, counts as the only direction.
     """
@@ -356,7 +356,7 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
         return ()
 
     def check(self, context: RunContext) -> None:
-        """Check that there is a device: the tester keeps no connections."""
+        """Check that there is a device, since a tester has no connection table."""
         if context.driver.is_cable:
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
@@ -432,7 +432,7 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
         return notes + [_describe_loopback(r.alone) for r in records if r.alone is not None]
 
-    def results(self, record: TcpRateRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
         resolution = record.resolution_cps
         yield connections.make_rate_result(record, record.title, resolution, "TCP connections/s")
 
@@ -532,7 +532,7 @@ class TcpCapacity(
         return [_describe_exchange(records[0])]
 
     def make_tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Table]:
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
         for r in records:
             if r.overfull is not None:
                 note = (
@@ -546,7 +546,7 @@ class TcpCapacity(
             notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
             yield make_table("Ends of connections", r.endings, _ENDING_COLUMNS, notes)
 
-    def results(self, record: TcpCapacityRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: TcpCapacityRecord) -> Iterator[Quantity]:
         what = f"{record.title}, attempted at {format_count(record.attempted_cps)} a second"
         card = Card(record.shown, "concurrent TCP connections", what)
         yield replace(connections.make_capacity_result(self.name, record), card=card)
@@ -650,7 +650,7 @@ def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[TcpIt
 
 
 def find_iteration(attempt: Attempt, find: FindResult) -> TcpIteration | None:
-    """Return a trial by what became of its connections; None: it opened none."""
+    """Return the outcome of a trial's connections, or None if it opened none."""
     phase_one = find(attempt.trial.key).connections
     if phase_one is None or phase_one.tcp is None:
         return None

@@ -41,7 +41,7 @@ from v6t.trials.verdict import assess_trial
 
 T = TypeVar("T", bound=ThroughputSpec)
 MAX_TRACED_TRIALS = 2000
-"""Trials that a search trace still shows one by one."""
+"""Largest number of trials in a search trace."""
 
 _SEARCH_TEXTS = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 
@@ -335,7 +335,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
 
-    def results(self, record: ThroughputRecord) -> Iterator[Quantity]:
+    def list_quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
         card = "frames/s per direction", what
         resolution = record.resolution_fps

@@ -166,7 +166,7 @@ class FrameLossResult(Repeated[FrameLossSpec, list[OfferedRate]]):
 def measure_frame_loss(
     spec: FrameLossSpec, measure: Measure, watch: Watch | None = None
 ) -> FrameLossResult:
-    """Repeat the procedure; deterministic given the trial results."""
+    """Repeat the descent through the offered rates."""
     adaptive = spec.adaptive
     done = repeat(
         spec,

@@ -54,7 +54,7 @@ MlrResult = Repeated[MlrSpec, Repetition]
 
 
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
-    """Repeat the search; deterministic given the trial results, so a journal can replay it."""
+    """Repeat the search for all goals."""
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 

@@ -74,7 +74,7 @@ RecoveryResult = Repeated[RecoverySpec, RecoveryRepetition]
 def measure_recovery(
     spec: RecoverySpec, measure: Measure, watch: Watch | None = None
 ) -> RecoveryResult:
-    """Repeat the trial; deterministic given the trial results."""
+    """Repeat the overload and measure the recovery times."""
     afterwards = Segment(spec.afterwards_fps, spec.afterwards_s)
     trial = spec.conditions.make_trial(
         BENCHMARK, spec.overload_fps, spec.overload_s, second_segment=afterwards

@@ -1,4 +1,4 @@
-"""The comparison of runs with a first one: differences, intervals, verdicts in words."""
+"""Comparison of runs with a first one: differences, intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def compare_with_first(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.find(r).results(r) if q.compared}
+                {q.name: q for q in presentations.find(r).list_quantities(r) if q.compared}
                 for r in (ours[key], theirs[key])
             ]
             lines += _compare_results(name, key, both[0], both[1], odd, left_out)
@@ -300,7 +300,10 @@ def _judge(
     )
     if effect.coverage <= 0:
         shown = _format_estimate(kind, effect)
-        return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
+        return (
+            "undecided",
+            f"undecided: {shown}, but one repetition per run gives no confidence interval",
+        )
     if a.limited and b.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""

@@ -36,7 +36,7 @@ class EffectEstimate:
 def estimate_factor(
     first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
 ) -> EffectEstimate | None:
-    """Return ``second`` as a multiple of ``first``; None where a value is zero or there are none.
+    """Return ``second`` as a multiple of ``first``; None if a value is zero or missing.
 
     Args:
         resolution: by how much a true value may lie above a measured one, in either run.
@@ -52,7 +52,7 @@ def estimate_factor(
 
 
 def estimate_shift(first: Sequence[float], second: Sequence[float]) -> EffectEstimate | None:
-    """Return how much ``second`` lies above ``first``; None where there are no values."""
+    """Return how much ``second`` lies above ``first``; None without values."""
     first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second:
         return None

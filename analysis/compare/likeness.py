@@ -1,8 +1,8 @@
-"""Whether two runs measured the same thing under the same conditions."""
+"""Conditions in which two runs or records differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,12 +69,6 @@ def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
         for name in _COMPARED_FIELDS
         if not _is_same(ours.get(name), theirs.get(name))
     ]
-
-
-def find_missing_points(runs: Sequence[Mapping[PointKey, Record]]) -> list[PointKey]:
-    """List the points that not every run has."""
-    every = {key: None for run in runs for key in run}
-    return [key for key in every if not all(key in run for run in runs)]
 
 
 def _is_same(first: Any, second: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a run was made under the conditions that a paper states."""
+"""Comparison of a run's conditions with those of a published result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAPER_CONDITIONS: Mapping[str, Json] = {
     "ipv4aas-2024": {"repetitions": 20},
     "unbiased-2024": {"repetitions": 10},
 }
-"""What a paper says of all its tables."""
+"""Conditions of all tables of a paper."""
 _DRIVERS_BY_NAME = {
     **{"Jool": "jool", "TAYGA": "tayga", "VPP": "vpp", "OpenBSD": "openbsd-pf"},
     **{"Linux": "linux-router", "iptables": "iptables"},

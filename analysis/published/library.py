@@ -1,4 +1,4 @@
-"""Numbers of published papers beside measured ones."""
+"""Published measurements that match a measured record."""
 
 from __future__ import annotations
 
@@ -38,13 +38,18 @@ class PublishedReference:
 
     @property
     def unit(self) -> str:
-        """Unit of both values; connection rates are in connections, whatever a table's head says."""
+        """Unit of both values; always connections per second for connection rates."""
         return "cps" if self.entry["metric"].startswith("max conn") else str(self.entry["unit"])
 
     @property
     def published(self) -> float:
         """The published median."""
         return float(self.entry["median"])
+
+    @property
+    def ratio(self) -> float | None:
+        """Measured over published value; None if the measured one is undefined."""
+        return None if self.measured is None else self.measured / self.published
 
     @property
     def alike(self) -> bool:
@@ -174,7 +179,7 @@ def _find_value(
     ):
         return None
     name = f"{name} {direction}".rstrip()
-    result = next((r for r in presentation.results(record) if r.name == name), None)
+    result = next((r for r in presentation.list_quantities(record) if r.name == name), None)
     if result is None or result.summary is None:
         return None
     median = result.summary.median

@@ -1,4 +1,4 @@
-"""The report of a campaign: every run in a line, what scales how, measured beside published."""
+"""Report of a campaign: its runs, scaling curves, and comparison with a paper."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
     }
     results: Iterable[Quantity] = [Quantity("", "", (), headline="not measured")]
     if record.measured:
-        results = presentations.find(record).results(record)
+        results = presentations.find(record).list_quantities(record)
     for result in results:
         if result.headline:
             s = result.summary or Percentiles(None, None, None)

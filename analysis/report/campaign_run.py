@@ -1,4 +1,4 @@
-"""One run of a campaign: where it belongs, what varies, what was measured."""
+"""One run of a campaign, with the values of its axes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CampaignRun:
 
 
 POINT_AXES = ("frame_sizes", "modes")
-"""Axes that every point of a run tells by itself."""
+"""Axes that the points of a run show anyway."""
 
 
 def strip_number(directory: str) -> str:

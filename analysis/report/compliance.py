@@ -1,4 +1,4 @@
-"""Clause by clause: what the RFCs ask for, what was done, and whether that follows them."""
+"""Compliance with the RFCs, clause by clause."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
 
 
 def _has_streams(trial: RunTrial) -> bool:
-    """Return whether it was more than phase 1, and phase 1 did not fail (RFC 9693)."""
+    """Check whether a trial had streams, and not only phase 1 (RFC 9693)."""
     purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
     return bool(trial.result.directions) and purpose == "prepare"
 
@@ -127,7 +127,7 @@ def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
 
 
 def _compute_foreground_percent(data: RunData, trials: Sequence[RunTrial]) -> float | None:
-    """Return the share of frames to translate [%]; None where the classes do not tell."""
+    """Return the share of frames to translate [%], or None if the classes do not show it."""
     frames = Counter[str]()
     for trial in trials:
         for direction in trial.result.directions.values():
@@ -170,7 +170,7 @@ def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:
 
 
 def _count_compared(data: RunData, record: Record) -> int | None:
-    """Count the compared frames of a record; None where no trial had a stream."""
+    """Count the compared frames of a record; None without a trial that has a stream."""
     trials = data.list_valid_trials([record])
     counts = [c.checked for t in trials for c in t.result.directions.values()]
     return sum(counts) if counts else None

@@ -44,7 +44,7 @@ class TrialPanel:
 
 @dataclass(frozen=True)
 class MapRow:
-    """A trial in the map: its lost share by slot, and whether the tester faltered in it."""
+    """A trial in the map: its lost share by slot, and whether it is invalid."""
 
     lost: Sequence[float]
     invalid: bool
@@ -175,7 +175,7 @@ class Hiccup:
 
 
 def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
-    """List the hiccups of valid trials, the deepest first; none where the device was reset or overloaded."""
+    """List the hiccups of valid trials, the deepest first; skip trials with a reset or an overload."""
     spans = []
     for trial in trials:
         if trial.asked.get("event") or trial.asked.get("then"):
@@ -267,7 +267,7 @@ def draw_over_time(
 
 
 def has_timeline(trial: RunTrial) -> bool:
-    """Return whether the tester told what happened when."""
+    """Check whether a trial has counters over time."""
     return any(counted.timeline is not None for counted in trial.result.directions.values())
 
 

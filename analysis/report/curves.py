@@ -1,4 +1,4 @@
-"""What an experiment shows as a whole: scale-up over a number, mixtures beside their models."""
+"""Curves of an experiment: scale-up over an axis, and mixtures with their models."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _list_scaling_blocks(
             continue
         of_cores = short in CORE_AXES and all(1 in line for line in lines.values())
         unit = AXIS_LABELS[pairs[0][1].unit or ""]
-        yield _make_scaling_sheet(title, short, unit, lines, of_cores)
+        yield _make_scaling_table(title, short, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
                 " Grey: as many times the rate of one core." if of_cores else ""
@@ -122,7 +122,7 @@ def _parse_number(axis: str, value: Any) -> float | None:
     return value
 
 
-def _make_scaling_sheet(
+def _make_scaling_table(
     title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
 ) -> Table:
     rows = []
@@ -182,7 +182,7 @@ def _list_mixture_blocks(
             continue
         label = ", ".join(place)
         mixed = {share: rate for share, rate in line.items() if share}
-        yield _make_mixture_sheet(label, mixed, line[1.0], native)
+        yield _make_mixture_table(label, mixed, line[1.0], native)
         if figures:
             measured = sorted([*mixed.items(), (0.0, native)])
             figure = _draw_mixture(measured, line[1.0], native, f"{name}-{number}")
@@ -202,7 +202,7 @@ def _find_native_rates(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], fl
     }
 
 
-def _make_mixture_sheet(
+def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Table:
     rows = []

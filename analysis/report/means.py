@@ -1,4 +1,4 @@
-"""Means over frame sizes beside those of IPv6NET, which published nothing else (S5, Tables 2, 3)."""
+"""Comparison with IPv6NET, which published means over frame sizes only (S5, tables 2 and 3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METRIC_DIFFERENCES = {
 
 
 def make_mean_tables(runs: Sequence[CampaignRun]) -> list[Table]:
-    """Make a table for each published one; none where nothing can stand beside it."""
+    """Make a table for each published table with a comparable mean."""
     simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[str, ...]]] = {}
     for entry, measured in pair_means(runs):

@@ -20,7 +20,7 @@ from v6t.analysis.blocks import (
     ReportDocument,
     ReportSection,
 )
-from v6t.analysis.csv_rows import list_trial_rows
+from v6t.analysis.csv_rows import TRIAL_COLUMNS, list_trial_rows
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.published.library import (
     PublishedReference,
@@ -39,7 +39,8 @@ from v6t.analysis.sheet import (
     Column,
     Table,
     explain_marks,
-    format_count,
+    format_number,
+    make_table,
     make_text_columns,
     make_text_table,
     pluralize,
@@ -88,7 +89,7 @@ def build_document(
             "published",
             list(_compare_with_papers(data, presentations, paper)),
         ),
-        ReportSection("Validity", "validity", assess_validity(data)),
+        ReportSection("Validity", "validity", list(assess_validity(data))),
         ReportSection("Compliance", "compliance", list(_describe_compliance(data, presentations))),
         *([_make_trace_section(data, presentations, figures)] if most_figures != 0 else []),
         ReportSection("Raw trials", "trials", [_fold_trials(data)]),
@@ -152,7 +153,7 @@ def _list_cards(
     smallest = min((r.frame_sizes.ipv6 for r in measured), default=0)
     for record in measured:
         if record.frame_sizes.ipv6 == smallest:
-            for result in presentations.find(record).results(record):
+            for result in presentations.find(record).list_quantities(record):
                 if card := result.card:
                     yield card.number, card.unit, card.what
 
@@ -185,7 +186,7 @@ def _make_sections(
             blocks += draw_over_time(data, measured, share)
             if share.left == 0 and share.most:
                 blocks.append(Paragraph(MORE_FIGURES_NOTE.format(share.most)))
-        definition = presentation.define(measured) if measured else ""
+        definition = presentation.define_quantity(measured) if measured else ""
         if definition:
             blocks.append(Paragraph(definition))
         anchor = presentation.name or f"unknown-{number}"
@@ -264,39 +265,36 @@ def _compare_with_papers(
 
 
 def make_reproduction_tables(pairs: Sequence[tuple[Record, PublishedReference]]) -> list[Table]:
-    """Make a table of measured beside published results for each published one, with all differences."""
-    tables: dict[str, list[tuple[str, ...]]] = {}
+    """Make a table of measured and published results for each published table."""
+    tables: dict[str, list[tuple[Record, PublishedReference]]] = {}
     for record, ref in pairs:
-        show = format_count if ref.unit in ("fps", "cps") else _format_figure
-        ratio = ref.measured / ref.published if ref.measured is not None else None
-        tables.setdefault(ref.source, []).append(
-            (
-                ", ".join(
-                    [ref.entry["metric"], record.sizes, ref.direction, *_list_distinctions(ref)]
-                ),
-                f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}",
-                show(ref.published),
-                show(ref.measured),
-                ref.unit,
-                "-" if ratio is None else f"{ratio:.3f}",
-                "; ".join(map(str, ref.differing)) or "none",
-            )
-        )
-    names = [
-        *(
-            *make_text_columns("what"),
-            Column("published device", text=True, wide=True),
-            "published",
-            "measured",
-            *make_text_columns("unit"),
-            "ratio",
-        ),
-        Column("conditions that differ or are not known", text=True, wide=True),
-    ]
+        tables.setdefault(ref.source, []).append((record, ref))
+    columns: Sequence[Column[tuple[Record, PublishedReference]]] = (
+        Column("what", lambda pair: _name_reference(*pair), text=True),
+        Column("published device", lambda pair: _name_published_device(pair[1]), text=True, wide=True),
+        Column("published", lambda pair: _format_reference(pair[1], pair[1].published)),
+        Column("measured", lambda pair: _format_reference(pair[1], pair[1].measured)),
+        Column("unit", lambda pair: pair[1].unit, text=True),
+        Column("ratio", lambda pair: pair[1].ratio, ".3f", absent="-"),
+        Column("conditions that differ or are not known",
+               lambda pair: "; ".join(map(str, pair[1].differing)) or "none", text=True, wide=True),
+    )  # fmt: skip
     return [
-        make_text_table(f"Measured beside {source}", names, rows)
+        make_table(f"Measured beside {source}", rows, columns)
         for source, rows in sorted(tables.items(), key=lambda item: _make_sort_key(item[0]))
     ]
+
+
+def _name_reference(record: Record, ref: PublishedReference) -> str:
+    return ", ".join([ref.entry["metric"], record.sizes, ref.direction, *_list_distinctions(ref)])
+
+
+def _name_published_device(ref: PublishedReference) -> str:
+    return f"{ref.entry['dut']}, {ref.entry['test_system'].partition(' (')[0]}"
+
+
+def _format_reference(ref: PublishedReference, value: float | None) -> str:
+    return format_number(value, ",.0f" if ref.unit in ("fps", "cps") else ".5g")
 
 
 def _list_distinctions(ref: PublishedReference) -> list[str]:
@@ -312,10 +310,6 @@ def _list_distinctions(ref: PublishedReference) -> list[str]:
 
 def _make_sort_key(text: str) -> list[tuple[int, str]]:
     return [(int(p or 0), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", text)]
-
-
-def _format_figure(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.5g}"
 
 
 def _describe_compliance(data: RunData, presentations: Presentations) -> Iterator[Block]:
@@ -353,11 +347,7 @@ def _fold_trials(data: RunData) -> Block:
     )
 
 
-_TRIAL_COLUMNS = (
-    *("key", "started", "direction", "class", "rate_fps", "duration_s", "required", "sent"),
-    *("received", "surplus", "out_of_order", "late", "sending_time_s", "checked", "matched"),
-    "faults",
-)
+_TRIAL_COLUMNS = [name for name in TRIAL_COLUMNS if name != "role"]
 _TEXT_COLUMNS = ("key", "started", "direction", "class", "faults")
 
 

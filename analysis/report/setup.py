@@ -1,4 +1,4 @@
-"""What was measured, on what: everything a reader needs to judge numbers, or repeat them."""
+"""Description of the test setup, in the detail needed to repeat the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
 
 PRINTED_TEXTS = {"facts": "before the first change", "while_measured": "while it was measured"}
-"""Texts that a device printed, and when."""
+"""When the device printed each text."""
 
 
 def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:

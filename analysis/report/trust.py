@@ -1,84 +1,80 @@
-"""How far a run's numbers can be trusted: invalid trials, headroom, health of the tester."""
+"""Validity of a run: invalid trials, headroom and health of the tester, limits of the device."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from v6t.analysis.blocks import Block, BulletList, Collapsible, Paragraph, Tone
-from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, Record
+from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Table, format_count, make_text_columns, make_text_table
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    format_count,
+    make_table,
+    make_text_columns,
+    make_text_table,
+)
 
 MAX_INVALID_ROWS = 50
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-def assess_validity(data: RunData) -> list[Block]:
+def assess_validity(data: RunData) -> Iterator[Block]:
     """Describe the evidence for and against the numbers."""
-    blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
     if not trials:
-        blocks.append(Paragraph("No trial of any benchmark was made.", "warning"))
+        yield Paragraph("No trial of any benchmark was made.", "warning")
     elif invalid:
-        blocks.append(
-            Paragraph(
-                f"{len(invalid)} of {trials} trials are invalid: the tester faltered. They were "
-                "repeated, and none of them counts as loss of the device.",
-                "warning",
-            )
+        text = (
+            f"{len(invalid)} of {trials} trials are invalid: the tester faltered. They were "
+            "repeated, and none of them counts as loss of the device."
         )
-        blocks.append(_make_invalid_sheet(invalid))
+        yield Paragraph(text, "warning")
+        yield _make_invalid_table(invalid)
     else:
-        blocks.append(Paragraph(f"All {trials} trials are valid: the tester did its part.", "good"))
-    headroom = _make_headroom_sheet(data)
-    if headroom.rows:
-        blocks.append(headroom)
+        yield Paragraph(f"All {trials} trials are valid: the tester did its part.", "good")
+    yield from filter(lambda table: table.rows, [_make_headroom_table(data)])
+    yield from _describe_translation(data)
+    control = sum(c.control for t in data.trials for c in t.result.directions.values())
+    if control:
+        yield Paragraph(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}.")
+    yield from filter(lambda table: table.rows, [_make_health_table(data)])
+    yield from _list_limits(data)
+
+
+def _describe_translation(data: RunData) -> Iterator[Block]:
     checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
     matched = sum(c.matched for t in data.trials for c in t.result.directions.values())
     if data.simulated:
-        blocks.append(
-            Paragraph("No frame was sent, so none was compared with the reference translation.")
-        )
+        yield Paragraph("No frame was sent, so none was compared with the reference translation.")
     elif checked:
         compared = (
             f"{checked:,} received frames were compared with the reference translation, "
             f"{matched:,} were equal to it."
         )
-        shared = data.shares_oracle
-        if shared:
+        if data.shares_oracle:
             compared += (
                 " The device was made of that same translation: this proves the path between the "
                 "ports, not the translation."
             )
-        good: Tone = "plain" if shared else "good"
-        blocks.append(Paragraph(compared, good if matched == checked else "bad"))
+        good: Tone = "plain" if data.shares_oracle else "good"
+        yield Paragraph(compared, good if matched == checked else "bad")
     if data.behaviour:
-        blocks.append(Paragraph("Where RFCs leave it a choice, the device was seen to write:"))
-        blocks.append(
-            BulletList(
-                [
-                    f"{direction}, {what} ({frames:,} frames)"
-                    for direction, seen in data.behaviour.items()
-                    for what, frames in seen.items()
-                ]
-            )
-        )
-    control = sum(c.control for t in data.trials for c in t.result.directions.values())
-    if control:
-        blocks.append(
-            Paragraph(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}.")
-        )
-    health = _make_health_sheet(data)
-    if health.rows:
-        blocks.append(health)
-    return [*blocks, *_list_limits(data)]
+        yield Paragraph("Where RFCs leave it a choice, the device was seen to write:")
+        choices = [
+            f"{direction}, {what} ({frames:,} frames)"
+            for direction, seen in data.behaviour.items()
+            for what, frames in seen.items()
+        ]
+        yield BulletList(choices)
 
 
-def _make_invalid_sheet(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
+def _make_invalid_table(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
     # reasons that differ in their numbers only are one; the first stands for all
     alike: dict[tuple[str, ...], list[str]] = {}
     for record, trial in pairs:
@@ -94,37 +90,29 @@ def _make_invalid_sheet(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
     return make_text_table("Invalid trials", names, rows)
 
 
-def _make_headroom_sheet(data: RunData) -> Table:
-    rows = []
-    for record in filter(None, (r.as_rate_record for r in data.records)):
-        if record.unit != FPS or not record.tester_ceiling:
-            continue
-        word = "enough"
-        if record.tester_limited:
-            word = "the tester limits the result"
-        elif record.upper_bound_reason == "tester" and record.upper_bound_hit:
-            word = "the search ended at the tester's maximum"
-        rows.append(
-            (
-                record.sizes,
-                record.direction,
-                format_count(record.median),
-                format_count(record.tester_ceiling),
-                f"{record.median / record.tester_ceiling:.1%}",
-                word,
-            )
-        )
-    names = [
-        *make_text_columns("octets", "direction"),
-        "median fps",
-        "tester alone fps",
-        "share",
-        *make_text_columns("headroom"),
-    ]
-    return make_text_table("Headroom of the tester, per direction", names, rows)
+def _make_headroom_table(data: RunData) -> Table:
+    records = (r.as_rate_record for r in data.records if r.unit == FPS)
+    columns: Sequence[Column[Any]] = (
+        Column("octets", lambda r: r.sizes, text=True),
+        Column("direction", lambda r: r.direction, text=True),
+        Column("median fps", lambda r: r.median),
+        Column("tester alone fps", lambda r: r.tester_ceiling),
+        Column("share", lambda r: r.median / r.tester_ceiling, ".1%"),
+        Column("headroom", _describe_headroom, text=True),
+    )
+    known = [record for record in records if record and record.tester_ceiling]
+    return make_table("Headroom of the tester, per direction", known, columns)
 
 
-def _make_health_sheet(data: RunData) -> Table:
+def _describe_headroom(record: RateRecord) -> str:
+    if record.tester_limited:
+        return "the tester limits the result"
+    if record.upper_bound_reason == "tester" and record.upper_bound_hit:
+        return "the search ended at the tester's maximum"
+    return "enough"
+
+
+def _make_health_table(data: RunData) -> Table:
     by_name: dict[str, list[float]] = {}
     for trial in data.trials:
         for name, value in _flatten_numbers("", trial.result.tester):
@@ -155,33 +143,22 @@ def _list_limits(data: RunData) -> Iterator[Block]:
     evidence = list(_list_evidence(data))
     if evidence:
         yield BulletList(evidence)
-    counts = _make_counts_sheet(data)
+    counts = _make_counts_table(data)
     if counts.rows:
         yield Collapsible(counts.title, [counts])
     if data.bottleneck:
-        names = [
-            *(
-                *make_text_columns("octets", "direction"),
-                "fps per direction",
-                "judged at",
-                "samples",
-            ),
-            *make_text_columns("what limits it"),
-        ]
-        rows = [
-            (
-                str(_read_sizes(entry)),
-                entry["direction"],
-                format_count(entry["rate_fps"]),
-                format_count(_get_judged_rate(entry)),
-                str(entry["samples"]),
-                "; ".join(filter(None, (entry.get("unsustained"), entry["says"]))),
-            )
-            for entry in data.bottleneck
-        ]
-        yield make_text_table("What limits the device, watched every second", names, rows)
+        columns: Sequence[Column[Any]] = (
+            Column("octets", lambda entry: str(_read_sizes(entry)), text=True),
+            Column("direction", lambda entry: entry["direction"], text=True),
+            Column("fps per direction", lambda entry: entry["rate_fps"]),
+            Column("judged at", _get_judged_rate),
+            Column("samples", lambda entry: str(entry["samples"])),
+            Column("what limits it", _describe_limit, text=True),
+        )
+        title = "What limits the device, watched every second"
+        yield make_table(title, data.bottleneck, columns)
         for entry in data.bottleneck:
-            told = _make_telemetry_sheet(entry)
+            told = _make_telemetry_table(entry)
             if told is not None:
                 yield Collapsible(told.title, [told])
         seen = [
@@ -198,7 +175,12 @@ def _list_limits(data: RunData) -> Iterator[Block]:
         )
 
 
-def _make_counts_sheet(data: RunData) -> Table:
+def _describe_limit(entry: Mapping[str, Any]) -> str:
+    texts: list[str] = [text for text in (entry.get("unsustained"), entry["says"]) if text]
+    return "; ".join(texts)
+
+
+def _make_counts_table(data: RunData) -> Table:
     rows = []
     for entry in data.results.get("device", ()):
         where = (str(_read_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
@@ -213,7 +195,7 @@ def _make_counts_sheet(data: RunData) -> Table:
     return make_text_table("What the device counted over all trials of each benchmark", names, rows)
 
 
-def _make_telemetry_sheet(entry: Mapping[str, Any]) -> Table | None:
+def _make_telemetry_table(entry: Mapping[str, Any]) -> Table | None:
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
     when = {s: dict(_flatten_numbers("", told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))

@@ -1,4 +1,4 @@
-"""The run in two sentences, and its rates in the units that links are bought in."""
+"""Summary of the throughput of a run."""
 
 from __future__ import annotations
 

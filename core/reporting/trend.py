@@ -119,7 +119,7 @@ def _make_series(
                 words = "; ".join(map(str, differing))
                 left_out.append(f"{run.name}, {' '.join(place)}: {words}")
                 continue
-            for result in known.find(record).results(record):
+            for result in known.find(record).list_quantities(record):
                 defined = result.defined
                 if not (result.compared and defined and len(defined) == len(result.values)):
                     continue

@@ -47,7 +47,7 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name
         page = (path / "report.html").read_text()
         assert "IPv6/IPv4" not in page, name
-        for table in load_presentations().make_sheets(load_run(path).records):
+        for table in load_presentations().make_all_tables(load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 

@@ -84,7 +84,7 @@ def run(tmp_path_factory):
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
-    return load_presentations().make_sheets(_records(directory))
+    return load_presentations().make_all_tables(_records(directory))
 
 
 def _records(directory):

@@ -69,8 +69,8 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
         valid = [o.result.directions for o in done.repetitions if o.verdict.valid]
         received = {
-            direction: [d[direction].count_frames("received") / spec.duration_s for d in valid]
-            for direction in list_directions(point.mode)
+            name: [d[name].count_frames("received") / spec.duration_s for d in valid]
+            for name in list_directions(point.mode)
         }
         record = MrrRecord.from_result(
             done,
@@ -78,14 +78,11 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
-            directions={
-                direction: RepeatedFigure.from_values(rates)
-                for direction, rates in received.items()
-            },
+            directions={d: RepeatedFigure.from_values(rates) for d, rates in received.items()},
         )
         return Measurement(record, [
-            {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": direction, "fps": rate}
-            for direction, rates in received.items() for n, rate in enumerate(rates, 1)
+            {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": d, "fps": rate}
+            for d, rates in received.items() for n, rate in enumerate(rates, 1)
         ])  # fmt: skip
 
     def draw_figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
@@ -99,11 +96,9 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         ylabel = "frames per second, per direction"
         yield Drawing(draw_errorbars(self.name, curves, "point", ylabel, ticks=places), what, what)
 
-    def results(self, record: MrrRecord) -> Iterator[Quantity]:
-        for direction, found in record.directions.items():
-            yield Quantity(
-                f"MRR {direction}", "fps", found.values, headline=f"MRR {direction}", summary=found
-            )
+    def list_quantities(self, record: MrrRecord) -> Iterator[Quantity]:
+        for d, figure in record.directions.items():
+            yield Quantity(f"MRR {d}", "fps", figure.values, headline=f"MRR {d}", summary=figure)
 
     def check_clauses(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Ruling]:
         fewest = min((r.repetitions for r in records), default=0)

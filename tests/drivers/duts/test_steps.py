@@ -162,7 +162,7 @@ def test_no_checker_searches_its_text_anywhere_in_the_output():
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
-    driver, intent = make_driver("nftables66", {}), Nat66().dut_intent()
+    driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()
     facts = driver.make_example_facts(intent)
     change = driver.find_live_change(intent, facts)
     (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
