@@ -7,13 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record
+from v6t.analysis.presentation import Card, Quantity, Ruling, judge
+from v6t.analysis.record import AnnotatedSeries, Number, RangedSeries, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, offered, table, write
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    format_count,
+    format_offered_rate,
+    make_table,
+)
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum
+from v6t.benchmarks.common import (
+    COUNTING_COLUMN,
+    POINT_COLUMNS,
+    REPETITIONS_COLUMN,
+    compare_minimum,
+)
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.back_to_back import (
@@ -25,7 +36,7 @@ from v6t.procedures.back_to_back import (
 )
 
 
-class BurstRecord(RangedSeries, NotedSeries, Record):
+class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     """Longest burst without loss (RFC 9004)."""
 
     unit_name = "frames"
@@ -142,11 +153,11 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         # bursts of milliseconds: one hiccup of a shared machine is longer than all of them
         sending_time_tolerance=3.0,
     )
-    heeds = frozenset({"rate_from"})
+    used_settings = frozenset({"rate_from"})
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        b = self.get_settings(bound)
-        if unprovable := self._find_unprovable(bound):
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        b = self.get_settings(context)
+        if unprovable := self._find_unprovable(context):
             yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
             yield (
@@ -159,7 +170,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "section 26.4"
             )
 
-        if any(isinstance(size, str) for size in bound.settings.frame_sizes):
+        if any(isinstance(size, str) for size in context.settings.frame_sizes):
             yield (
                 "back-to-back: bursts of several frame sizes at the rate that the medium carries of "
                 "their mean, not of one size (RFC 9004 section 3)"
@@ -169,13 +180,13 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         """Search the longest burst if the tester can send frames back to back."""
         spec = self._specify(point, point.find_throughput()[0])
         refused = None
-        if point.limit_reason == "tester" and self.get_settings(point.bound).at == "media":
+        if point.limit_reason == "tester" and self.get_settings(point.context).at == "media":
             refused = (
                 f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
-        refused = refused or self._find_unprovable(point.bound)
+        refused = refused or self._find_unprovable(point.context)
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
@@ -212,13 +223,13 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
         return Measurement(record, self.make_rows(spec.conditions, rows))
 
-    def _get_tolerance(self, bound: RunContext) -> float:
-        general = bound.settings.procedure.sending_time_tolerance
-        return self.get_settings(bound).sending_time_tolerance or general
+    def _get_tolerance(self, context: RunContext) -> float:
+        general = context.settings.procedure.sending_time_tolerance
+        return self.get_settings(context).sending_time_tolerance or general
 
-    def _find_unprovable(self, bound: RunContext) -> str | None:
-        longest_s, error_s = self.get_settings(bound).longest_s, bound.tester.sending_error_s
-        slack_s = longest_s * (self._get_tolerance(bound) - 1)
+    def _find_unprovable(self, context: RunContext) -> str | None:
+        longest_s, error_s = self.get_settings(context).longest_s, context.tester.sending_error_s
+        slack_s = longest_s * (self._get_tolerance(context) - 1)
         if slack_s >= error_s:
             return None
         return (
@@ -228,9 +239,9 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
 
     def _specify(self, point: Point, throughput_fps: float) -> BurstSpec:
-        b = self.get_settings(point.bound)
-        tolerance = self._get_tolerance(point.bound)
-        error_s = point.bound.tester.sending_error_s
+        b = self.get_settings(point.context)
+        tolerance = self._get_tolerance(point.context)
+        error_s = point.context.tester.sending_error_s
         return point.specify(
             BurstSpec,
             b,
@@ -244,34 +255,34 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
 
     columns = (
-        *POINT,
-        Column("average\nframes", lambda r: write(r.average, ",.1f")),
-        Column("min", lambda r: count(r.min)),
-        Column("max", lambda r: count(r.max)),
-        Column("deviation", lambda r: write(r.deviation, ",.1f")),
-        REPEATED,
-        Column("burst rate\nfps", lambda r: offered(r, r.burst_rate), wide=True),
+        *POINT_COLUMNS,
+        Column("average\nframes", lambda r: r.average, ",.1f"),
+        Column("min", lambda r: r.min),
+        Column("max", lambda r: r.max),
+        Column("deviation", lambda r: r.deviation, ",.1f"),
+        REPETITIONS_COLUMN,
+        Column("burst rate\nfps", lambda r: format_offered_rate(r, r.burst_rate), wide=True),
         Column(
-            "implied\nbuffer ms",
-            lambda r: write(r.implied_buffer_s and r.implied_buffer_s * 1000, ".3f"),
+            "implied\nbuffer ms", lambda r: r.implied_buffer_s and r.implied_buffer_s * 1000, ".3f"
         ),
         Column(
             "corrected\nbuffer ms",
-            lambda r: write(r.corrected_buffer_s and r.corrected_buffer_s * 1000, ".3f"),
+            lambda r: r.corrected_buffer_s and r.corrected_buffer_s * 1000,
+            ".3f",
         ),
-        Column("step\nframes", lambda r: count(r.resolution_frames)),
-        Column("longest\nsearched", lambda r: count(r.longest_frames), wide=True),
-        COUNTED_BY,
+        Column("step\nframes", lambda r: r.resolution_frames),
+        Column("longest\nsearched", lambda r: r.longest_frames, wide=True),
+        COUNTING_COLUMN,
     )
 
-    def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
-        yield self.make_sheet(records)
+    def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Table]:
+        yield self.make_main_table(records)
         title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
-        yield table(title, records, _SEARCH)
+        yield make_table(title, records, _SEARCH_COLUMNS)
 
-    def results(self, record: BurstRecord) -> Iterator[Result]:
+    def list_quantities(self, record: BurstRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
-        yield Result(
+        yield Quantity(
             "burst",
             "frames",
             record.values,
@@ -280,7 +291,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             headline=self.name,
             summary=record,
             uncovered=bool(record.above_usable),
-            card=Card(count(record.average), "frames", what),
+            card=Card(format_count(record.average), "frames", what),
         )
 
     def find_warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
@@ -297,32 +308,32 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
             )
 
-    def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Clause]:
-        yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
-                     *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
+    def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Ruling]:
+        yield judge("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
+                    *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
         waits = (t.asked["residual_wait_s"] for t in data.list_valid_trials(records))
-        yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
-                     *compare_minimum(2.0, waits))  # fmt: skip
+        yield judge("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
+                    *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]
-        yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
-                     ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
-                     complete)  # fmt: skip
+        yield judge("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
+                    ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
+                    complete)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
-        yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
-                     "at the tester's own maximum" if slower else "at the medium's rate",
-                     not slower if records else None)  # fmt: skip
+        yield judge("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
+                    "at the tester's own maximum" if slower else "at the medium's rate",
+                    not slower if records else None)  # fmt: skip
 
 
-_SEARCH: Sequence[Column[BurstRecord]] = (
-    *POINT,
+_SEARCH_COLUMNS: Sequence[Column[BurstRecord]] = (
+    *POINT_COLUMNS,
     Column("search", lambda r: r.algorithm, text=True),
-    Column("shortest\nframes", lambda r: count(r.shortest_frames)),
-    Column("longest\nframes", lambda r: count(r.longest_frames)),
-    Column("longest\ns", lambda r: write(r.longest_s, "g")),
-    Column("step\nframes", lambda r: count(r.resolution_frames)),
+    Column("shortest\nframes", lambda r: r.shortest_frames),
+    Column("longest\nframes", lambda r: r.longest_frames),
+    Column("longest\ns", lambda r: r.longest_s, "g"),
+    Column("step\nframes", lambda r: r.resolution_frames),
     Column("verifications", lambda r: str(r.verifications)),
-    Column("loss\ntolerance", lambda r: write(r.loss_tolerance, "g")),
-    REPEATED,
-    Column("wait\ns", lambda r: write(r.residual_wait_s, "g")),
-    Column("throughput\nfps", lambda r: count(r.throughput)),
+    Column("loss\ntolerance", lambda r: r.loss_tolerance, "g"),
+    REPETITIONS_COLUMN,
+    Column("wait\ns", lambda r: r.residual_wait_s, "g"),
+    Column("throughput\nfps", lambda r: r.throughput),
 )

@@ -31,7 +31,7 @@ def read_schema(name: str) -> Mapping[str, Any]:
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
-    """Write ``schema/report-1.json``: the results and what the report says about them."""
+    """Return the report as JSON by ``schema/report-1.json``."""
     facts = collect_facts(data.config, data.params, simulated=data.simulated)
     content = {
         "schema": SCHEMA,
@@ -145,7 +145,7 @@ def _list_numbers(record: Record, presentations: Presentations) -> list[str]:
     values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
     lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
-    for result in presentations.find(record).results(record):
+    for result in presentations.find(record).list_quantities(record):
         if result.headline not in ("", record.benchmark) and result.summary:
             lines.append(f"{result.headline}: {result.summary.median}")
     return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]

@@ -1,4 +1,4 @@
-"""Means over frame sizes beside those of IPv6NET, which published nothing else (S5, Tables 2, 3)."""
+"""Comparison with IPv6NET, which published means over frame sizes only (S5, tables 2 and 3)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from v6t.analysis.published.library import is_about, read_library
 from v6t.analysis.record import Record
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import Column, Sheet, sheet, text_columns
+from v6t.analysis.sheet import Column, Table, make_text_columns, make_text_table
 
-DIFFERING = {
+METRIC_DIFFERENCES = {
     "throughput": "UDP only, both directions, forwarded at the medium's full rate, no D-ITG",
     "round-trip delay": "both one-way medians added, at the throughput, no D-ITG",
 }
 """Metrics that can be set beside the paper's, and how they differ from them."""
 
 
-def make_mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
-    """Make a table for each published one; none where nothing can stand beside it."""
+def make_mean_tables(runs: Sequence[CampaignRun]) -> list[Table]:
+    """Make a table for each published table with a comparable mean."""
     simulated = any(run.data.simulated for run in runs if run.data is not None)
     tables: dict[str, list[tuple[str, ...]]] = {}
     for entry, measured in pair_means(runs):
@@ -33,21 +33,23 @@ def make_mean_sheets(runs: Sequence[CampaignRun]) -> list[Sheet]:
                 f"{measured:,.5g}",
                 entry["unit"],
                 f"{measured / entry['mean']:.3f}",
-                DIFFERING[metric] + "; simulated" * simulated,
+                METRIC_DIFFERENCES[metric] + "; simulated" * simulated,
             )
         )
     names = [
         *(
-            *text_columns("what"),
+            *make_text_columns("what"),
             Column("published device", text=True, wide=True),
             "published\nmean",
             Column("99 %\nmargin", wide=True),
             "measured\nmean",
         ),
-        *(*text_columns("unit"), "ratio", Column("what differs", text=True, wide=True)),
+        *(*make_text_columns("unit"), "ratio", Column("what differs", text=True, wide=True)),
     ]
     return [
-        sheet(f"Measured beside ipv6net-2015, {table}: means over frame sizes", names, rows)
+        make_text_table(
+            f"Measured beside ipv6net-2015, {table}: means over frame sizes", names, rows
+        )
         for table, rows in tables.items()
     ]
 
@@ -56,7 +58,7 @@ def pair_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
     """Yield entries of the paper, each with the mean over the frame sizes of the run that is like it."""
     for entry in read_library()["records"]:
         metric = str(entry["metric"]).partition(" (")[0]
-        if "mean" not in entry or metric not in DIFFERING:
+        if "mean" not in entry or metric not in METRIC_DIFFERENCES:
             continue
         megabits = float(entry["conditions"]["workload"].partition(" ")[0])
         for run in runs:
@@ -65,7 +67,7 @@ def pair_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], fl
             config = run.data.config
             if not is_about(entry, config["plugin"], run.data.params, config["dut"]["driver"]):
                 continue
-            if values := _LISTS[metric](run.records):
+            if values := _LIST_VALUES[metric](run.records):
                 yield entry, fmean(values)
 
 
@@ -78,5 +80,5 @@ def _list_delays(records: Sequence[Record]) -> list[float]:
     return [r.round_trip_ms for r in records if r.round_trip_ms is not None]
 
 
-_LISTS = {"throughput": _list_bit_rates, "round-trip delay": _list_delays}
+_LIST_VALUES = {"throughput": _list_bit_rates, "round-trip delay": _list_delays}
 """Values of a run by the metric of the paper."""

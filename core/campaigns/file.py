@@ -102,7 +102,8 @@ def read_campaign(
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
-    _replace_beds(content, beds or {})
+    for name, bed in (beds or {}).items():
+        content.testbeds[_choose_bed(content, name) or bed.stem] = str(bed.absolute())
     names = [e.name for e in content.experiments]
     for name in only:
         if name not in names:
@@ -133,7 +134,7 @@ def _plan_runs(
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))
             if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
                 continue
-            bed_name = str(axes.get("testbed", experiment.testbed or _find_only_bed(content)))
+            bed_name = _choose_bed(content, str(axes.get("testbed", experiment.testbed or "")))
             bed = _load_bed(document, content, bed_name)
             run = deepcopy(deep_merge(content.run, experiment.run))
             for _, settings in choice:
@@ -176,33 +177,20 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
     return axes
 
 
-def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
-    for name, path in beds.items():
-        known = name or _find_only_bed(content)
-        if known not in content.testbeds and (name or content.testbeds):
-            raise UsageError(
-                f"unknown testbed '{name}'"
-                if name
-                else f"--testbed {path} lacks the name of a testbed",
-                "--testbed NAME=FILE, with one of " + (", ".join(content.testbeds) or "none"),
-                code="missing-setting",
-            )
-        content.testbeds[known or path.stem] = str(path.absolute())
-
-
-def _find_only_bed(content: CampaignFile) -> str:
-    return next(iter(content.testbeds)) if len(content.testbeds) == 1 else ""
+def _choose_bed(content: CampaignFile, name: str) -> str:
+    """Return the name of a testbed, by default that of the only one; empty if the file has none."""
+    if not name and len(content.testbeds) < 2:
+        return next(iter(content.testbeds), "")
+    if name in content.testbeds:
+        return name
+    hint = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
+    if not name:
+        raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
+    raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
 
 
 def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
-    if not name and not content.testbeds:
-        return {}
-    if name not in content.testbeds:
-        hint = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
-        if not name:
-            raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
-        raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
-    given = content.testbeds[name]
+    given = content.testbeds.get(name, {})
     if isinstance(given, str):
         return YamlFile(document.path.parent / given).data
     return deepcopy(given)

@@ -13,8 +13,8 @@ from v6t.core.cli.terminal import deliver
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
-    from v6t.analysis.blocks import Document
-    from v6t.analysis.compare.comparison import Comparison
+    from v6t.analysis.blocks import ReportDocument
+    from v6t.analysis.compare.comparison import RunComparison
     from v6t.analysis.rundata import RunData
 
 WORSE = 7
@@ -103,7 +103,7 @@ def compare_with(baseline: Path, path: Path) -> int:
 
 
 def _deliver(
-    comparison: Comparison,
+    comparison: RunComparison,
     options: _Options,
     directories: Sequence[Path] = (),
     runs: Sequence[RunData] = (),
@@ -111,7 +111,7 @@ def _deliver(
     """Print or write a comparison and return the exit status."""
     from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
-    def make_document() -> Document:
+    def make_document() -> ReportDocument:
         if options.output or is_verbose():
             return make_comparison_document(comparison, runs)
         return make_brief_document(comparison, directories)

@@ -58,7 +58,7 @@ def command() -> None:
 @json_option
 def list_drivers(as_json: bool) -> None:
     """List drivers, the technologies of each, and whether its programs are on this machine."""
-    from v6t.analysis.sheet import Column, table
+    from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
     drivers = list_drivers()
@@ -87,7 +87,7 @@ def list_drivers(as_json: bool) -> None:
         groups[state if driver.programs else "not needed"].append(driver)
     for state, group in groups.items():
         shown = columns[:2] if state == "not needed" else columns
-        print_table(make_console(), table(f"Programs {state} on this machine", group, shown))
+        print_table(make_console(), make_table(f"Programs {state} on this machine", group, shown))
 
 
 @command.command(short_help="print every command, its undo and its check")

@@ -126,7 +126,7 @@ def _describe_bottleneck(data: RunData) -> Iterator[str]:
 def show_trials(path: Path) -> None:
     """Print a table of the trials of a run: rate, frames required and received, faults."""
     from v6t.analysis.rundata import RunTrial
-    from v6t.analysis.sheet import Column, count, table
+    from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import load_run
 
     def count_frames(trial: RunTrial, name: str) -> str:
@@ -134,11 +134,11 @@ def show_trials(path: Path) -> None:
 
     columns = [
         Column[RunTrial]("trial", lambda t: t.key, text=True),
-        Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
+        Column("fps per\ndirection", lambda t: t.asked["rate_fps"]),
         Column("s", lambda t: f"{t.sending_s:g}"),
         Column("required", lambda t: count_frames(t, "required")),
         Column("received", lambda t: count_frames(t, "received")),
         Column("faults", lambda t: "; ".join(t.result.faults), text=True),
     ]
     trials = load_run(path).trials
-    print_table(make_console(200), table(f"Trials of {path}", trials, columns))
+    print_table(make_console(200), make_table(f"Trials of {path}", trials, columns))

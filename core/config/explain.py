@@ -368,14 +368,14 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
     from v6t.benchmarks import registry
-    from v6t.benchmarks.common import ROW_HEAD
+    from v6t.benchmarks.common import FIRST_CSV_COLUMNS
 
     for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
         median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
-        columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
+        columns = {**FIRST_CSV_COLUMNS, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
         yield benchmark.csv_file, columns
-        for file, further in benchmark.further_csv.items():
+        for file, further in benchmark.extra_csv_columns.items():
             yield file, {**further, **_LAST_COLUMN}
     yield "medians.csv", FIGURE_COLUMNS
     yield "trials.csv", TRIAL_COLUMNS

@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 from v6t.base.errors import ExtensionError, InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_DURATION_S
+from v6t.benchmarks.base import RFC_TRIAL_S
 from v6t.benchmarks.settings import ProcedureSettings
 from v6t.intent.device import BackgroundVlan, Link, Links, Port
 from v6t.profiles.mixes import is_mix, normalize_mix
@@ -268,7 +268,7 @@ _PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
         "connections": {"count": 100_000, "wait_ms": 150.0, "keep": True},
     },
     "rfc": {
-        "trial_duration_s": RFC_DURATION_S,
+        "trial_duration_s": RFC_TRIAL_S,
         "residual_wait_s": 2.0,
         "pause_s": 10.0,
         "repetitions": RFC_REPETITIONS,
@@ -295,4 +295,4 @@ def make_preset(preset: Preset) -> dict[str, Any]:
 def is_demonstration(run: ResolvedRun) -> bool:
     """Return whether trials are too short for their numbers to count as results."""
     p = run.procedure
-    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S
+    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_TRIAL_S

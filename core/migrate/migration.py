@@ -156,6 +156,13 @@ class Migration:
             for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
         }
 
+    def check_networks(self, problem: str) -> None:
+        """Refuse several networks on a side, for the reason given."""
+        for name in ("Num-L-Nets", "Num-R-Nets"):
+            if self.read_number(name, 1, "none: one network on either side") > 1:
+                hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
+                raise self.make_error(name, problem, hint)
+
     def make_error(
         self, name: str, problem: str, hint: str = "", code: str = "invalid-foreign-file"
     ) -> UsageError:

@@ -124,13 +124,7 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
     beyond = source.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
     why = f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}"
     source.record_absence(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
-    for letter, _ in SIDES:
-        name = f"Num-{letter}-Nets"
-        if source.read_number(name, 1, "none: one pair of hosts") > 1:
-            problem = "a translator's hosts are in one network on either side"
-            raise source.make_error(
-                name, problem, "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
-            )
+    source.check_networks("a translator's hosts are in one network on either side")
     hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
     hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
     params = {

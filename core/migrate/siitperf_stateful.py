@@ -168,12 +168,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
         if octet != LAST_16_BITS[version]:
             raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET)
         responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
-    for letter in "LR":
-        networks = f"Num-{letter}-Nets"
-        if source.read_number(networks, 1, "none: stateful tests have one network") > 1:
-            problem = "a stateful test has one network on either side"
-            hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
-            raise source.make_error(networks, problem, hint)
+    source.check_networks("a stateful test has one network on either side")
     names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
     names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
     names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.point import Point, Vary
+from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
@@ -163,7 +163,7 @@ class MeasuredPoint:
             "machine": {k: describe_machine()[k] for k in ("processor", "cores", "kernel")},
         }
 
-    def vary(self, name: str, change: Vary) -> Point:
+    def vary(self, name: str, change: TrafficChange) -> Point:
         """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
         streams = self._trials.load(self._sizes, change)
         return make_point(self._trials, self._sizes, self._spec.mode, streams, variant=name)

@@ -153,7 +153,7 @@ class Runner:
     def _measure(self) -> None:
         try:
             for number, size in enumerate(self._run.frame_sizes):
-                self._measure_size(self._bound.technology.sizes_of(size), first=number == 0)
+                self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
         except PhaseOneFailed as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:
@@ -179,9 +179,9 @@ class Runner:
             if chosen and phase.directed:
                 for mode in self._run.modes:
                     point = make_point(trials, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, found_rates=rates))
+                    self._measure_point(phase, chosen, replace(point, measured_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, found_rates=rates))
+                found = self._measure_point(phase, chosen, replace(once, measured_rates=rates))
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
@@ -208,12 +208,12 @@ class Runner:
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:
-            current = replace(point, found_rates={**point.found_rates, **rates})
+            current = replace(point, measured_rates={**point.measured_rates, **rates})
             if refusal:
                 measured = benchmark.skip(current, refusal)
             else:
                 current, measured = self._measure_benchmark(benchmark, current)
-                point = replace(current, found_rates=point.found_rates)
+                point = replace(current, measured_rates=point.measured_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
             self._store_record(benchmark, measured)

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.benchmarks.point import Vary
+from v6t.benchmarks.point import TrafficChange
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
@@ -93,7 +93,7 @@ class Trials:
             measure = decorate(measure)
         return measure
 
-    def load(self, sizes: Sizes, change: Vary | None = None) -> Streams:
+    def load(self, sizes: Sizes, change: TrafficChange | None = None) -> Streams:
         """Load the streams of a frame size, or a variant of them, and return them."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:

@@ -422,7 +422,7 @@ def test_what_was_planned_otherwise_is_not_mixed_with_it(change, small, tmp_path
         (["siit", "--dry-run"], "missing-setting"),
         (["siit", "--tester", "sim", "--experiment", "no", "--dry-run"], "unknown-name"),
         (["siit", "--tester", "sim"], "missing-setting"),
-        (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "missing-setting"),
+        (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "unknown-name"),
         (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "duplicate"),
         (["--resume", "nothing"], "no-such-run"),
         (["--resume", "nothing", "--preset", "rfc"], "conflicting-options"),

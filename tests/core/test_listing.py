@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 from rich.console import Console
-from v6t.analysis.sheet import sheet, text_columns
+from v6t.analysis.sheet import make_text_columns, make_text_table
 from v6t.base.files import hold_lock
 from v6t.core.cli import terminal
 from v6t.core.config.plugins import ALIASES, list_names
@@ -139,7 +139,7 @@ def test_explain_without_a_name_lists_the_names():
 
 def test_long_table_is_printed_like_a_short_one(monkeypatch):
     rows = [[f"run {number}", str(number)] for number in range(200)]
-    made = sheet("Runs", [*text_columns("name"), "rate"], rows)
+    made = make_text_table("Runs", [*make_text_columns("name"), "rate"], rows)
     printed = []
     for limit in (100, 300):
         monkeypatch.setattr(terminal, "LONG_TABLE", limit)

@@ -9,7 +9,7 @@ import math
 import jsonschema
 import numpy as np
 import pytest
-from v6t.analysis.posterior import Inference, compute_log_erf, compute_log_stretch
+from v6t.analysis.posterior import CriticalLoadInference, compute_log_erf, compute_log_stretch
 from v6t.base.errors import TesterError
 from v6t.benchmarks.registry import make_results_schema
 from v6t.benchmarks.soak import CriticalLoad, Soak
@@ -65,7 +65,7 @@ def searched(true_rate, target, seed, search_s=60.0):
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
     spec = CriticalLoadSpec(at, 1000.0, 1e6, target, search_s, 1.0, 0.02)
-    return measure_critical_load(spec, measure, Inference())
+    return measure_critical_load(spec, measure, CriticalLoadInference())
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_same_trials_give_the_same_figures():
         OfferedLoad(1e6, 1_000_000, 400_000),
         OfferedLoad(6e5, 600_000, 90),
     ]
-    one, other = (Inference()(trials, 1e-4, 1e6) for _ in range(2))
+    one, other = (CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2))
     assert (one.mean_fps, one.low_fps, one.high_fps) == (
         other.mean_fps,
         other.low_fps,
@@ -113,7 +113,7 @@ def test_a_tester_that_falters_says_nothing():
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, invalid_retries=0)
     result = measure_critical_load(
-        CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0), measure, Inference()
+        CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0), measure, CriticalLoadInference()
     )
     assert (len(result.attempts), result.steps, result.estimate) == (3, (), None)
 

@@ -98,7 +98,7 @@ def loaded(installation, placement=None, **options):
     with closing(make_tester(installation, **options)) as tester:
         tester.open()
         tester.attachment.placement = placement
-        tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1), PLUGIN)
+        tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
         yield tester
 
 

@@ -257,7 +257,7 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
     assert (record.rate, record.share_of_rate, record.repetitions) == (50_000.0, 0.5, 3)
     assert len(record.to_json()["invalid_trials"]) == 6
     assert {row["rate"] for row in measured(result).rows} == {50_000.0}
-    assert any("at 50%" in note for note in Latency().make_sheet([record]).notes)
+    assert any("at 50%" in note for note in Latency().make_main_table([record]).notes)
 
 
 def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -35,6 +36,14 @@ FORWARDING = {
 }
 """A step of the user's that changes a setting."""
 CAPTURED = Path(__file__).parent / "captured"
+
+
+def find_missing_package(driver):
+    """Return the Debian package of a program that a driver needs and this machine lacks, or None."""
+    for program, package in {"sysctl": "procps", **driver.programs}.items():
+        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+            return package
+    return None
 
 
 def read_captured(name):

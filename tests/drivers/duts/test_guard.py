@@ -51,7 +51,7 @@ def device(site):
 
 
 def bed(site, steps, limit=LIMIT_S, **more):
-    ssh = {"connect_deadline_s": 2.0}
+    ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 15.0}
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
     return site.testbed("command", ssh=ssh, **options)
 
@@ -88,7 +88,7 @@ def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(devi
 def test_a_route_cut_in_the_middle_of_apply(device):
     """By somebody else, and for good: the device is as it was, as its console shows."""
     before = device.state()
-    path = bed(device, [step("waits")])
+    path = bed(device, [step("waits", deadline_s=5)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     assert configured(device)
@@ -187,7 +187,10 @@ TESTBED = {
     "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
     "dut": {
         "driver": "linux-router",
-        "options": {"ssh": {"lab": LAB, "connect_deadline_s": 2.0}, "undo_after_s": 3},
+        "options": {
+            "ssh": {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0},
+            "undo_after_s": 3,
+        },
     },
 }
 LONG = (

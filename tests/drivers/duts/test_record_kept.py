@@ -191,26 +191,6 @@ def test_lock_of_a_silent_owner_frees_itself(server, login, monkeypatch):
     until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
 
 
-def test_lock_of_an_owner_that_is_heard_of_is_kept(server, login, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.SILENCE_S", 2)
-    server.shell(CLEAN)
-    lock = Lock(login(), "/run/v6t", "alice@one process 1", beat_period_s=0.2)
-    until(lambda: int(server.shell("cat /run/v6t/beat")) > 15, "fifteen signs of life")
-    assert "alice@one" in server.shell("readlink /run/v6t/lock")
-    assert lock.silence_s < float("inf")
-    lock.release()
-
-
-def test_killing_the_process_of_the_lock_frees_it(server, login):
-    """`kill PID` on the device, as the refusal of a second v6t says."""
-    server.shell(CLEAN)
-    lock = Lock(login(), "/run/v6t", "alice@one process 1")
-    server.shell("kill $(readlink /run/v6t/lock | cut -d' ' -f1)")
-    until(lambda: server.shell("ls -A /run/v6t") == "", "the lock is free")
-    until(lambda: lock.silence_s == float("inf"), "its owner knows")
-    lock.release()
-
-
 class Deaf:
     """Takes every line and answers none: a connection without another end."""
 
