@@ -43,7 +43,7 @@ class BoundRun:
         driver: of the device under test.
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
-        notes: warnings about settings that resolution has changed.
+        resolution_warnings: warnings about settings that resolution has changed.
         optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
     """
 
@@ -53,7 +53,7 @@ class BoundRun:
     driver: Driver
     tester: TesterKind
     rollback_command: str = ""
-    notes: tuple[str, ...] = ()
+    resolution_warnings: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
 
     @property
@@ -130,8 +130,8 @@ class BoundRun:
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
-    def describe_flush(self) -> str:
-        """Describe how the device's table is emptied between trials."""
+    def flush_description(self) -> str:
+        """How the device's table is emptied between trials."""
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 

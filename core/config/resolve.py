@@ -83,9 +83,9 @@ def resolve_and_bind(
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
         named = check_names(wanted, (*registry.list_names(), registry.ALL), "benchmark")
-    benchmarks, notes = named, tuple[str, ...]()
+    benchmarks, left_out = named, tuple[str, ...]()
     if registry.ALL in named:
-        benchmarks, notes = registry.expand_all(kind, named)
+        benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -133,7 +133,15 @@ def resolve_and_bind(
     with locate_errors(bed_source, "dut", "driver"):
         driver.check_intent(technology.make_dut_intent())
     optional = frozenset(benchmarks) - {*named}
-    bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
+    bound = BoundRun(
+        settings,
+        technology,
+        device,
+        driver,
+        tester,
+        resolution_warnings=left_out,
+        optional=optional,
+    )
     bound = _leave_out_benchmarks(bound)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
@@ -146,7 +154,7 @@ def resolve_and_bind(
 
 
 def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
-    """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a note for each."""
+    """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a warning for each."""
     unsupported = {}
     for name in bound.optional:
         try:
@@ -156,7 +164,8 @@ def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
                 unsupported[name] = f"left out of '{registry.ALL}': {name}: {exc.message}"
     names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
     settings = bound.settings.model_copy(update={"benchmarks": names})
-    return replace(bound, settings=settings, notes=(*bound.notes, *sorted(unsupported.values())))
+    warnings = (*bound.resolution_warnings, *sorted(unsupported.values()))
+    return replace(bound, settings=settings, resolution_warnings=warnings)
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:

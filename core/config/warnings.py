@@ -36,7 +36,7 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 def list_setting_warnings(bound: BoundRun) -> list[str]:
     """List warnings about the settings of a run, to be read before it starts."""
     return [
-        *bound.notes,
+        *bound.resolution_warnings,
         *_yield_prefix_warnings(bound),
         *_yield_procedure_warnings(bound),
         *_yield_link_warnings(bound),
