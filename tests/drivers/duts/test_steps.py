@@ -190,9 +190,9 @@ def sleeper():
     started.wait()
 
 
-def stop(pid_file, name):
-    """Its status; who is killed is this process's child, and has to be fetched."""
-    return subprocess.Popen(["sh", "-c", steps.stop_process(str(pid_file), name)])
+def stop(pid_file, name, before=""):
+    """Begin to stop a process; as a child of this process it has to be waited for."""
+    return subprocess.Popen(["sh", "-c", before + steps.stop_process(str(pid_file), name)])
 
 
 def test_ours_is_ended(sleeper, tmp_path):
@@ -261,7 +261,7 @@ def test_one_that_does_not_end_is_told(tmp_path):
     file = tmp_path / "pid"
     file.write_text(f"{deaf.pid}\n")
     try:
-        assert stop(file, "sh").wait(60) != 0
+        assert stop(file, "sh", "sleep() { :; }; ").wait(60) != 0
         assert file.read_text() == f"{deaf.pid}\n", "the next try would find nothing to do"
     finally:
         deaf.kill()
