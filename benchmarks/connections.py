@@ -685,7 +685,7 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
             established_at_cps=spec.rate_cps,
-            method=point.context.describe_flush,
+            method=point.context.flush_description,
             **{
                 name: [getattr(r, name) for r in result.repetitions]
                 for name in ("full_s", "idle_s", "sessions")

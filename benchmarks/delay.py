@@ -694,7 +694,7 @@ class Ipdv(DelayVariationBenchmark):
 def _list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
     for size in context.settings.frame_sizes:
-        sizes = context.technology.sizes_of(size)
+        sizes = context.technology.make_sizes(size)
         media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
         yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 

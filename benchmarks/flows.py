@@ -342,7 +342,9 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
         plugin, most = context.technology, self._find_max_flows(context)
         for size in context.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+                entropy.limit_flows(
+                    plugin.build_sized_traffic(direction, plugin.make_sizes(size)), most
+                )
 
     def find_max_connections(self, context: RunContext) -> int:
         return max(super().find_max_connections(context), self._find_max_flows(context))
@@ -482,17 +484,17 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
     included_in_all = False
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        return dict(plugin.spread)
+        return dict(plugin.varying_params)
 
     def check(self, context: RunContext) -> None:
         """Check that the traffic varies."""
         plugin, run = context.technology, context.settings
-        sizes = plugin.sizes_of(run.frame_sizes[0])
+        sizes = plugin.make_sizes(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = find_variation(plugin.sized_traffic(direction, sizes))
+            ports, addresses = find_variation(plugin.build_sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(

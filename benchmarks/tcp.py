@@ -255,7 +255,7 @@ def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
-    return plugin.frame_pair(octets + plugin.overhead)
+    return plugin.make_frame_pair(octets + plugin.overhead)
 
 
 def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:

@@ -141,7 +141,7 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
         UsageError: single frames cannot reach this device.
         DutError: the device could not be configured.
     """
-    links = bound.technology.dut_intent().emulated_links
+    links = bound.technology.make_dut_intent().emulated_links
     with ExitStack() as stack:
         if interfaces is None and bound.tester.in_lab:
             yield _open_in_lab(bound, links, stack)

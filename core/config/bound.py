@@ -43,7 +43,7 @@ class BoundRun:
         driver: of the device under test.
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
-        notes: warnings about settings that resolution has changed.
+        resolution_warnings: warnings about settings that resolution has changed.
         optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
     """
 
@@ -53,7 +53,7 @@ class BoundRun:
     driver: Driver
     tester: TesterKind
     rollback_command: str = ""
-    notes: tuple[str, ...] = ()
+    resolution_warnings: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
 
     @property
@@ -98,7 +98,7 @@ class BoundRun:
             live_change=self.reconfigures,
             sessions=run.procedure.connections.count if fills_table else 0,
         )
-        return replace(self.technology.dut_intent(), requirements=requirements)
+        return replace(self.technology.make_dut_intent(), requirements=requirements)
 
     @property
     def reconfigures(self) -> bool:
@@ -117,7 +117,7 @@ class BoundRun:
         """Oracle for the frames that this device must emit."""
         if self.tester.simulates:
             return self.technology
-        return self.driver.adapt_oracle(self.technology, self.technology.dut_intent())
+        return self.driver.adapt_oracle(self.technology, self.technology.make_dut_intent())
 
     @property
     def timeout_s(self) -> float | None:
@@ -130,8 +130,8 @@ class BoundRun:
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
-    def describe_flush(self) -> str:
-        """Describe how the device's table is emptied between trials."""
+    def flush_description(self) -> str:
+        """How the device's table is emptied between trials."""
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
@@ -171,7 +171,7 @@ def make_technology(
     """Return a technology; refuse addresses that its device cannot have."""
     technology = kind(params, links)
     with locate_errors(origin, *above):
-        check_addresses(technology.dut_intent(), params)
+        check_addresses(technology.make_dut_intent(), params)
     return technology
 
 

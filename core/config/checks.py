@@ -29,7 +29,7 @@ def check_ttl(bound: BoundRun) -> None:
         return
     hops = bound.technology.hops
     if not bound.tester.simulates:
-        intent = bound.technology.dut_intent()
+        intent = bound.technology.make_dut_intent()
         hops += max(0, *(bound.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
         raise UsageError(
@@ -70,11 +70,11 @@ def _sends_negative(bound: BoundRun) -> bool:
     technology = bound.technology
     if technology.exchange != "frames":
         return False
-    sizes = technology.sizes_of(bound.settings.frame_sizes[0])
+    sizes = technology.make_sizes(bound.settings.frame_sizes[0])
     return any(
         each.role is Role.NEGATIVE
         for direction in DIRECTIONS
-        for each in bound.add_modifier(technology.sized_traffic(direction, sizes)).classes
+        for each in bound.add_modifier(technology.build_sized_traffic(direction, sizes)).classes
     )
 
 
@@ -196,8 +196,8 @@ def check_tester_connections(bound: BoundRun) -> Iterator[str]:
 def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Refuse benchmarks that open more connections than the device holds."""
     plugin = bound.technology
-    plugin.params.check_limits()
-    limit = plugin.params.most_sessions
+    plugin.params.check_client_limits()
+    limit = plugin.params.max_sessions
     for benchmark in benchmarks:
         needed = benchmark.find_min_connections(bound)
         if limit is not None and needed > limit:
@@ -220,7 +220,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     if limit_s is None or all(b.phase is Phase.TCP for b in benchmarks):
         return
     c = run.procedure.connections
-    sizes = plugin.sizes_of(run.frame_sizes[0])
+    sizes = plugin.make_sizes(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = make_phase_one_settings(run.procedure).connections(c.count, rate_cps)

@@ -68,4 +68,4 @@ def list_capabilities(driver: str) -> list[tuple[str, str]]:
 
 @cache
 def _make_default_intent(kind: type[Technology]) -> DeviceIntent:
-    return kind().dut_intent()
+    return kind().make_dut_intent()

@@ -36,7 +36,7 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 def list_setting_warnings(bound: BoundRun) -> list[str]:
     """List warnings about the settings of a run, to be read before it starts."""
     return [
-        *bound.notes,
+        *bound.resolution_warnings,
         *_yield_prefix_warnings(bound),
         *_yield_procedure_warnings(bound),
         *_yield_link_warnings(bound),
@@ -141,7 +141,7 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     yield from bound.tester.list_setting_warnings(
         [b.name for b in benchmarks if timed & b.list_capabilities(bound)]
     )
-    longest = (bound.technology.sizes_of(size).longest for size in run.frame_sizes)
+    longest = (bound.technology.make_sizes(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(bound)
@@ -287,7 +287,7 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
     for mix in bound.settings.frame_sizes:
         if not isinstance(mix, str):
             continue
-        sizes = bound.technology.sizes_of(mix)
+        sizes = bound.technology.make_sizes(mix)
         sent = {pair.ipv6 for pair, _ in sizes.pairs}
         missing = [size for size, _ in parse_mix(mix) if size not in sent]
         if missing:

@@ -35,10 +35,10 @@ STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 
 
 def drop_unsupported(bound: BoundRun) -> BoundRun:
-    """Return the run without the optional benchmarks that its tester cannot measure, with a note for each."""
+    """Return the run without the optional benchmarks that its tester cannot measure, and warn of each."""
     if not bound.optional:
         return bound
-    able, notes = make_tester(bound).capabilities, list(bound.notes)
+    able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
     kept = []
     for name in bound.settings.benchmarks:
         lacking = (
@@ -48,11 +48,11 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
         )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
-            notes.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
+            warnings.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
         else:
             kept.append(name)
     settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
-    return replace(bound, settings=settings, notes=tuple(notes))
+    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
 def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
@@ -93,7 +93,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
     Raises:
         EnvironmentLacking: this tester cannot be had.
     """
-    links, intent = bound.technology.links, bound.technology.dut_intent()
+    links, intent = bound.technology.links, bound.technology.make_dut_intent()
     loopback = loopback or bound.driver.is_cable
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
@@ -116,7 +116,7 @@ def compile_point(
         return {}
     return {
         direction: compile_traffic(
-            vary(plugin.sized_traffic(direction, sizes, seed)),
+            vary(plugin.build_sized_traffic(direction, sizes, seed)),
             first_stream_id=STREAM_IDS[direction],
         )
         for direction in DIRECTIONS

@@ -119,7 +119,7 @@ def _watch_point(
     from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
-    all_sizes = map(plugin.sizes_of, run.frame_sizes)
+    all_sizes = map(plugin.make_sizes, run.frame_sizes)
     sizes = next(each for each in all_sizes if sizes_to_json(each) == record["frame_sizes"])
     bench = Bench(bound, keep=keep)
     entries, verdicts = [], {}

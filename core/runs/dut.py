@@ -164,7 +164,7 @@ def verify(bound: BoundRun) -> str:
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
-    sizes = plugin.sizes_of(run.frame_sizes[0])
+    sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(bound)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))

@@ -335,7 +335,7 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     """Return the plan of a run; ``compiled`` caches streams between plans."""
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
-    all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
+    all_sizes = [*map(bound.technology.make_sizes, run.frame_sizes)]
     if frames not in known:
         known[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []

@@ -153,7 +153,7 @@ class Runner:
     def _measure(self) -> None:
         try:
             for number, size in enumerate(self._run.frame_sizes):
-                self._measure_size(self._bound.technology.sizes_of(size), first=number == 0)
+                self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
         except PhaseOneFailed as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:

@@ -198,7 +198,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
     rows = []
     try:
         for size in run.frame_sizes:
-            sizes = plugin.sizes_of(size)
+            sizes = plugin.make_sizes(size)
             streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)

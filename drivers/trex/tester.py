@@ -60,7 +60,7 @@ from v6t.drivers.trex.streams import (
 )
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.model import Role
-from v6t.profiles.rows import with_rows
+from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
@@ -160,7 +160,7 @@ class TrexTester:
         uses_trailer = self.attachment.uses_trailer
         can_compare = uses_trailer or self.attachment.can_time_some()
         for direction, stream_set in streams.items():
-            listed = with_rows(stream_set, self._options.rows)
+            listed = convert_to_rows(stream_set, self._options.rows)
             # TRex keeps no cache of frames it stamps
             ready = with_stamps(listed) if can_compare else with_cache(listed, self._options.cache)
             if not uses_trailer and any(s.role is Role.NEGATIVE for s in ready.streams):

@@ -44,7 +44,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
     assert run.links_left.vlan == 7  # the files keep the tester's words
-    streams = compile_point(bind(run).technology, bind(run).technology.frame_pair(64), 1)
+    streams = compile_point(bind(run).technology, bind(run).technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
 
@@ -92,7 +92,7 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
 
 
 def test_who_is_played_follows(run):
-    intent = bind(run).technology.dut_intent()
+    intent = bind(run).technology.make_dut_intent()
     hosts = intent.emulated_links.link_at("right").hosts
     assert set(hosts) == set(map(str, intent.left.neighbors))
 
@@ -112,7 +112,7 @@ def test_a_capacity_is_of_one_way_round(run):
     keys = set()
     for initiator in ("left", "right"):
         bound = bind(run.model_copy(update={"initiator": initiator, "links_left": run.links_right}))
-        sizes = bound.technology.frame_pair(64)
+        sizes = bound.technology.make_frame_pair(64)
         keys.add(_make_key(bound, make_capacity_spec(bound.settings, sizes, "forward", 1e6), {}))
     assert len(keys) == 2
 
@@ -153,7 +153,7 @@ def test_a_driver_without_interfaces_has_nothing_to_turn():
 def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
     settings = resolve(flags=Flags(plugin=plugin, dut=dut, initiator="right"))
     bound = bind(settings)
-    sizes = bound.technology.frame_pair(settings.frame_sizes[0])
+    sizes = bound.technology.make_frame_pair(settings.frame_sizes[0])
     bench = Bench(bound)
     bench.load(compile_point(bound.technology, sizes, 1))
     connections = None

@@ -64,7 +64,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     flags = Flags(plugin, tester="sim", modifier="broadcast", params=params)
     bound = bind(resolve(None, tmp_path / "bed.yaml", flags))
     (size,) = bound.settings.frame_sizes
-    for way, made in compile_streams(bound, bound.technology.frame_pair(size)).items():
+    for way, made in compile_streams(bound, bound.technology.make_frame_pair(size)).items():
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)

@@ -60,7 +60,7 @@ def test_initial_setup_3_configures_itself(name):
     assert run.frame_sizes
     assert run.modes
     assert run.tester.kind == "embedded"
-    assert load_plugin(name)(load_plugin(name).params_model()).dut_intent().left.addresses
+    assert load_plugin(name)(load_plugin(name).params_model()).make_dut_intent().left.addresses
 
 
 def test_initial_setup_4_warns_of_a_wrong_command_and_rejects_it(here):

@@ -39,7 +39,7 @@ def laid_out(campaign: str, name: str) -> list[dict[str, Any]]:
             {
                 **run.config,
                 "params": params,
-                "pairs": [bound.technology.frame_pair(s) for s in run.config["frame_sizes"]],
+                "pairs": [bound.technology.make_frame_pair(s) for s in run.config["frame_sizes"]],
             }
         )
     return found

@@ -75,9 +75,9 @@ def test_ttl_must_leave_the_device(plugin, driver, params, ttl):
 @pytest.mark.parametrize(("plugin", "driver"), list(pairs()))
 def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
     run = bound(plugin, driver, ttl=smallest_ttl(plugin, driver))
-    sizes = run.technology.sizes_of(run.settings.frame_sizes[0])
+    sizes = run.technology.make_sizes(run.settings.frame_sizes[0])
     for direction in DIRECTIONS:
-        traffic = run.technology.sized_traffic(direction, sizes)
+        traffic = run.technology.build_sized_traffic(direction, sizes)
         roles = {each.name: each.role for each in traffic.classes}
         for stream in compile_traffic(traffic).streams:
             if roles[stream.name] is Role.FOREGROUND:

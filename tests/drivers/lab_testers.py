@@ -39,7 +39,7 @@ def loaded(kind, plugin="mape-br", size=104, *, loopback=False, **run):
 
 def load(tester, bound, size, vary=lambda traffic: traffic):
     """Load the streams of a technology; return a trial of one second."""
-    sizes = bound.technology.frame_pair(size)
+    sizes = bound.technology.make_frame_pair(size)
     streams = compile_point(bound.technology, sizes, bound.settings.seed, vary)
     tester.load(streams, bound.oracle)
     return Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 3000.0, 1.0, 0.4, 0.1)

@@ -70,9 +70,9 @@ def memory():
 
 
 def compiled(plugin, size=84):
-    sizes = plugin.frame_pair(size)
+    sizes = plugin.make_frame_pair(size)
     return {
-        way: compile_traffic(plugin.traffic(way, sizes, 1), first_stream_id=first)
+        way: compile_traffic(plugin.build_traffic(way, sizes, 1), first_stream_id=first)
         for way, first in (("forward", 0), ("reverse", 64))
     }
 
@@ -249,7 +249,7 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
         )  # fmt: skip
         which = np.arange(4000, 4050)
         which = which % COUNT if way == "forward" else order.connections(which)
-        wanted = plugin.expect_connections(way, frames, opening[which], table.rows[which])
+        wanted = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
         assert not wanted.reason.any()
         answer = outer.expect(way, frames)
         assert (answer.frames == wanted.frames).all()
@@ -539,7 +539,7 @@ def test_the_kernels_table_in_its_own_words():
 
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
         driver = make_driver(name, {})
-        intent = (Nat64 if name == "tayga-nftables" else Nat44)().dut_intent()
+        intent = (Nat64 if name == "tayga-nftables" else Nat44)().make_dut_intent()
         session = SimpleNamespace(driver=driver, intent=intent, transport=SimpleNamespace(run=run))
         found = SessionState(session).table()
         assert found == ({} if name == "linux-router" else wanted)
@@ -584,7 +584,7 @@ def test_buckets_of_a_large_table_are_increased():
 def plan_of(driver, sections, count):
     """Return a driver, an intent with a number of sessions, and facts with some sections."""
     made = make_driver(driver, {})
-    intent = replace(Nat44().dut_intent(), requirements=DeviceRequirements(sessions=count))
+    intent = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=count))
     facts = made.make_example_facts(intent)
     return made, intent, replace(facts, sections={**facts.sections, **sections})
 

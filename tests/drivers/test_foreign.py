@@ -23,7 +23,7 @@ def bench(plugin, faults=None):
     device = ReferenceDevice(plugin, frame_octets(plugin.links), faults)
     tester = EmbeddedTester(plugin.links, device)
     tester.open()
-    tester.load(compile_point(plugin, plugin.frame_pair(SIZE), 1), plugin)
+    tester.load(compile_point(plugin, plugin.make_frame_pair(SIZE), 1), plugin)
     return tester
 
 

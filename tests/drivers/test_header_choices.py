@@ -68,7 +68,7 @@ class Connected:
     def __init__(self, plugin):
         self._plugin = plugin
         self.header_policy = plugin.header_policy
-        first = compile_traffic(plugin.traffic("forward", sizes_of(plugin)))
+        first = compile_traffic(plugin.build_traffic("forward", sizes_of(plugin)))
         self._initial = Expander(first.streams[0]).frames(0, 1)
         self._learned = np.zeros((1, 12 if plugin.responder_version == 4 else 36), np.uint8)
         params = plugin.params
@@ -81,17 +81,17 @@ class Connected:
     def expect(self, direction, frames):
         count = len(frames)
         initial, learned = (np.repeat(a, count, axis=0) for a in (self._initial, self._learned))
-        return self._plugin.expect_connections(direction, frames, initial, learned)
+        return self._plugin.expect_for_connections(direction, frames, initial, learned)
 
 
 @cache
 def compiled(name, direction):
     plugin = plugin_of(name)
-    return compile_traffic(plugin.traffic(direction, sizes_of(plugin)))
+    return compile_traffic(plugin.build_traffic(direction, sizes_of(plugin)))
 
 
 def sizes_of(plugin):
-    return plugin.frame_pair(plugin.default_frame_sizes[0])
+    return plugin.make_frame_pair(plugin.default_frame_sizes[0])
 
 
 @cache

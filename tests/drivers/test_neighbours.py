@@ -200,7 +200,7 @@ def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_pat
     assert described["answers_on"] == (["left", "right"] if answers else ["right"])
     assert described["learning_on"] == (["left", "right"] if introduces else ["right"])
     assert make_tester(bound, loopback=True).describe()["answers_on"] == []
-    given = make_host_arguments(bound.technology.dut_intent().emulated_links.left)
+    given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
     assert (given is not None) is (answers or introduces)
     assert given is None or bool(Hosts(**given).introductions()) is introduces
 

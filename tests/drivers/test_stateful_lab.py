@@ -40,7 +40,7 @@ class StatefulLab:
             if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
                 pytest.skip(f"needs the Debian package {package}")
         bound.tester.prepare()
-        self.sizes = bound.technology.sizes_of(size or bound.settings.frame_sizes[0])
+        self.sizes = bound.technology.make_sizes(size or bound.settings.frame_sizes[0])
         self.bench = Bench(bound, loopback=loopback)
         self.bench.load(compile_streams(bound, self.sizes))
 

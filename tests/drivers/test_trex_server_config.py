@@ -247,7 +247,7 @@ def _tagged(vlan: int | None) -> Links:
 def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(FURTHER,))
     plugin = Ipv6Router(links=_tagged(100))
-    (stream,) = compile_traffic(plugin.traffic("forward", plugin.frame_pair(88))).streams
+    (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
     sent = with_macs(stream, side.tester_mac, side.dut_mac, side.vlan)
     packet = base64.b64decode(sent.trex["packet"]["binary"])

@@ -125,7 +125,7 @@ def test_connections_are_divided_learned_and_validated(two):
     )
     bound = bind(resolve(None, two.testbed(HOOKS.format(device=two.device)), flags))
     technology = bound.technology
-    sizes = technology.frame_pair(bound.settings.frame_sizes[0])
+    sizes = technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     bench.load(compile_point(technology, sizes, 1))
     asked = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")

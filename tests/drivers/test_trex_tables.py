@@ -43,7 +43,7 @@ COUNT = 1000
 
 
 def streams(size=84):
-    return compile_point(PLUGIN, PLUGIN.frame_pair(size), 1)
+    return compile_point(PLUGIN, PLUGIN.make_frame_pair(size), 1)
 
 
 def reached(program):

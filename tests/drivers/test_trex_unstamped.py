@@ -23,7 +23,7 @@ from v6t.trials.trial import Trial
 def compiled(plugin="mape-br", size=104, params=None):
     run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
     made = bind(run).technology
-    return made, compile_point(made, made.frame_pair(size), run.seed)
+    return made, compile_point(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])

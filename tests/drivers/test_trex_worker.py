@@ -98,7 +98,7 @@ def loaded(installation, placement=None, **options):
     with closing(make_tester(installation, **options)) as tester:
         tester.open()
         tester.attachment.placement = placement
-        tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1), PLUGIN)
+        tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
         yield tester
 
 
@@ -632,6 +632,17 @@ def test_what_was_started_is_stopped(tmp_path):
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)
+
+
+@pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
+def test_server_that_is_stopped_at_once_ends_soon(tmp_path, program):
+    """Its shell may not lead a group yet, and it may ignore SIGTERM."""
+    path = faketrex.make(tmp_path / "v3.08", program)
+    for _ in range(3):
+        server = Server(path, "", [], prefix="v6t0n0")
+        began = time.monotonic()
+        server.close()
+        assert time.monotonic() - began < 10
 
 
 def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monkeypatch):

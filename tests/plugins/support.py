@@ -54,7 +54,7 @@ class MapeDrop(IntEnum):
     NO_DESTINATION = 8
     NO_PORT = 9
     TOO_BIG = 10
-    UNMARKABLE = 11
+    ECN_DROP = 11
 
 
 def make(name, links=None, /, **params):
@@ -81,8 +81,8 @@ def relay(links=None, **params):
 
 def compiled(plugin, direction, size=None, seed=1):
     """Compile the streams of one direction, by default of the usual frame size."""
-    sizes = plugin.frame_pair(size or plugin.default_frame_sizes[0])
-    return compile_traffic(plugin.traffic(direction, sizes, seed)).streams
+    sizes = plugin.make_frame_pair(size or plugin.default_frame_sizes[0])
+    return compile_traffic(plugin.build_traffic(direction, sizes, seed)).streams
 
 
 def stream_frames(plugin, direction, count, *, size=None, seed=1, first=0):

@@ -209,4 +209,4 @@ LEFT_TAGGED = Links(left=Link(tester_mac=MAC[0], dut_mac=MAC[1], vlan=1))
 ])  # fmt: skip
 def test_frame_pair_outside_the_limits_is_refused(links, size, code, limit):
     with expect_error(code, mentions=limit):
-        relay(links).frame_pair(size)
+        relay(links).make_frame_pair(size)

@@ -47,7 +47,7 @@ def lacking(run):
     if isinstance(driver, Chain):
         drivers = [
             p.driver
-            for p in driver.get_parts(bind(run).technology.dut_intent())
+            for p in driver.get_parts(bind(run).technology.make_dut_intent())
             if p.driver.configures_device
         ]
     return next(filter(None, map(find_missing_package, drivers)), None)
@@ -77,7 +77,7 @@ def test_connections_go_through_and_are_counted(name):
     if package := lacking(run):
         pytest.skip(f"needs {package}")
     tool = bind(run).technology
-    sizes = tool.frame_pair(run.frame_sizes[0])
+    sizes = tool.make_frame_pair(run.frame_sizes[0])
     bench = Bench(bind(run))
     try:
         bench.load(compile_point(tool, sizes, run.seed))
@@ -103,9 +103,9 @@ def test_connections_go_through_and_are_counted(name):
     if name == "nat66":
         assert described["kind"] == "nftables66"
         return
-    parts = [part.name for part in tool.dut_intent().parts]
+    parts = [part.name for part in tool.make_dut_intent().parts]
     assert list(report) == list(described["parts"]) == parts
-    for part in tool.dut_intent().parts:
+    for part in tool.make_dut_intent().parts:
         told = described["parts"][part.name]
         assert (told["belongs_to"], told["stateful"]) == (part.device, part.stateful)
         assert set(told["counters"]) == set(report[part.name])
@@ -181,7 +181,7 @@ def test_tayga_alone_is_not_a_map_t_ce():
 
 def test_aftr_in_one_piece_stands_for_softwire_and_nat():
     run = resolve(flags=Flags("ipv4aas", params={"variant": "ds-lite"}, dut_params=AFTR))
-    parts = bind(run).driver.get_parts(bind(run).technology.dut_intent())
+    parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert [(p.name, p.device, p.driver.name, p.stateful) for p in parts] == [
         ("b4", "CE", "reference", False), ("aftr", "PE", "vpp", True),
     ]  # fmt: skip
@@ -191,12 +191,12 @@ def test_another_driver_for_a_part_has_its_own_options():
     run = resolve(
         flags=Flags("ipv4aas", params={"variant": "map-e"}, dut_params={"parts.br.driver": "vpp"})
     )
-    parts = bind(run).driver.get_parts(bind(run).technology.dut_intent())
+    parts = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert [part.driver.name for part in parts] == ["nftables", "reference", "vpp"]
     # what the lab's TAYGA needs is nothing for another translator
     clat = {"parts.clat.driver": "jool", "parts.plat.options.queue_length": "77"}
     run = resolve(flags=Flags("ipv4aas", dut_params=clat))
-    one, other = bind(run).driver.get_parts(bind(run).technology.dut_intent())
+    one, other = bind(run).driver.get_parts(bind(run).technology.make_dut_intent())
     assert one.driver.name == "jool"
     assert (other.driver.options.queue_length, other.driver.options.mend_checksums) == (77, True)
 
@@ -204,25 +204,25 @@ def test_another_driver_for_a_part_has_its_own_options():
 def test_hops_and_df_follow_from_the_parts():
     chain = Chain({})
     for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
-        intent = Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent()
+        intent = Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
         assert chain.get_header_profile(intent).further_hops == hops, variant
-    oracle = chain.adapt_oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    oracle = chain.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
     assert oracle._df == {"forward": "set", "reverse": "set"}
     assert oracle.header_policy.dont_fragment == "either", (
         "newer TAYGAs leave short packets without"
     )
-    oracle = chain.adapt_oracle(Nat46(), Nat46().dut_intent())
+    oracle = chain.adapt_oracle(Nat46(), Nat46().make_dut_intent())
     assert oracle._df == {"forward": "reference", "reverse": "set"}
     assert oracle.header_policy.dont_fragment == "reverse"
     jool = Chain({"parts": {"clat": {"driver": "jool"}}})
-    oracle = jool.adapt_oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    oracle = jool.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
     assert oracle._df["forward"] == "set"
     assert oracle._df["reverse"] != "set"
     assert oracle.header_policy.dont_fragment == "forward"
 
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
-    intent = intents.requiring(Ipv4aas().dut_intent(), sessions=123_457)
+    intent = intents.requiring(Ipv4aas().make_dut_intent(), sessions=123_457)
     clat, plat = Chain({}).get_parts(intent)
     assert clat.intent.requirements.sessions == 0
     assert plat.intent.requirements.sessions == 123_457
@@ -231,11 +231,11 @@ def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
 def test_devices_elsewhere_are_each_reached_somehow():
     plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
     with expect_error("missing-setting", mentions="napt"):
-        make_session(Chain({}), plugin.dut_intent())
+        make_session(Chain({}), plugin.make_dut_intent())
     there = {"driver": "tayga", "options": {"ssh": {"host": "198.51.100.1"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
     chain = Chain({"parts": {"clat": there, "plat": plat}})
-    both = make_session(chain, Ipv4aas().dut_intent())
+    both = make_session(chain, Ipv4aas().make_dut_intent())
     assert [d.part.device for d in both.parts] == ["CE", "PE"]
 
 
@@ -245,7 +245,9 @@ def on_machines(variant, **options):
         name: {"driver": driver, "options": {"ssh": ssh, **more}}
         for name, (driver, ssh, more) in options.items()
     }
-    return Chain({"parts": parts}).get_parts(Ipv4aas(Ipv4aasParams(variant=variant)).dut_intent())
+    return Chain({"parts": parts}).get_parts(
+        Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
+    )
 
 
 BOX, OTHER = {"host": "198.51.100.1"}, {"host": "198.51.100.2"}
@@ -304,12 +306,12 @@ def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
 
 def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
     vpp = Chain({"parts": {"plat": {"driver": "vpp"}}})
-    oracle = vpp.adapt_oracle(Ipv4aas(), Ipv4aas().dut_intent())
+    oracle = vpp.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
     assert oracle.header_policy.absent_checksum
     assert oracle.header_policy.retranslated
     plugin = Ipv4aas(Ipv4aasParams(variant="lw4o6"))
     snabb = Chain({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
-    oracle = snabb.adapt_oracle(plugin, plugin.dut_intent())
+    oracle = snabb.adapt_oracle(plugin, plugin.make_dut_intent())
     # its tunnel's end decrements no TTL, and its beginning does: one hop fewer than two parts more
     assert oracle._hops == {"forward": 0, "reverse": 1}
 
@@ -317,7 +319,7 @@ def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
 def test_machines_of_the_lab_that_do_not_stand_are_left_out():
     clat = {"driver": "tayga", "options": {"ssh": {"lab": "ce"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
-    chain, intent = Chain({"parts": {"clat": clat, "plat": plat}}), Ipv4aas().dut_intent()
+    chain, intent = Chain({"parts": {"clat": clat, "plat": plat}}), Ipv4aas().make_dut_intent()
     with expect_error("unsupported-by-tester"):
         make_session(chain, intent)
 

@@ -147,7 +147,7 @@ DROPS = (
     "\t\ttype filter hook forward priority filter; policy accept;\n{first}"
     + "".join(
         f"\t\t{rule}\n".replace("{", "{{").replace("}", "}}")
-        for rule in parse_drops(MapECe().dut_intent().configuration, "right")
+        for rule in parse_drops(MapECe().make_dut_intent().configuration, "right")
     )
     + "\t}}\n}}\n"
 )

@@ -48,11 +48,13 @@ DEVICES = {
     "iptables": intents.nat44(),
     "tayga": intents.SIIT,
     "tayga-nftables": intents.nat64(),
-    **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().dut_intent()),
+    **dict.fromkeys(
+        ("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().make_dut_intent()
+    ),
     # filters, and a route that is moved while it is measured
     "linux-router, modified": intents.requiring(intents.ROUTER4, filters=25, route_updates=True),
-    "ip6tables-npt": Nptv6().dut_intent(),
-    "nftables66": Nat66().dut_intent(),
+    "ip6tables-npt": Nptv6().make_dut_intent(),
+    "nftables66": Nat66().make_dut_intent(),
 }
 """What the driver makes, by its name, and words behind a comma."""
 CASE = {case.name: case.intent for case in CASES}

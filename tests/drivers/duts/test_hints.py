@@ -129,7 +129,7 @@ def test_a_part_of_a_chain_is_not_told_to_replace_the_whole():
 
 def test_a_device_without_nat46s_module_is_told_where_it_comes_from():
     driver = make_driver("nat46", {"module": "/nowhere/nat46.ko"})
-    intent = Siit().dut_intent()
+    intent = Siit().make_dut_intent()
     facts = driver.make_example_facts(intent)
     driver.check_device(intent, facts)
     lacking = replace(facts, sections={**facts.sections, "module": "none\n"})

@@ -155,7 +155,7 @@ def test_map_t_is_refused_for_all_others(version):
         make_plan("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
     assert relay.value.hint.endswith("or measure mapt-br on VPP")
     with expect_error("unsupported-by-version") as edge:
-        make_plan("jool", MapTCe().dut_intent(), version=version)
+        make_plan("jool", MapTCe().make_dut_intent(), version=version)
     assert edge.value.hint.endswith("or measure mapt-ce on nat46")
 
 

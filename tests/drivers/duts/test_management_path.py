@@ -142,7 +142,7 @@ COLLISIONS = [
     ("linux-router", routed("0.0.0.0/0"), behind("10.9.9.2", 0), "10.9.9.2"),
     ("linux-router", routed("10.9.9.0/25"), behind("10.9.9.2", 25), "10.9.9.2"),
     # the two halves of everything beside a default route are longer than it
-    ("nat46", MapTCe().dut_intent(), behind("10.9.9.2", 0), "0.0.0.0/1 would take the way to 10.9.9.2"),
+    ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 0), "0.0.0.0/1 would take the way to 10.9.9.2"),
     ("nftables", quiet(intents.nat44()), behind("198.18.0.77"), "inside4 198.18.0.0/24"),
     ("nftables", quiet(intents.nat44()), behind("198.19.0.1"), "pool4 198.19.0.1/32"),
     ("jool", quiet(intents.nat64("64:ff9b::/96")), behind("64:ff9b::5"), "prefix 64:ff9b::/96"),
@@ -159,8 +159,8 @@ NO_COLLISIONS = [
     ("linux-router", routed("10.9.0.0/16"), behind("10.9.9.2", 25)),
     ("linux-router", routed("10.9.9.0/24"), replace(SEEN, vrf="management")),
     # everything in a mapping is no route
-    ("nat46", Clat().dut_intent(), behind("10.9.9.2", 0)),
-    ("nat46", MapTCe().dut_intent(), behind("10.9.9.2", 24)),
+    ("nat46", Clat().make_dut_intent(), behind("10.9.9.2", 0)),
+    ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 24)),
     # routes outside of the kernel
     ("snabb-lwaftr", intents.lwaftr(), behind("192.0.2.80", 0)),
     ("vpp", intents.ROUTER4, behind("192.0.2.80", 0)),

@@ -27,7 +27,7 @@ OWN_PREFIX = {"prefix": "2001:db8:64::/96"}
 
 def intent(plugin: str, **given: object):
     kind = load_plugin(plugin)
-    return kind(kind.params_model(**given)).dut_intent()
+    return kind(kind.params_model(**given)).make_dut_intent()
 
 
 def plan(driver: str, plugin: str, options=None, **given: object):

@@ -201,7 +201,7 @@ def test_values_of_two_groups_in_one_line_are_rejected():
     "value", ["a\nreload", "a\rreload", "a\x03", "a\x1b[2J", "a\u2028b", "a\tb"]
 )
 def test_value_that_ends_a_line_is_rejected(value):
-    configuration = Dns64().dut_intent().configuration.model_copy(update={"zone": value})
+    configuration = Dns64().make_dut_intent().configuration.model_copy(update={"zone": value})
     intent = replace(intents.ROUTER6, configuration=configuration)
     with expect_error("invalid-placeholder", mentions="settings.zone"):
         fill_in("zone {settings.zone}", intent=intent)
@@ -212,7 +212,7 @@ def test_settings_of_a_technology_are_placeholders():
         "rule {settings.rules.ipv6_prefix} {settings.rules.ipv4_prefix} "
         "ratio {settings.rules.psid_len:power} br {settings.br_address}"
     )
-    assert fill_in(line, intent=MapEBorderRelay().dut_intent()) == [
+    assert fill_in(line, intent=MapEBorderRelay().make_dut_intent()) == [
         "rule 2001:db8:ce::/51 192.0.2.0/24 ratio 32 br 2001:db8:6::1"
     ]
 

@@ -28,11 +28,11 @@ PFCTL = os.environ.get("V6T_PFCTL", "")
 
 
 def nat44(**params):
-    return Nat44(Nat44Params(**params)).dut_intent()
+    return Nat44(Nat44Params(**params)).make_dut_intent()
 
 
 def nat64(**params):
-    return Nat64(Nat64Params(**params)).dut_intent()
+    return Nat64(Nat64Params(**params)).make_dut_intent()
 
 
 POOL = ["198.19.0.1", "198.19.0.2", "198.19.0.3"]

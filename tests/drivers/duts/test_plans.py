@@ -264,7 +264,7 @@ def test_a_resolver_that_has_its_cache_already_needs_no_second_one(tmp_path):
     driver = make_driver(
         "knot-resolver", {"state_dir": str(tmp_path / "state"), "cache_mib": "200"}
     )
-    intent = Dns64().dut_intent()
+    intent = Dns64().make_dut_intent()
 
     def room(free_kib):
         (tmp_path / "df").write_text(f"#!/bin/sh\necho Filesystem\necho d 1 1 {free_kib} 1% /run\n")

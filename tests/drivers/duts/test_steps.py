@@ -162,7 +162,7 @@ def test_no_checker_searches_its_text_anywhere_in_the_output():
 @pytest.mark.skipif(not POSSIBLE, reason=WHY)
 @pytest.mark.skipif(not shutil.which("nft", path="/usr/sbin:/sbin"), reason="needs nftables")
 def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
-    driver, intent = make_driver("nftables66", {}), Nat66().dut_intent()
+    driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()
     facts = driver.make_example_facts(intent)
     change = driver.find_live_change(intent, facts)
     (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
@@ -190,9 +190,9 @@ def sleeper():
     started.wait()
 
 
-def stop(pid_file, name):
-    """Its status; who is killed is this process's child, and has to be fetched."""
-    return subprocess.Popen(["sh", "-c", steps.stop_process(str(pid_file), name)])
+def stop(pid_file, name, before=""):
+    """Begin to stop a process; as a child of this process it has to be waited for."""
+    return subprocess.Popen(["sh", "-c", before + steps.stop_process(str(pid_file), name)])
 
 
 def test_ours_is_ended(sleeper, tmp_path):
@@ -261,7 +261,7 @@ def test_one_that_does_not_end_is_told(tmp_path):
     file = tmp_path / "pid"
     file.write_text(f"{deaf.pid}\n")
     try:
-        assert stop(file, "sh").wait(60) != 0
+        assert stop(file, "sh", "sleep() { :; }; ").wait(60) != 0
         assert file.read_text() == f"{deaf.pid}\n", "the next try would find nothing to do"
     finally:
         deaf.kill()

@@ -21,7 +21,7 @@ from v6t.tests.core.support import v6t
 from . import field, sshserver
 from .field import until
 from .support import DUMMY
-from .test_guard import WAITS, configured, reached, step
+from .test_guard import LONG, WAITS, configured, reached, step
 
 PLUGIN = ("--plugin", "ipv4-router")
 SCRIPTS = {
@@ -135,10 +135,6 @@ TESTBED = {
     "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
     "dut": {"driver": "linux-router", "options": {"ssh": {"lab": LAB}}},
 }
-LONG = (
-    *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "30"),
-    *("--duration", "0.5", "--resolution", "100", "--no-report"),
-)
 
 
 @pytest.mark.lab

@@ -87,7 +87,7 @@ def test_mix04_the_background_passes_beside_map_e(tmp_path):
     mixed = {"n": "2", "m": "1"}
     flags = Flags("mape-br", params=mixed, dut="vpp", dut_params=OWN)
     bound = resolve_and_bind(flags=flags)
-    sizes = bound.technology.frame_pair(bound.settings.frame_sizes[0])
+    sizes = bound.technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     try:
         bench.load(compile_point(bound.technology, sizes, bound.settings.seed))
@@ -454,7 +454,7 @@ def shape(cli):
     [
         (intents.ROUTER4, {}), (intents.paper_mape(), {}), (intents.mapt(), {}),
         (intents.lwaftr(), {}), (intents.nat44(), {}), (intents.nat44(), {"nat44": "ei"}),
-        (intents.nat64("64:ff9b::/96"), {}), (Nptv6().dut_intent(), {}), (LwB4().dut_intent(), {}),
+        (intents.nat64("64:ff9b::/96"), {}), (Nptv6().make_dut_intent(), {}), (LwB4().make_dut_intent(), {}),
         (B4, {}),
     ],
 )  # fmt: skip
