@@ -186,10 +186,8 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
     length = prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
-        problem = (
-            f"{names} cannot be enumerated together: a list in a TRex stream, which the embedded "
-            f"tester sends too, has at most {MAX_LIST} entries"
-        )
+        problem = f"{names} cannot be enumerated together: a list in a TRex stream, which the "
+        problem += f"embedded tester sends too, has at most {MAX_LIST} entries"
         hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
         raise UsageError(problem, hint, code="beyond-trex")
     even = sum(count_trailing_zeros(f.listed_count, 64) for f in group)

@@ -297,8 +297,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         return np.unique(_join_octets(self._table.br))
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
-        tunnelled: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
-        return tunnelled
+        return np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask:
         native: Mask = ~tunnelled & (outer["nh"] != PROTOCOL_IPIP)

@@ -30,6 +30,15 @@ class MapEDrop(DropReason):
     UNMARKED = ECN_DROP
 
 
+OTHER_ADDRESSES = {
+    "br_address": "3fff:6::1",
+    "tester_left_ipv6": "3fff:6::2",
+    "dut_right_ipv6": "3fff:7::1/64",
+    "tester_right_ipv6": "3fff:7::2",
+}
+"""Addresses of RFC 9637, for rules that contain the default ones."""
+
+
 class MapEParams(TunnelRelayParams, MapParams):
     """Parameters of ``mape-br``."""
 
@@ -38,7 +47,9 @@ class MapEParams(TunnelRelayParams, MapParams):
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
         for rule in self.rules:
-            self.refuse_addresses_within(rule.ipv6_prefix, "the rule IPv6 prefix", "br_address")
+            self.refuse_addresses_within(
+                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", params=OTHER_ADDRESSES
+            )
         return self
 
 

@@ -158,8 +158,7 @@ class DmrTranslator(CustomerTechnology):
         ipv4_host: tuple[IPv4Address, IPv6Address, int],
         **fields: Any,
     ) -> Translator:
-        mtu = self.params.lowest_ipv6_mtu
-        return Translator("left", *ipv6_host, *ipv4_host, mtu, **fields)
+        return Translator("left", *ipv6_host, *ipv4_host, self.params.lowest_ipv6_mtu, **fields)
 
     def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}

@@ -23,6 +23,7 @@ from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     Column,
     Table,
+    make_table,
     make_text_columns,
     make_text_table,
     mark_limited,
@@ -148,36 +149,30 @@ def compare_with_first(
 
 def make_comparison_tables(comparison: RunComparison) -> list[Table]:
     """Make one table for each run that is compared with the first."""
-    sheets = []
-    for run in comparison.runs[1:]:
-        rows = [_make_row(line) for line in comparison.lines if line.run == run]
-        names = [
-            *(*make_text_columns("benchmark", "point", "quantity"), comparison.runs[0], run),
-            *(
-                Column("factor or difference", wide=True),
-                Column("interval", wide=True),
-                Column("coverage", wide=True),
-                *make_text_columns("verdict"),
-            ),
-        ]
-        if rows:
-            sheets.append(make_text_table(f"{run} against {comparison.runs[0]}", names, rows))
-    return sheets
+    first, *others = comparison.runs
+    tables = []
+    for run in others:
+        columns: Sequence[Column[ComparedFigure]] = (
+            Column("benchmark", lambda line: line.benchmark, text=True),
+            Column("point", lambda line: line.place, text=True),
+            Column("quantity", lambda line: f"{line.what}, {line.unit}", text=True),
+            Column(first, lambda line: _format_medians(line)[0]),
+            Column(run, lambda line: _format_medians(line)[1]),
+            Column("factor or difference", _format_ratio, wide=True),
+            Column("interval", _format_interval, wide=True),
+            Column("coverage", lambda x: x.effect and x.effect.coverage, ".1%", "-", wide=True),
+            Column("verdict", lambda line: line.words, text=True),
+        )
+        lines = [line for line in comparison.lines if line.run == run]
+        tables.append(make_table(f"{run} against {first}", lines, columns))
+    return [table for table in tables if table.rows]
 
 
-def _make_row(line: ComparedFigure) -> tuple[str, ...]:
-    e = line.effect
-    show = "{:.4g}" if line.kind == "factor" else "{:+.4g}"
-    return (
-        line.benchmark,
-        line.place,
-        f"{line.what}, {line.unit}",
-        *_format_medians(line),
-        _format_ratio(line),
-        f"{show.format(e.low)} to {show.format(e.high)}" if e else "-",
-        f"{e.coverage:.1%}" if e else "-",
-        line.words,
-    )
+def _format_interval(line: ComparedFigure) -> str:
+    if line.effect is None:
+        return "-"
+    sign = "" if line.kind == "factor" else "+"
+    return f"{line.effect.low:{sign}.4g} to {line.effect.high:{sign}.4g}"
 
 
 def _format_medians(line: ComparedFigure) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from v6t.drivers.testers import kind_of
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
 SUMMARY = "summary.json"
-"""In the directory of a published page: what `compare` and `trend` read."""
+"""File of a published campaign that `compare` and `trend` read."""
 WAITING, FAILED = "waiting", "failed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -363,7 +363,7 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
     if read_status(directory, run) == INCORRECT:
-        return  # its results say so themselves
+        return  # its results record the mismatch
     folder = directory / FAILURES
     folder.mkdir(exist_ok=True)
     content = {"message": exc.message, "hint": exc.hint, "exit_code": exc.exit_code}

@@ -1,4 +1,4 @@
-"""Campaign files: what all runs have in common, and matrices of what varies."""
+"""Campaign files: settings common to all runs, and matrices of varying settings."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Experiment(StrictModel):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
     """Begins the names of its runs."""
     note: str = ""
-    """Words for the report."""
+    """Text for the report."""
     differs: dict[str, str] = Field(default_factory=dict)
     """Where a paper is repeated, each difference that is left, in a sentence: by the setting that
-    differs, or by a word of its own. They follow the note in the report."""
+    differs, or by any other word. They follow the note in the report."""
     run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of this experiment, over the campaign's."""
     testbed: str | None = None
-    """Which of the testbeds; none: the only one."""
+    """Name of the testbed; none: the only one."""
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
     run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
@@ -53,20 +53,20 @@ class CampaignFile(StrictModel):
     """Content of a campaign file."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
-    """Of the campaign."""
+    """Name of the campaign."""
     title: str = ""
     """Heading of the report."""
     paper: str | None = None
-    """Published results to set beside, a name of `v6t report --paper`."""
+    """Published results to compare with, a name of `v6t report --paper`."""
     again: str = ""
-    """What making it again in the lab takes, for the page of a campaign that comes with v6t (Markdown)."""
+    """Requirements for repeating it in the lab, for the page of a packaged campaign (Markdown)."""
     run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of all runs."""
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)
     """Testbed file settings, or the path of a testbed file, by name. Different testbeds work at the
     same time."""
     differs: dict[str, str] = Field(default_factory=dict)
-    """What differs from the paper in all experiments, as in each of them."""
+    """Differences from the paper in all experiments, in the form of an experiment's."""
     experiments: list[Experiment] = Field(min_length=1)
     """Runs that differ in the settings of a matrix."""
 

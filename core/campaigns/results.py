@@ -1,4 +1,4 @@
-"""Results of campaigns: the report beside the plan, progress, several campaigns run by run."""
+"""Results of campaigns: report, progress, comparison and trend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every setting and every field of the data files means, from the models themselves; look-up by name."""
+"""Descriptions of all settings and data fields, derived from the models, and look-up by name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _COLUMN_UNIT = re.compile(
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of a reference.
+    """A setting, benchmark, term or error code with its meaning.
 
     Attributes:
         name: with dots, as in ``--set-procedure`` and in errors.

@@ -110,7 +110,7 @@ class RunFile(StrictModel):
     preset: Preset | None = None
     """`quick`, a demonstration, or `rfc`; none: quick."""
     benchmarks: list[str] | None = Field(default=None, min_length=1)
-    """What to measure; none: throughput."""
+    """Benchmarks to measure; none: throughput."""
     modes: list[str] | None = Field(default=None, min_length=1)
     """`bidirectional`, `forward`, `reverse`; none: all three."""
     frame_sizes: list[FrameSize] | None = Field(default=None, min_length=1)
@@ -119,21 +119,20 @@ class RunFile(StrictModel):
     procedure: dict[str, Any] = Field(default_factory=dict)
     """Single settings of the procedures, in place of the preset's; see below."""
     modifier: str | None = None
-    """What goes on beside the test traffic, with all benchmarks: `broadcast` (RFC 2544 section 11); none:
-    nothing."""
+    """Condition added to the test traffic of all benchmarks, for example `broadcast` (RFC 2544, 11)."""
     seed: int | None = None
-    """Of all pseudorandom numbers; none: 1."""
+    """Seed of all pseudorandom numbers; none: 1."""
     label: str | None = None
-    """Words for the directory name and the results."""
+    """Text for the directory name and the results."""
 
 
 class TestbedFile(StrictModel):
     """Testbed: tester, device, and the links between them."""
 
     tester: TesterSettings = Field(default_factory=TesterSettings)
-    """What sends and receives."""
+    """Sender and receiver of the test traffic."""
     dut: DutSettings = Field(default_factory=DutSettings)
-    """What is measured."""
+    """Device under test."""
     links: LinksSettings = Field(default_factory=LinksSettings)
     """The two cables between them."""
     initiator: Port = "left"
@@ -234,7 +233,7 @@ class ResolvedRun(StrictModel):
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
     modifier: str | None = None
-    """What goes on beside the test traffic (RFC 2544, section 11)."""
+    """Condition added to the test traffic (RFC 2544, section 11)."""
 
 
 def load_saved_run(values: Any) -> ResolvedRun:

@@ -48,7 +48,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     if chosen == "mape-br":
         reason = "the file names the BR's address (DUT-L-IPv6)"
     if plugin:
-        reason = "--plugin says so"
+        reason = "--plugin names it"
     source.run = {
         "plugin": chosen,
         "params": _read_addresses(source, chosen)
@@ -72,7 +72,7 @@ def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
         f"{chosen} because {reason}",
         "Frame size, repetitions and resolution are arguments of the peer's scripts, not in the "
         "file: preset and procedure have the scripts' defaults.",
-        "psid_offset is 0, the only one the peer knows; RFC 7597's default is 6.",
+        "psid_offset is 0, the only one that the peer supports; RFC 7597's default is 6.",
         "The peer leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
         "Foreground and background are spread evenly here; the peer sends them in bursts.",
         "Frame sizes are of the IPv6 frame; the peer's argument differs by operation mode.",

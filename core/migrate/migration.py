@@ -21,7 +21,7 @@ NO_COUNTERPART = {
     "memory": "none: TRex configures its memory itself",
     "promiscuous": "none: the tester always receives promiscuously",
 }
-"""What became of parameters that have no counterpart here."""
+"""Reasons why parameters have no counterpart in v6t."""
 
 
 class ForeignParameter(NamedTuple):
@@ -203,12 +203,12 @@ class Migration:
         name = self.path.name
         run = [
             f"# From {tool}'s {name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
-            "# with --dry-run it says how long that takes and what the device must be.",
+            "# --dry-run prints the duration and the required configuration of the device.",
             to_yaml(self.run).rstrip(),
-            "# What the file does not say, and what is different here:",
+            "# Choices that the file leaves open, and differences in behaviour:",
             *(f"#   {remark}" for remark in self.comments),
             "#",
-            f"# What became of each parameter of {name}:",
+            f"# Settings that the parameters of {name} became:",
             *(f"#   {g.name} {g.value} -> {what}" for g, what in self.parameter_targets),
         ]
         testbed = [

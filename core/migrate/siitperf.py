@@ -37,7 +37,7 @@ ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
     "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
 }
-"""By IP version: the hosts on both sides; bounds and octet of what varies in them."""
+"""Hosts on both sides, and bounds and octet of their varying part, by IP version."""
 
 
 def read_siitperf(path: Path) -> Migration:
@@ -74,8 +74,8 @@ def read_siitperf(path: Path) -> Migration:
     absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
     if absent and source.run["plugin"] not in PLUGINS.values():
         source.comments.append(
-            f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 asks "
-            "for pseudorandom ports (policy: random)."
+            f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 "
+            "requires pseudorandom ports (policy: random)."
         )
     source.comments += [
         "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
@@ -124,7 +124,7 @@ def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
     beyond = source.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
     why = f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}"
     source.record_absence(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
-    source.check_networks("a translator's hosts are in one network on either side")
+    source.check_networks("a translator's hosts must be in one network on each side")
     hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
     hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
     params = {

@@ -80,7 +80,7 @@ def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any
         "Every connection is tried after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
         "not), and none may be lost.",
         "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
-        "table is emptied, or name its driver (dut.driver), which knows.",
+        "table is emptied, or name its driver (dut.driver).",
     ]
     return {"dut": {"options": {"hooks": {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}}}}
 
@@ -95,7 +95,7 @@ def _read_ports(source: Migration) -> dict[str, Any]:
         target = f"enumerate_{name}"
         mode = source.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
         params[target] = min(int(mode), 3)
-    why = "none: params.enumerate_ports says how ports vary"
+    why = "none: ports vary by params.enumerate_ports"
     source.record_absence(why, "Fwd-var-sport", "Fwd-var-dport")
     source.record_absence("none: the Responder's ports are those it has learned", *REVERSE_PORTS)
     return params
@@ -168,7 +168,7 @@ def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
         if octet != LAST_16_BITS[version]:
             raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET)
         responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
-    source.check_networks("a stateful test has one network on either side")
+    source.check_networks("a stateful test must have one network on each side")
     names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
     names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
     names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]

@@ -1,4 +1,4 @@
-"""Modifiers: what goes on together with the test traffic, in any benchmark (RFC 2544, section 11)."""
+"""Modifiers: conditions added to the test traffic of any benchmark (RFC 2544, section 11)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from v6t.trials.trial import Trial
 
 Action = Callable[[], str]
-"""Does something to the device and returns what; raises an error if the device reacts wrongly."""
+"""Act on the device and return a description; raise an error if the device reacts wrongly."""
 
 
 class Modifier:

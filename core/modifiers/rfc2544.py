@@ -75,7 +75,7 @@ class Management(Modifier):
 
 
 class Snmp(Management):
-    """Every second an SNMP agent on the device is asked whether the device forwards (section 11.2)."""
+    """Every second an SNMP query for the forwarding state of the device (section 11.2)."""
 
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)

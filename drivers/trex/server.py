@@ -65,7 +65,7 @@ trap 'told=1; [ -z "$pid" ] || end' TERM
 setsid %(program)s </dev/null 3<&- &
 pid=$!
 (exec >/dev/null 2>&1; while read -r line <&3; do :; done
-kill -- -$pid; sleep 6; kill -9 -- -$pid) &
+end; sleep 6; kill -s KILL -- -$pid) &
 watcher=$!
 exec 3<&-
 [ -z "$told" ] || end

@@ -634,6 +634,17 @@ def test_what_was_started_is_stopped(tmp_path):
     assert all(faketrex.gone(p) for p in processes)
 
 
+@pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
+def test_server_that_is_stopped_at_once_ends_soon(tmp_path, program):
+    """Its shell may not lead a group yet, and it may ignore SIGTERM."""
+    path = faketrex.make(tmp_path / "v3.08", program)
+    for _ in range(3):
+        server = Server(path, "", [], prefix="v6t0n0")
+        began = time.monotonic()
+        server.close()
+        assert time.monotonic() - began < 10
+
+
 def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monkeypatch):
     nft = tmp_path / "bin" / "nft"
     nft.parent.mkdir()
