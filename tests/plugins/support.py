@@ -36,10 +36,8 @@ STATELESS = (
 """Stateless technologies whose traffic has background; NPTv6 has IPv6 on both sides."""
 VARIANTS = tuple({"variant": v} for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t"))
 MAC = "02:00:00:00:01:02", "02:00:00:00:01:01", "02:00:00:00:02:02", "02:00:00:00:02:01"
-TAGGED = Links(
-    Link(tester_mac=MAC[0], dut_mac=MAC[1], vlan=7),
-    Link(tester_mac=MAC[2], dut_mac=MAC[3], mtu=2000),
-)
+_LEFT, _RIGHT = ({"tester_mac": MAC[n], "dut_mac": MAC[n + 1]} for n in (0, 2))
+TAGGED = Links(Link(**_LEFT, vlan=7), Link(**_RIGHT, mtu=2000))
 
 
 class MapeDrop(IntEnum):

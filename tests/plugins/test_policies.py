@@ -136,9 +136,8 @@ ORDERS = {1: "inc", 2: "dec", 3: "random"}
 
 
 def enumerating():
-    return [
-        n for n in list_names() if "enumerate_ports" in load_plugin(n).params_model.model_fields
-    ]
+    models = {n: load_plugin(n).params_model for n in list_names()}
+    return [n for n, model in models.items() if "enumerate_ports" in model.model_fields]
 
 
 def forward_tuples(technology, params, places):

@@ -79,12 +79,8 @@ def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
 
 
 def links_with(mtu=1500, vlan=None):
-    return Links(
-        *(
-            link.model_copy(update={"mtu": mtu, "vlan": vlan})
-            for link in (Links().left, Links().right)
-        )
-    )
+    changed, links = {"mtu": mtu, "vlan": vlan}, Links()
+    return Links(links.left.model_copy(update=changed), links.right.model_copy(update=changed))
 
 
 @pytest.mark.parametrize("name", STATELESS)
