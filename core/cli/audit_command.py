@@ -73,8 +73,8 @@ def parse_interfaces(
 @path_option(
     "-o", "--output", text="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap."
 )
-@flag("--all", "every", text="Print the clauses to which the device conforms, too.")
-@flag("--list", "listed", text="Print the clauses and what they do not cover; send nothing.")
+@flag("--all", "show_all", text="Print the clauses to which the device conforms, too.")
+@flag("--list", "list_only", text="Print the clauses and what they do not cover; send nothing.")
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -84,8 +84,8 @@ def command(
     wait_s: float,
     timers: str,
     output: Path | None,
-    every: bool,
-    listed: bool,
+    show_all: bool,
+    list_only: bool,
     as_json: bool,
     **arguments: Any,
 ) -> int:
@@ -95,7 +95,7 @@ def command(
     MUST or SHOULD.
     """
     bound = resolve_device(arguments)
-    if listed:
+    if list_only:
         _list_clauses(bound, suites, no_variants, as_json)
         return 0
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
@@ -134,7 +134,7 @@ def command(
         try:
             write_audit(made, progress.frames, out)
         finally:  # if the disk is full, the findings are printed all the same
-            _show_record(made, out, every, as_json)
+            _print_record(made, out, show_all, as_json)
     if error is not None:
         raise error
     return DEVIATES if made.fails or (made.stopped and not made.findings) else 0
@@ -202,13 +202,13 @@ def _list_clauses(
         print_text(f"{name:<{first}} {section:<{second}} {level:<{third}} {title}", indent=4)
 
 
-def _show_record(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
+def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool) -> None:
     from v6t.audit.record import audit_document, count_clauses, summary_sentence
 
     if as_json:
         print_json(record.to_json())
         return
-    if every:
+    if show_all:
         print_document(audit_document(record))
     else:
         suites = ", ".join(record.suites)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 _LOG = logging.getLogger(__name__)
-LOOK_INTERVAL_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Between two looks at the states of other processes."""
 
 
@@ -153,7 +153,7 @@ def _show_states(
     with view:
         while at_work():
             view.show_state(progress.describe)
-            time.sleep(LOOK_INTERVAL_S)
+            time.sleep(POLL_INTERVAL_S)
 
 
 def _measure(

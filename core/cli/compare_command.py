@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 WORSE = 7
 """Exit status if a result is worse, as of `v6t trend`."""
-NEEDS_TWO = "a comparison needs two runs, but no later run exists here or below ./runs"
+TWO_RUNS_NEEDED = "a comparison needs two runs, but no later run exists here or below ./runs"
 
 
 class _Options(NamedTuple):
@@ -75,7 +75,9 @@ def command(
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
-            raise UsageError(NEEDS_TWO, "or --published for published results", code="no-such-run")
+            raise UsageError(
+                TWO_RUNS_NEEDED, "or --published for published results", code="no-such-run"
+            )
     with report_damage(directories[-1]):
         return _compare_runs(directories, options)
 

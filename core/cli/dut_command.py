@@ -36,7 +36,7 @@ from v6t.core.log import is_verbose, print_notice
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-ROLLBACK = ("v6t", "dut", "rollback")
+ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
 DIFFERENT = 7
 """Exit status: a comparison found a difference."""
 FEW_CONNECTIONS = {"connections": {"count": 16}}
@@ -321,8 +321,8 @@ def _rollback_command(arguments: dict[str, Any], *, whole: bool) -> str:
         whole: the command needs the technology, too.
     """
     if _find_run_dir(arguments) is not None:
-        return shlex.join([*ROLLBACK, str(arguments["run_file"])])
-    words = [*ROLLBACK]
+        return shlex.join([*ROLLBACK_COMMAND, str(arguments["run_file"])])
+    words = [*ROLLBACK_COMMAND]
     if whole and arguments["run_file"] is not None:
         words.append(str(arguments["run_file"]))
     for option, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):

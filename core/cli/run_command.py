@@ -25,9 +25,9 @@ from v6t.core.log import is_verbose, print_notice
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-BELOW = 7
+BELOW_LIMIT = 7
 """Exit status if a throughput is below ``--fail-below``."""
-FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+RATE_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -45,7 +45,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
             "for example 500000, 500k or 1.2M",
             code="wrong-form",
         )
-    return float(found[1]) * FACTORS[found[2]]
+    return float(found[1]) * RATE_FACTORS[found[2]]
 
 
 @click.command(cls=RunCommand)
@@ -142,7 +142,7 @@ def _check_rates(path: Path, min_fps: float) -> int:
         lines = ["no throughput was measured: --fail-below cannot be checked"]
     for line in lines:
         click.echo(line, err=True)
-    return BELOW if lines else 0
+    return BELOW_LIMIT if lines else 0
 
 
 def _plan_audit(bound: BoundRun, audit: str) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
-WATCHED_S = 10.0
+WATCH_DURATION_S = 10.0
 """Load at each rate while the device is watched [s]."""
 
 
@@ -136,7 +136,7 @@ def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
         with log_to(path):  # the results show the bottleneck: nothing is printed here
-            bottleneck = watch_device(path, lambda line: None, WATCHED_S, bound)
+            bottleneck = watch_device(path, lambda line: None, WATCH_DURATION_S, bound)
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)
