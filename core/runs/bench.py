@@ -38,7 +38,7 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
     """Return the run without optional benchmarks that its tester lacks, with a warning for each."""
     if not bound.optional:
         return bound
-    able, notes = make_tester(bound).capabilities, list(bound.notes)
+    able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
     kept = []
     for name in bound.settings.benchmarks:
         lacking = (
@@ -48,11 +48,11 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
         )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
-            notes.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
+            warnings.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
         else:
             kept.append(name)
     settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
-    return replace(bound, settings=settings, notes=tuple(notes))
+    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
 
 
 def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
@@ -95,7 +95,7 @@ def make_tester(
     Raises:
         EnvironmentLacking: this tester cannot be had.
     """
-    links, intent = bound.technology.links, bound.technology.dut_intent()
+    links, intent = bound.technology.links, bound.technology.make_dut_intent()
     loopback = loopback or bound.driver.is_cable
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
@@ -118,7 +118,7 @@ def compile_point(
         return {}
     return {
         direction: compile_traffic(
-            vary(plugin.sized_traffic(direction, sizes, seed)),
+            vary(plugin.build_sized_traffic(direction, sizes, seed)),
             first_stream_id=STREAM_IDS[direction],
         )
         for direction in DIRECTIONS
@@ -213,7 +213,12 @@ class Bench:
         """Send the stream of a trial while its event and the run's modifier act on the device."""
         bound, actions = self._bound, self._find_event_actions(trial)
         measure: Measure = self.prepare().measure
-        if bound.modifier and bound.modifier.driven and bound.has_driver and not self._loopback:
+        if (
+            bound.modifier
+            and bound.modifier.needs_driver
+            and bound.has_driver
+            and not self._loopback
+        ):
             modifier, session = bound.modifier, self._driven_device
             measure = partial(modifier.measure, measure=measure, session=session)
         return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])

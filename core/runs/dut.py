@@ -164,7 +164,7 @@ def verify(bound: BoundRun) -> str:
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
-    sizes = plugin.sizes_of(run.frame_sizes[0])
+    sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(bound)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
@@ -243,14 +243,14 @@ def rollback(
 def find_technology(driver: str) -> str | None:
     """Return a technology that the driver can configure, or None for a chain."""
     from v6t.core.config.compatibility import list_technologies
-    from v6t.core.config.plugins import names
+    from v6t.core.config.plugins import list_names
     from v6t.drivers.duts.registry import load_driver_type
     from v6t.drivers.duts.registry import names as drivers
 
     if driver not in drivers() or load_driver_type(driver).is_chain:
         return None
-    possible = list_technologies(driver) or names()
-    return next((name for name in possible if name in names()), None)
+    possible = list_technologies(driver) or list_names()
+    return next((name for name in possible if name in list_names()), None)
 
 
 def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:

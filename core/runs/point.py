@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.point import Point, Vary
+from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
@@ -31,7 +31,7 @@ from v6t.trials.trial import Mode
 
 
 class MeasuredPoint:
-    """Measured point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
+    """Measurement point of a run (:class:`v6t.benchmarks.point.PointRunner`)."""
 
     planned: ClassVar[bool] = False
 
@@ -53,7 +53,7 @@ class MeasuredPoint:
         stage = trials.remaining.stage
         rates = trials.capacities.setdefault(spec.variant + self.sizes.label, {})
         trials.begin(Stage(SELFTEST, self.sizes.label, CONNECTIONS if connects else spec.mode))
-        if self.trials.bound.tester.loops_back:
+        if self.trials.bound.tester.can_loop_back:
             self.test.say(f"{spec.mode}: how much the tester itself can do")
         min_fps = 0.0 if connects else find_plausible_rate(spec.mode, rates)
         capacity, source = self.test.find_capacity(trials.directory, min_fps)
@@ -118,7 +118,7 @@ class MeasuredPoint:
             "machine": {k: describe_machine()[k] for k in ("processor", "cores", "kernel")},
         }
 
-    def vary(self, name: str, change: Vary) -> Point:
+    def vary(self, name: str, change: TrafficChange) -> Point:
         """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
         streams = self.trials.load(self.sizes, change)
         return make_point(self.trials, self.sizes, self.test.spec.mode, streams, variant=name)

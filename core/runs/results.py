@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
-from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock, read_json
@@ -40,7 +40,7 @@ from v6t.profiles.mixes import describe_sequence
 
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
-    from v6t.benchmarks.point import Measured
+    from v6t.benchmarks.point import Measurement
     from v6t.plugins.base import Technology
 
 
@@ -129,7 +129,7 @@ class ResultFiles:
         self._columns: dict[str, list[str]] = {}
         self._trials = 0
 
-    def add(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+    def add(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
         """Add a result with its rows."""
         record = measured.record
         self.records.append(record)
@@ -181,7 +181,8 @@ def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
     beyond = record.above_usable
-    median = {"median": record.median} if isinstance(record, RateRecord) else {}
+    rates = record.as_rate_record
+    median = {"median": rates.median} if rates else {}
     for row in rows:
         is_limited = record.limited or row.get("rate") in beyond
         yield {**row, "Limited": "yes" if is_limited else "no", **median}

@@ -15,7 +15,7 @@ from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationErro
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
@@ -152,7 +152,7 @@ class Runner:
     def _measure(self) -> None:
         try:
             for number, size in enumerate(self._run.frame_sizes):
-                self._measure_size(self._bound.technology.sizes_of(size), first=number == 0)
+                self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
         except PhaseOneFailed as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:
@@ -178,9 +178,9 @@ class Runner:
             if chosen and phase.directed:
                 for mode in self._run.modes:
                     point = make_point(trials, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, found_rates=rates))
+                    self._measure_point(phase, chosen, replace(point, measured_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, found_rates=rates))
+                found = self._measure_point(phase, chosen, replace(once, measured_rates=rates))
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
@@ -207,12 +207,12 @@ class Runner:
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:
-            current = replace(point, found_rates={**point.found_rates, **rates})
+            current = replace(point, measured_rates={**point.measured_rates, **rates})
             if refusal:
                 measured = benchmark.skip(current, refusal)
             else:
                 current, measured = self._measure_benchmark(benchmark, current)
-                point = replace(current, found_rates=point.found_rates)
+                point = replace(current, measured_rates=point.measured_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
             self._store_record(benchmark, measured)
@@ -221,7 +221,7 @@ class Runner:
 
     def _measure_benchmark(
         self, benchmark: Benchmark[Any, Any], point: Point
-    ) -> tuple[Point, Measured]:
+    ) -> tuple[Point, Measurement]:
         """Measure a benchmark; return the point, which changes if the self-test was repeated."""
         place = f"{point.sizes.label} octets"
         if benchmark.phase.directed:
@@ -252,14 +252,14 @@ class Runner:
         )
         return point, measured
 
-    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
+    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
         """Measure a benchmark as a stage, planned with the rates measured so far."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
 
     def _exceeds_tester(
-        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measured
+        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measurement
     ) -> bool:
         """Check whether a result is above what the self-test found, which is implausible."""
         if benchmark.phase != Phase.STREAMS or not measured.rates:
@@ -268,7 +268,7 @@ class Runner:
         usable_fps = compute_usable_rate(point.tester_capacity.rate_fps, margin)
         return median(measured.rates) > self._bound.search_share * usable_fps
 
-    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
         """Store a finished record, and write results unless that takes too much time."""
         self._results.add(benchmark, measured)
         began = time.monotonic()

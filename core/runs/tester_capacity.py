@@ -123,19 +123,19 @@ class SelfTest:
             directory: of the run; it keeps the stored capacities that the run uses.
             min_fps: lowest plausible rate, from other modes.
         """
-        bound, spec, loops_back = self.bound, self.spec, self.bound.tester.loops_back
-        if bound.driver.is_cable and loops_back:
+        bound, spec, can_loop_back = self.bound, self.spec, self.bound.tester.can_loop_back
+        if bound.driver.is_cable and can_loop_back:
             seen = measure_tester_capacity(
                 replace(self._start_at(min_fps), rules=None), self.measure
             )
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST
-        if loops_back and (self.opens_connections or not self._is_cacheable):
+        if can_loop_back and (self.opens_connections or not self._is_cacheable):
             return self.run(min_fps), THIS_RUN
         used = directory.read_json(FILE) or {}
         if self.key not in used:
             capacity, source = self._find_stored()
-            if loops_back and (source == UNKNOWN_CAPACITY or capacity.rate_fps < min_fps):
+            if can_loop_back and (source == UNKNOWN_CAPACITY or capacity.rate_fps < min_fps):
                 return self.run(min_fps, store=True), THIS_RUN
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
             directory.write_json(FILE, used)
@@ -155,7 +155,7 @@ class SelfTest:
 
         The machine may have been busy during the self-test: if one short trial passes, it is repeated.
         """
-        if self.bound.driver.is_cable or not self.bound.tester.loops_back:
+        if self.bound.driver.is_cable or not self.bound.tester.can_loop_back:
             return None
         if not can_carry_more(self.spec, before.rate_fps, self.measure):
             return None
@@ -218,7 +218,7 @@ class SelfTest:
             run.line_rate_bps,
             # In loopback it matters how it was found; the streams contain the mix.
             {k: v for k, v in asdict(spec).items() if k != "mix"}
-            if self.bound.tester.loops_back
+            if self.bound.tester.can_loop_back
             else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
             (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
             *([asdict(a) for a in links.background_vlans or ()]),
@@ -252,7 +252,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
         measure: Measure = bench.measure
         if plugin.exchange == "queries":  # a stateful technology is measured without connections
             measure = with_loopback_setup(bound, measure)
-        for sizes in map(plugin.sizes_of, run.frame_sizes):
+        for sizes in map(plugin.make_sizes, run.frame_sizes):
             streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
@@ -286,6 +286,8 @@ def _read_cache() -> dict[str, dict[str, Any]]:
 def collect_tester_facts(bound: BoundRun) -> list[Any]:
     """Return the tester's kind, options and, if it runs here, its machine."""
     run = bound.settings
-    options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
-    here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if bound.tester.loops_back else None
+    options = {
+        k: v for k, v in run.tester.options.items() if k not in bound.tester.speed_neutral_options
+    }
+    here = {k: describe_machine()[k] for k in _MACHINE_KEYS} if bound.tester.can_loop_back else None
     return [run.tester.kind, options, here]

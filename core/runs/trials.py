@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.benchmarks.point import Vary
+from v6t.benchmarks.point import TrafficChange
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
@@ -92,7 +92,7 @@ class Trials:
             measure = decorate(measure)
         return measure
 
-    def load(self, sizes: Sizes, change: Vary | None = None) -> Streams:
+    def load(self, sizes: Sizes, change: TrafficChange | None = None) -> Streams:
         """Load the streams of a frame size, or a variant of them, and return them."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:
@@ -125,7 +125,7 @@ class Trials:
         return [
             *list_result_warnings(self.bound),
             *(modifier.summarize(self._modifications) if modifier is not None else ()),
-            *tester.caveats_of(self._tester_figures),
+            *tester.list_trial_warnings(self._tester_figures),
             *list_steal_time_warnings(self._steal_times),
         ]
 

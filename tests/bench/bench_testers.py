@@ -85,7 +85,7 @@ def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
     made: Any = make_tester(bound)
     try:
         made.open()
-        sizes = bound.technology.frame_pair(SIZE)
+        sizes = bound.technology.make_frame_pair(SIZE)
         made.load(compile_point(bound.technology, sizes, bound.settings.seed), bound.oracle)
 
         def attempt(mode: str, rate: float) -> Verdict:

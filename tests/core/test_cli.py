@@ -156,7 +156,7 @@ def complete(*words):
 @pytest.mark.slow
 def test_completes_commands_and_plugins():
     assert complete("res") == ["resume"]
-    assert complete("plugins", "ma") == [n for n in plugins.names() if n.startswith("ma")]
+    assert complete("plugins", "ma") == [n for n in plugins.list_names() if n.startswith("ma")]
     assert complete("run", "--plugin", "mape-b") == ["mape-br"]
 
 

@@ -159,7 +159,7 @@ def bound_for(case, tester, directory):
 
 def v6t_finds(case, tester, bound):
     """The throughput found by one of v6t's testers."""
-    sizes = bound.technology.frame_pair(case.octets)
+    sizes = bound.technology.make_frame_pair(case.octets)
     conditions = Conditions(
         sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
         sending_time_tolerance=TOLERANCE, invalid_retries=AGAIN,

@@ -36,13 +36,18 @@ class Pool:
     @property
     def span(self) -> str:
         """Addresses in nft's form, which for IPv4 is that of iptables, too."""
-        ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
-        return ends[0] if ends[0] == ends[1] else "-".join(ends)
+        return format_span(self.addresses[0], self.addresses[-1])
 
     @property
     def target(self) -> str:
         """Addresses and ports in nft's form, which for IPv4 is that of iptables, too."""
         return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
+
+
+def format_span(first: str, last: str) -> str:
+    """Return a range of addresses in nft's form; one address stands alone."""
+    ends = [f"[{a}]" if ":" in a else a for a in (first, last)]
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def get_pool(intent: Intent, version: int = 4, supported_limits: Sequence[str] = ()) -> Pool:
