@@ -116,7 +116,7 @@ def test_a_capacity_is_of_one_way_round(run):
     keys = set()
     for initiator in ("left", "right"):
         bound = bind(run.model_copy(update={"initiator": initiator, "links_left": run.links_right}))
-        sizes = bound.technology.frame_pair(64)
+        sizes = bound.technology.make_frame_pair(64)
         spec = make_capacity_spec(bound.settings, sizes, "forward", 1e6)
         keys.add(SelfTest(bound, spec, {}, never_measured).key)
     assert len(keys) == 2

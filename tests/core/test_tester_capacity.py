@@ -217,7 +217,7 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     assert not bind(run).tester.can_loop_back
     rate, source, trials = look(run, directory)
     assert (rate, source, trials) == (MEDIA, UNKNOWN_CAPACITY, 0)
-    sizes = bind(run).technology.frame_pair(104)
+    sizes = bind(run).technology.make_frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
     test = SelfTest(bind(run), spec, streams, Counting(1e6))
