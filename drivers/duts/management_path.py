@@ -159,9 +159,9 @@ def _list_routed_networks(intent: Intent, plan: Plan) -> Iterator[tuple[str, Net
         yield from ((f"{name} route {net}", net) for net in side.routes)
     steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
     steps += [(f"step ({step.why})", step) for step in plan.flush]
-    texts = [(source, f"{step.set}\n{step.text}", step.is_mapping) for source, step in steps]
+    texts = [(source, f"{step.command}\n{step.text}", step.is_mapping) for source, step in steps]
     texts += [
-        (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
+        (f"{change.description} beside the traffic", f"{change.add}\n{change.change}", False)
         for change in (plan.live_change, plan.route_update)
         if change is not None
     ]

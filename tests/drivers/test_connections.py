@@ -584,7 +584,7 @@ def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
             made.plan(intent, facts)
         assert "net.netfilter.nf_conntrack_buckets" in caught.value.hint
         return
-    commands = [step.set for step in made.plan(intent, facts).steps]
+    commands = [step.command for step in made.plan(intent, facts).steps]
     assert "echo 8388608 >/sys/module/nf_conntrack/parameters/hashsize" in commands
     assert not any("nf_conntrack_max" in command for command in commands)
 

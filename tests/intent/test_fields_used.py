@@ -225,7 +225,7 @@ def plan_of(driver: Any, intent: DeviceIntent) -> Any:
         change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
     ]
     return (
-        [s.set + s.text for s in plan.steps],
+        [s.command + s.text for s in plan.steps],
         changes,
         plan.management_query and plan.management_query.command,
     )

@@ -16,7 +16,16 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
+from v6t.drivers.duts.plan import (
+    Check,
+    Existing,
+    Intent,
+    Plan,
+    Step,
+    expect_output,
+    expect_text,
+    expect_words,
+)
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.intent.families import DeviceConfig
 
@@ -62,19 +71,19 @@ class CheckText(StrictModel):
 
     def make_check(self, line: str) -> Check:
         if self.contains is not None:
-            return Check(line, has_words(self.contains))
+            return Check(line, expect_words(self.contains))
         if self.equals is not None:
-            return Check(line, equals(self.equals))
+            return Check(line, expect_text(self.equals))
         if self.matches is not None:
             pattern = re.compile(self.matches, re.MULTILINE)
-            return Check(line, passes(pattern.search, f"a match of {self.matches}"))
+            return Check(line, expect_output(pattern.search, f"a match of {self.matches}"))
         unwanted = " ".join(str(self.absent).split())
 
         def lacks(output: str) -> bool:  # silence proves nothing
             text = " ".join(output.split())
             return bool(text) and unwanted not in text
 
-        return Check(line, passes(lacks, f"no '{self.absent}'"))
+        return Check(line, expect_output(lacks, f"no '{self.absent}'"))
 
 
 class StepText(StrictModel):
@@ -197,9 +206,9 @@ class Command(LinuxDriver):
         return Facts(
             system=sections["version"],
             version=sections["version"],
-            boot=sections.get("boot", "").strip(),
-            root=sections.get("user", "").strip() == "0",
-            path=make_client_path(sections.get("client", "")),
+            boot_id=sections.get("boot", "").strip(),
+            is_root=sections.get("user", "").strip() == "0",
+            management_path=make_client_path(sections.get("client", "")),
             sections=dict(sections),
         )
 
@@ -214,8 +223,8 @@ class Command(LinuxDriver):
             line, proof = self._line(intent, text.command), self._check(intent, text.check)
             fields = {"deadline_s": text.deadline_s, "reboots": text.reboots}
             flush.append(Step(line, "empty the device's state", proof=proof, **fields))
-        base = self.base(intent, facts) if self.options.base else []
-        return self.finish(facts, [*base, *user_steps], flush=flush)
+        base = self.make_base_steps(intent, facts) if self.options.base else []
+        return self.assemble_plan(facts, [*base, *user_steps], flush=flush)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.options.profile.declare()  # type: ignore[no-any-return]
@@ -228,7 +237,7 @@ class Command(LinuxDriver):
         readings = dict(super().get_telemetry_readings(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             parse = partial(parse_numbers, name)
-            readings[name] = Reading(self._line(intent, text), parse, losses=LOSSES)
+            readings[name] = Reading(self._line(intent, text), parse, loss_reasons=LOSSES)
         return readings
 
     def _step(self, intent: Intent, step: StepText) -> Step:
@@ -246,7 +255,7 @@ class Command(LinuxDriver):
         return None if check is None else check.make_check(self._line(intent, check.command))
 
     def _line(self, intent: Intent, text: str) -> str:
-        left, right = self.ports(intent).values()
+        left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
 

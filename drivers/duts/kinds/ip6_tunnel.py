@@ -16,11 +16,26 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.netfilter.nftables import load_table
+from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.softwires import Customer, get_customer
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, set_sysctls
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, has_lines, has_words, passes
+from v6t.drivers.duts.os.linux import (
+    add_address,
+    expect_link,
+    load_module,
+    make_link_command,
+    set_sysctls,
+)
+from v6t.drivers.duts.plan import (
+    Expectation,
+    Intent,
+    Plan,
+    Step,
+    expect_lines,
+    expect_output,
+    expect_words,
+    find_line,
+)
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.drivers.duts.steps import create_object
@@ -62,7 +77,7 @@ class Ip6Tunnel(LinuxDriver):
         "(Debian's kernel 6.1)"
     )
     options_model = Ip6TunnelOptions
-    helpers = (filters.PROGRAM,)
+    optional_programs = (filters.FILTER_PROGRAM,)
 
     def get_survey_commands(self) -> Mapping[str, str]:
         known = f"ls -d /sys/module/{MODULE} 2>/dev/null || modinfo -n {MODULE} 2>/dev/null || echo none"
@@ -80,9 +95,9 @@ class Ip6Tunnel(LinuxDriver):
             problem = f"the device's kernel {facts.version} has no {MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
-        if self.options.checks and filters.PROGRAM not in facts.programs:
+        if self.options.checks and filters.FILTER_PROGRAM not in facts.programs:
             use = ", which checks are made with"
-            raise make_missing_program_error(filters.PROGRAM, "nftables", use)
+            raise make_missing_program_error(filters.FILTER_PROGRAM, "nftables", use)
         if self.options.checks and customer.edge is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
@@ -112,10 +127,15 @@ class Ip6Tunnel(LinuxDriver):
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
         customer_addresses = [*self._make_tunnel(intent, customer), *self._checks(intent, customer)]
-        return self.finish(facts, [*self.base(intent, facts), *customer_addresses], notes=notes)
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), *customer_addresses], notes=notes
+        )
 
     def _make_tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
-        outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
+        outside, inside = (
+            self.get_port(intent, customer.side),
+            self.get_port(intent, customer.inside),
+        )
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
@@ -131,8 +151,8 @@ class Ip6Tunnel(LinuxDriver):
             Step(
                 f"ip link set dev {TUNNEL} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=read_link(TUNNEL),
-                want=is_link(TUNNEL, UP, mtu=mtu),
+                read=make_link_command(TUNNEL),
+                expected=expect_link(TUNNEL, UP, mtu=mtu),
             ),
             set_sysctls({f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, why),
             *_route_into_tunnel(inside),
@@ -146,25 +166,27 @@ class Ip6Tunnel(LinuxDriver):
         create = f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}"
         delete = f"ip -6 tunnel del {TUNNEL}"
         read = f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true"
-        want = _is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
-        return create_object(create, delete, "the tunnel to the relay", read=read, want=want)
+        expected = _is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
+        return create_object(
+            create, delete, "the tunnel to the relay", read=read, expected=expected
+        )
 
     def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
         if customer.edge is None or not self.options.checks:
             return []
         file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
-        drops = parse_drops(customer.edge, self.port(intent, customer.inside))
+        drops = parse_drops(customer.edge, self.get_port(intent, customer.inside))
         why = "what is none of the customer's is dropped"
-        return load_table(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
+        return make_table_steps(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
 
 
-def _is_tunnel(*phrases: str, dscp: bool) -> Want:
+def _is_tunnel(*phrases: str, dscp: bool) -> Expectation:
 
     def is_tunnel(output: str) -> bool:
         line = find_line(output, *phrases)
         return line is not None and (find_line(line, "dscp inherit") is not None) == dscp
 
-    return passes(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
+    return expect_output(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
 def parse_drops(edge: CustomerConfig, inside: str) -> list[str]:
@@ -192,13 +214,13 @@ def _route_into_tunnel(inside: str) -> Sequence[Step]:
             f"ip route flush table {TABLE}",
             "everybody's IPv4 is behind the relay",
             read=f"ip route show table {TABLE} 2>/dev/null || true",
-            want=has_words(f"default dev {TUNNEL} proto 86"),
+            expected=expect_words(f"default dev {TUNNEL} proto 86"),
         ),
         create_object(
             f"ip rule add priority {TABLE} {rule}",
             f"ip rule del priority {TABLE}",
             "for what comes from the customer",
             read=f"ip rule show priority {TABLE}",
-            want=has_lines(f"{TABLE}: from all {rule}"),
+            expected=expect_lines(f"{TABLE}: from all {rule}"),
         ),
     ]

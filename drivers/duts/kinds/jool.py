@@ -27,7 +27,7 @@ from v6t.drivers.duts.kinds.jool_instances import (
 )
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.os.linux import load_module
-from v6t.drivers.duts.plan import Intent, Plan, Step, shorten
+from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
@@ -61,7 +61,7 @@ class Jool(LinuxDriver):
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
-    helpers = tuple(PROGRAMS)
+    optional_programs = tuple(PROGRAMS)
     version_command = (
         "cat /sys/module/jool*/version 2>/dev/null | head -1; "
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
@@ -104,7 +104,7 @@ class Jool(LinuxDriver):
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
             if name.startswith("instances_") and not all(map(is_own_instance, lines)):
-                problem = f"another translator is at work on the device: {shorten(text)}"
+                problem = f"another translator is at work on the device: {shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
 
@@ -141,7 +141,9 @@ class Jool(LinuxDriver):
         else:
             own = make_instance(intent, self.options)
         notes = NOTES + MORE_NOTES.get(program, ())
-        return self.finish(facts, [*self.base(intent, facts), load, *own], flush, notes)
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), load, *own], flush, notes
+        )
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"

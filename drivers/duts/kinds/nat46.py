@@ -15,8 +15,14 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, set_sysctls
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
+from v6t.drivers.duts.os.linux import (
+    add_routes,
+    expect_link,
+    load_module,
+    make_link_command,
+    set_sysctls,
+)
+from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, expect_lines, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
@@ -126,8 +132,8 @@ class Nat46(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
         counted = telemetry.make_link_reading(DEVICE, words)
-        losses = {NOT_SENT: LossReason.RULE, **counted.losses}
-        device = replace(counted, parse=count_unsent, losses=losses)
+        losses = {NOT_SENT: LossReason.RULE, **counted.loss_reasons}
+        device = replace(counted, parse=count_unsent, loss_reasons=losses)
         return {**super().get_telemetry_readings(intent), f"device {DEVICE}": device}
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
@@ -165,14 +171,14 @@ class Nat46(LinuxDriver):
                 "nat46's device",
                 read=f"{{ ip -o link show dev {DEVICE}; grep -x 'add {DEVICE}' {CONTROL}; }} "
                 "2>/dev/null; true",
-                want=has_lines(f"add {DEVICE}"),
+                expected=expect_lines(f"add {DEVICE}"),
             ),
             *_list_rules(local, remote),
             Step(
                 f"ip link set dev {DEVICE} mtu {mtu} up",
                 "its own is 16384",
-                read=read_link(DEVICE),
-                want=is_link(DEVICE, "UP", mtu=mtu),
+                read=make_link_command(DEVICE),
+                expected=expect_link(DEVICE, "UP", mtu=mtu),
             ),
             set_sysctls(settings, "both versions through the device, whatever the source"),
             add_routes(ways, "into the translator"),
@@ -181,7 +187,9 @@ class Nat46(LinuxDriver):
             "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
             "what it cannot translate it drops without an ICMP error",
         )
-        return self.finish(facts, [*self.base(intent, facts), *steps], notes=notes)
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), *steps], notes=notes
+        )
 
 
 def count_unsent(text: str) -> Mapping[str, float]:
@@ -202,14 +210,14 @@ def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> li
             f"echo {verb} {DEVICE} {pair} >{CONTROL}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
             read=f"cat {CONTROL}",
-            want=_has_rule(pair),
+            expected=_has_rule(pair),
             is_mapping=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
 
 
-def _has_rule(pair: str) -> Want:
+def _has_rule(pair: str) -> Expectation:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
     shown_pair = f"{pair} "[:_MAX_RULE_CHARACTERS]
 
@@ -217,7 +225,7 @@ def _has_rule(pair: str) -> Want:
         rows = (line.split(" ", 2) for line in output.splitlines())
         return any(row[1:2] == [DEVICE] and f"{row[-1]} ".startswith(shown_pair) for row in rows)
 
-    return passes(
+    return expect_output(
         is_listed, f"'{shown_pair.strip()}'", f"'{shown_pair.strip()}' is not a rule of {DEVICE}"
     )
 

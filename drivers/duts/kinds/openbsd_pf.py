@@ -33,7 +33,15 @@ from v6t.drivers.duts.kinds.pf_rules import (
 )
 from v6t.drivers.duts.options import Directory, DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, shorten
+from v6t.drivers.duts.plan import (
+    Check,
+    Expectation,
+    Intent,
+    Plan,
+    Step,
+    expect_text,
+    shorten_output,
+)
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import write_config_file
@@ -108,12 +116,12 @@ class OpenBsdPf(Driver):
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
-                f"the device does not run OpenBSD: uname prints {shorten(system)}",
+                f"the device does not run OpenBSD: uname prints {shorten_output(system)}",
                 "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
                 "tester wired to that OpenBSD",
                 code="wrong-system",
             )
-        interfaces, addresses = openbsd.read_ifconfig(sections.get("links", ""))
+        interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
@@ -122,14 +130,16 @@ class OpenBsdPf(Driver):
         return Facts(
             system=system,
             version=sections.get("version", "").strip(),
-            boot=sections.get("boot", "").strip(),
-            root=sections.get("user", "").strip() == "0",
+            boot_id=sections.get("boot", "").strip(),
+            is_root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
-            management=frozenset(managed),
-            path=management_path.parse_management_path(
+            management_interfaces=frozenset(managed),
+            management_path=management_path.parse_management_path(
                 sections.get("client", ""), survey_output, sorted(managed)
             ),
-            default_via=frozenset(re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)),
+            default_route_interfaces=frozenset(
+                re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)
+            ),
             sections=dict(sections),
         )
 
@@ -143,7 +153,7 @@ class OpenBsdPf(Driver):
         of = facts.sections.get
         for side in ("left", "right"):
             port = getattr(self.options, side)
-            openbsd.refuse_other_lengths(getattr(intent, side), port, of("links", ""))
+            openbsd.refuse_other_prefix_lengths(getattr(intent, side), port, of("links", ""))
         loaded = parse_rules(of("rules", ""), of("tables", ""))
         if loaded != parse_rules(of("file", ""), of("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
@@ -211,7 +221,7 @@ class OpenBsdPf(Driver):
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
                 read=LOADED,
-                want=has_rules(intent, self.options),
+                expected=has_rules(intent, self.options),
                 undo=reload_rules(intent),
                 deadline_s=120.0,
             ),
@@ -219,7 +229,7 @@ class OpenBsdPf(Driver):
                 "pfctl -q -e 2>/dev/null || true",
                 "PF is on",
                 read="pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'",
-                want=equals("Status: Enabled"),
+                expected=expect_text("Status: Enabled"),
                 undo="case {old} in *Disabled*) pfctl -q -d;; esac; true",
             ),
         ]
@@ -229,7 +239,7 @@ class OpenBsdPf(Driver):
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             remaining = count_translated(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
@@ -239,7 +249,8 @@ class OpenBsdPf(Driver):
             f"{kill_states(intent)} && {PURGE}",
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
-                "pfctl -vsr", Want("hardly any state of the rule that translates", checker)
+                "pfctl -vsr",
+                Expectation("hardly any state of the rule that translates", find_problem),
             ),
             deadline_s=300.0,
         )
@@ -263,7 +274,7 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     several = "{ " + ", ".join(pool.addresses) + " }"
     public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
-        f"{match} {action} {public} port {pool.low}:{pool.high}"
+        f"{match} {action} {public} port {pool.first_port}:{pool.last_port}"
         for match, action in list_translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Intent, Want, shorten
+from v6t.drivers.duts.plan import Expectation, Intent, shorten_output
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
@@ -87,11 +87,11 @@ def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[st
     if isinstance(configuration, Nat64Config):
         match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
         return [(match, "af-to inet from")]
-    nets = nat.get_pool(intent).inside
+    nets = nat.get_pool(intent).client_networks
     return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
 
 
-def has_rules(intent: Intent, options: DutOptions) -> Want:
+def has_rules(intent: Intent, options: DutOptions) -> Expectation:
     """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
 
     It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
@@ -101,10 +101,12 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
     public = re.escape(pool.addresses[0])
     if len(pool.addresses) > 1:
         public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
-    ports = f" port {pool.low}" + (f":{pool.high}" if pool.high > pool.low else "")
-    ports = rf"(?:{ports})?" if (pool.low, pool.high) == OWN_PORTS else ports
+    ports = f" port {pool.first_port}" + (
+        f":{pool.last_port}" if pool.last_port > pool.first_port else ""
+    )
+    ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == OWN_PORTS else ports
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
@@ -112,15 +114,15 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
                 rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
             )
             if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
+                return f"no rule is '{match} {action} ...'; the output is {shorten_output(output)}"
         return None
 
-    return Want(" and ".join(f"'{m} {a}'" for m, a in expected_rules), checker)
+    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), find_problem)
 
 
 def kill_states(intent: Intent) -> str:
     """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
-    nets = list(nat.get_pool(intent).inside)
+    nets = list(nat.get_pool(intent).client_networks)
     for side in (intent.left, intent.right):
         nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
     return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))

@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
+from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
@@ -150,11 +150,11 @@ class SnabbLwAftr(LinuxDriver):
                 COMM,
                 "the lwAFTR itself",
                 probe=answers,
-                want=equals(f"{COMM}\nanswers"),
+                expected=expect_text(f"{COMM}\nanswers"),
                 stop=stop,
             ),
         ]
-        return self.finish(facts, steps, notes=NOTES)
+        return self.assemble_plan(facts, steps, notes=NOTES)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:
@@ -177,7 +177,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                 hint = f"name another one with dut.options.{side}"
                 raise DutError(problem, hint, code="interface-protected")
             interface = facts.interfaces.get(name)
-            if own or (interface is not None and interface.up):
+            if own or (interface is not None and interface.is_up):
                 has = f"has {' and '.join(own)}" if own else "is up"
                 raise DutError(
                     f"the {side} interface {pci} is {name}, which {has}: Snabb takes it away from the "

@@ -12,7 +12,7 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
-from v6t.drivers.duts.kinds.netfilter.nftables import load_table
+from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -74,9 +74,9 @@ class Tayga(TunTranslator):
     options_model = TaygaOptions
     process_name = PROGRAM
     display_name = "TAYGA"
-    create_tun = "{program} -c {config} --mktun"
-    remove_tun = "{program} -c {config} --rmtun"
-    start = "{program} -c {config} -p {pid}"
+    create_tun_command = "{program} -c {config} --mktun"
+    remove_tun_command = "{program} -c {config} --rmtun"
+    start_command = "{program} -c {config} -p {pid}"
 
     program_source = "tayga"
 
@@ -130,7 +130,7 @@ class Tayga(TunTranslator):
             "0xFFFF",
         )
 
-    def configuration(self, intent: Intent, facts: Facts) -> str:
+    def make_configuration(self, intent: Intent, facts: Facts) -> str:
         table = addresses.get_address_table(intent)
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
         if parse_version(facts.version) < OFFLINK_MTU:
@@ -150,10 +150,10 @@ class Tayga(TunTranslator):
         more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
         return "\n".join([*own, *lines, *more, ""])
 
-    def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+    def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         if not self.options.mend_checksums:
             return ()
-        return load_table(
+        return make_table_steps(
             f"{self.options.state_dir}/mend.nft",
             "inet v6t_mend",
             "entry",
@@ -163,7 +163,7 @@ class Tayga(TunTranslator):
             "UDP checksums that come out as 0 are 0xffff (RFC 768)",
         )
 
-    def plan_notes(self, facts: Facts) -> Sequence[str]:
+    def get_notes(self, facts: Facts) -> Sequence[str]:
         cores = (
             "each worker is a thread with a queue of the TUN device"
             if has_workers(facts.version) and self.options.workers

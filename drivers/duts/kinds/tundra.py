@@ -62,9 +62,9 @@ class Tundra(TunTranslator):
     version_command = "{program} --version 2>&1 | head -1"
     version_pattern = r"\bv(\d+(?:\.\d+)+)"
     display_name = "Tundra"
-    create_tun = "{program} -c {config} mktun"
-    remove_tun = "{program} -c {config} rmtun"
-    start = build_background_command("{pid}", "{program} -c {config} translate", "{log}")
+    create_tun_command = "{program} -c {config} mktun"
+    remove_tun_command = "{program} -c {config} rmtun"
+    start_command = build_background_command("{pid}", "{program} -c {config} translate", "{log}")
     writes_log = True
     notes = (
         "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",
@@ -105,11 +105,11 @@ class Tundra(TunTranslator):
         instead = {name: own.value for name, own in OVERRIDES["clat"].items()}
         return addresses.get_single_mapping(intent, self.display_name, instead)
 
-    def configuration(self, intent: Intent, facts: Facts) -> str:
+    def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the configuration file with every setting; none has a default."""
         four, six = self.choose_own_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
-        side6 = self.ipv6_side(intent)
+        side6 = self.get_ipv6_side(intent)
         o = self.options
         lines = [
             f"program.translator_threads = {o.threads or ''}",

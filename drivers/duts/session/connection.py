@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import shorten
+from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.duts.session.shell import (
     Section,
     assign,
@@ -243,7 +243,7 @@ class Connection:
             if not is_text and (any_octets is None or not name.startswith(any_octets)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is not plain text: "
-                    f"{shorten(sections[name].text)}",
+                    f"{shorten_output(sections[name].text)}",
                     code="unexpected-answer",
                 )
         return sections

@@ -64,7 +64,7 @@ def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sam
 
 
 class TelemetryWatcher:
-    """Collects samples in a thread until :meth:`stop`, or until the connection breaks."""
+    """Collects samples in a thread until :meth:`make_stop_command`, or until the connection breaks."""
 
     def __init__(self, samples: Iterator[Sample], end: Callable[[], object]) -> None:
         self._iterator = samples

@@ -17,7 +17,7 @@ from v6t.base.errors import DutError, V6tError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.connection import Connection, DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
@@ -130,7 +130,7 @@ class Transaction(Connection):
         ssh = self.driver.options.ssh
         record = self._record = Record(
             owner=self.owner,
-            boot=facts.boot,
+            boot=facts.boot_id,
             driver=self.driver.name,
             technology=self.intent.technology,
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -187,7 +187,7 @@ class Transaction(Connection):
             sections = self.read_batch({**commands, **survey}, any_octets="now-")
             self.configured_facts = {name[4:]: sections[name].text for name in survey}
             for number, check in checks.items():
-                problem = check.checker(sections[number].text)
+                problem = check.find_problem(sections[number].text)
                 if problem is not None:
                     raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
             octets = {n: len(sections[n].text) for n in checks}
@@ -320,7 +320,9 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            script_failed = f"{SCRIPT} ended with status {result.status}: {shorten(result.err)}"
+            script_failed = (
+                f"{SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
+            )
             raise DeviceNotRestored(
                 f"{self.name}: some changes could not be undone: "
                 + (describe_undo(left) or script_failed),
@@ -331,7 +333,7 @@ class Transaction(Connection):
         commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
         states = self.read_states(commands)
         different = {
-            entry: f"{shorten(entry.old)} before, {shorten(states[str(entry.number)].text)} now"
+            entry: f"{shorten_output(entry.old)} before, {shorten_output(states[str(entry.number)].text)} now"
             for entry in record.undo
             if str(entry.number) in states and entry.differs(states[str(entry.number)].text)
         }
@@ -360,7 +362,9 @@ class Transaction(Connection):
     def _run_script_only(self, *, forget: bool) -> list[str]:
         result = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
         if result.status and not forget:
-            output = shorten("\n".join(filter(None, (result.out.strip(), result.err.strip()))))
+            output = shorten_output(
+                "\n".join(filter(None, (result.out.strip(), result.err.strip())))
+            )
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
             raise DeviceNotRestored(problem, hint, code="device-not-restored")

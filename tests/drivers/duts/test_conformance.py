@@ -43,7 +43,7 @@ def planned(case):
 def test_looking_changes_nothing(case):
     driver, _, plan = planned(case)
     looks = [c.command for c in plan.all_checks]
-    looks += [s.before for s in plan.steps] + [s.is_gone for s in plan.steps]
+    looks += [s.before for s in plan.steps] + [s.gone_test for s in plan.steps]
     looks += [s.check.command for s in plan.flush if s.check]
     looks += list(driver.get_survey_commands().values())
     looks += [r.command for r in driver.get_telemetry_readings(case.intent).values()]
@@ -58,15 +58,15 @@ def test_looking_changes_nothing(case):
 def test_what_is_done_is_undone(case):
     _, _, plan = planned(case)
     for step in plan.steps:
-        stays = MODULE.search(step.set)
+        stays = MODULE.search(step.command)
         if not step.undo:
-            assert stays or OWN.search(step.set + step.text), step.set
+            assert stays or OWN.search(step.command + step.text), step.command
         if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
-            assert step.before, step.set
-            assert step.existing is Existing.RESTORE, step.set
+            assert step.before, step.command
+            assert step.existing is Existing.RESTORE, step.command
         if step.existing in (Existing.KEEP, Existing.REFUSE):
-            assert step.read, step.set
-            assert stays or step.undo, step.set
+            assert step.read, step.command
+            assert stays or step.undo, step.command
         if step.existing is Existing.NONE:
             assert not step.before
 
@@ -80,9 +80,10 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     (case,) = [c for c in CASES if c.name == name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
     plan = driver.plan(
-        case.intent, replace(driver.make_example_facts(case.intent), path=ManagementPath())
+        case.intent,
+        replace(driver.make_example_facts(case.intent), management_path=ManagementPath()),
     )
-    (step,) = [step for step in plan.steps if MODULE.search(step.set)]
+    (step,) = [step for step in plan.steps if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
     made = make_undo_entry(1, step, "")
     assert (made.command == "") is stays
@@ -98,7 +99,8 @@ def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_t
     (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
     driver = make_driver("snabb-lwaftr", {"ssh": ssh})
     plan = driver.plan(
-        case.intent, replace(driver.make_example_facts(case.intent), path=ManagementPath())
+        case.intent,
+        replace(driver.make_example_facts(case.intent), management_path=ManagementPath()),
     )
     undone = [
         make_undo_entry(1, s, "vm.nr_hugepages = 7\n")
@@ -127,7 +129,7 @@ def test_the_interface_that_carries_the_connection_is_refused(case, side):
     driver, facts, _ = planned(case)
     name = getattr(driver.options, side)
     ports = {name: Interface(getattr(case.intent.links, side).dut_mac), **facts.interfaces}
-    managed = replace(facts, interfaces=ports, management=frozenset({name}))
+    managed = replace(facts, interfaces=ports, management_interfaces=frozenset({name}))
     with expect_error("interface-protected"):
         driver.plan(case.intent, managed)
 
@@ -138,12 +140,12 @@ def test_neither_is_its_pci_device_given_to_snabb(address):
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
         driver.make_example_facts(intent),
-        management=frozenset({"eno1"}),
+        management_interfaces=frozenset({"eno1"}),
         sections={"pci": "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"},
     )
     with expect_error("interface-protected"):
         driver.plan(intent, facts)
-    driver.plan(intent, replace(facts, management=frozenset({"lo"})))
+    driver.plan(intent, replace(facts, management_interfaces=frozenset({"lo"})))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
         driver.make_example_facts(intent),
-        interfaces={"eno2": Interface("02:00:00:00:00:01", up=up)},
+        interfaces={"eno2": Interface("02:00:00:00:00:01", is_up=up)},
         sections={"pci": f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"},
     )
     if not says:
@@ -179,7 +181,7 @@ def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
 def test_no_secret_and_no_path_of_this_machine_is_sent(case):
     _, _, plan = planned(case)
     for step in (*plan.steps, *plan.flush):
-        for text in (step.set, step.text, step.undo, step.before):
+        for text in (step.command, step.text, step.undo, step.before):
             assert not re.search(r"/(?:home|root|work|srv|tmp)/|[Pp]assword", text), text
 
 
@@ -188,7 +190,7 @@ def test_every_command_ends_by_itself(case):
     _, _, plan = planned(case)
     for step in (*plan.steps, *plan.flush):
         assert 0 < step.deadline_s <= 3600
-        assert not re.search(r"\b(?:vi|less|more|top|watch|tail -f)\b", step.set), step.set
+        assert not re.search(r"\b(?:vi|less|more|top|watch|tail -f)\b", step.command), step.command
 
 
 @each_case

@@ -59,8 +59,8 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
     plan = make_plan(
         "ip6-tunnel", LwB4(LwB4.params_model(psid_offset=psid_offset)).dut_intent(), checks=True
     )
-    text = next(s.text for s in plan.steps if "v6t.nft" in s.set and s.text)
-    loaded = next(s for s in plan.steps if s.set.startswith("nft -c"))
+    text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
+    loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", script],
@@ -69,8 +69,8 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
         text=True,
         check=True,
     )
-    assert loaded.check.checker(done.stdout) is None
-    assert loaded.check.checker(done.stdout.replace("!=", "==", 1))
+    assert loaded.check.find_problem(done.stdout) is None
+    assert loaded.check.find_problem(done.stdout.replace("!=", "==", 1))
 
 
 def test_a_kernel_without_it_is_refused():
@@ -91,7 +91,7 @@ def test_what_is_no_tunnel_is_refused():
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
     intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
-    commands = [s.set for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
+    commands = [s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
     assert "ip rule add priority 8676 iif right lookup 8676" in commands

@@ -32,7 +32,7 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 
 
 def facts(driver, intent, seen):
-    return replace(driver.make_example_facts(intent), path=seen)
+    return replace(driver.make_example_facts(intent), management_path=seen)
 
 
 def planned(driver, intent, seen, **options):
@@ -268,20 +268,20 @@ def test_the_interface_of_the_way_back_is_not_touched(seen):
 def test_a_bridge_over_a_vlan_over_an_interface():
     ports = {
         "br0": Interface("02:00:00:00:00:10"),
-        "eth0.10": Interface("02:00:00:00:00:11", master="br0", lower="eth0"),
+        "eth0.10": Interface("02:00:00:00:00:11", master="br0", lower_interface="eth0"),
         "eth0": Interface("02:00:00:00:00:12", master="bond0"),
         "eth1": Interface("02:00:00:00:00:13", master="bond0"),
         "bond0": Interface("02:00:00:00:00:14"),
         "eth2": Interface("02:00:00:00:00:15"),
     }
     found = Facts(
-        "Linux", "6", interfaces=ports, management=frozenset({"br0"})
+        "Linux", "6", interfaces=ports, management_interfaces=frozenset({"br0"})
     ).find_protected_interfaces()
     assert set(found) == {"br0", "eth0.10", "eth0"}
     assert "eth0.10" in found["eth0"]
-    over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower="bond0")}
+    over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower_interface="bond0")}
     found = Facts(
-        "Linux", "6", interfaces=over, management=frozenset({"bond0.7"})
+        "Linux", "6", interfaces=over, management_interfaces=frozenset({"bond0.7"})
     ).find_protected_interfaces()
     assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
 
@@ -416,7 +416,7 @@ def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     """It is no step of the plan, and a route all the same: an operator may live in documentation's networks."""
     intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
-    net = ip_network((change.route_update or change.live_change).look.split()[-1])
+    net = ip_network((change.route_update or change.live_change).show_command.split()[-1])
     with expect_error("operator-path-in-use"):
         planned("linux-router", intent, ManagementPath((Peer("client", net[9], 0),)))
     planned("linux-router", intent, ManagementPath((Peer("client", net[9], 32),)))

@@ -303,9 +303,9 @@ def test_groups_of_no_single_reading_are_rejected(pattern):
 
 def test_absence_is_not_proved_by_silence():
     check = CheckText(command="x", absent="10.0.0.0/8").make_check("x")
-    assert check.checker("192.0.2.0/24") is None
-    assert "'10.0.0.0/8'" in check.checker("  10.0.0.0/8  via")
-    assert check.checker("") is not None
+    assert check.find_problem("192.0.2.0/24") is None
+    assert "'10.0.0.0/8'" in check.find_problem("  10.0.0.0/8  via")
+    assert check.find_problem("") is not None
 
 
 # ---------------------------------------------------------------- options and plans
@@ -363,17 +363,17 @@ def test_read_backs_without_values_are_left_out():
     (check,) = plan_of(make(verify=[four, six])).all_checks
     (net, via), *_ = intents.ROUTER6.left.routes.items()
     assert check.command == f"show ipv6 route {net.network_address}"
-    assert check.checker(f" via {via}\n") is None
+    assert check.find_problem(f" via {via}\n") is None
     with expect_error("no-read-back", mentions="dut.options.verify"):
         plan_of(make(verify=[four]))
 
 
 def test_timer_of_the_device_is_cancelled_only_before_it_is_stopped():
     _, timer, configure, keep = plan_of(make()).steps
-    assert timer.set == "configure terminal revert timer 5\nend"
-    assert (timer.undo, timer.is_gone) == ("configure revert now", "4")
+    assert timer.command == "configure terminal revert timer 5\nend"
+    assert (timer.undo, timer.gone_test) == ("configure revert now", "4")
     assert configure.check is not None
-    assert keep.set == "configure confirm"
+    assert keep.command == "configure confirm"
     assert len(plan_of(make(JUNOS)).steps) == 3
 
 

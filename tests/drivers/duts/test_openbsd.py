@@ -122,11 +122,11 @@ def test_what_pfctl_prints_of_its_state():
 
 
 def test_interfaces_are_read_in_every_routing_domain():
-    interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig-A.txt"))
+    interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig-A.txt"))
     assert addresses["vio0"] == {"10.0.2.15"}
     assert "fe80::1" in addresses["lo0"]
     named = (interfaces[name] for name in ("vio0", "vio1", "vether1"))
-    assert [(i.mac, i.up, i.carrier, i.mtu) for i in named] == [
+    assert [(i.mac, i.is_up, i.has_carrier, i.mtu) for i in named] == [
         ("52:54:00:00:00:01", True, True, 1500),
         ("52:54:00:12:34:56", False, False, 1500),
         ("fe:e1:ba:d0:87:2e", True, True, 1600),
@@ -204,7 +204,7 @@ def refused(loaded, tables):
     driver = make_driver("openbsd-pf", {"left": "em1", "right": "em2"})
     intent = intents.nat44()
     facts = driver.make_example_facts(intent)
-    seen = replace(facts, root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
+    seen = replace(facts, is_root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
     driver.check_device(intent, seen)
 
 
@@ -237,11 +237,11 @@ def test_an_address_stands_there_with_its_length_or_does_not(line, found):
     shell = f"ifconfig() {{ printf 'em0: flags=8843<UP>\\n\\t{line}\\n'; }}; {step.before}"
     said = run_shell(shell).stdout
     assert bool(said) == found
-    assert (step.check.checker(f"em0: flags=8843<UP>\n\t{line}\n") is None) == found
+    assert (step.check.find_problem(f"em0: flags=8843<UP>\n\t{line}\n") is None) == found
 
 
 def test_an_address_that_somebody_else_has_is_not_ours():
-    checker = address_step("2001:2::1/64").check.checker
+    checker = address_step("2001:2::1/64").check.find_problem
     assert checker("\tinet6 2001:2::1 prefixlen 64 tentative\n") is None
     assert checker("\tinet6 2001:2::1 prefixlen 64 duplicated\n") is not None
 
@@ -253,7 +253,7 @@ def test_an_address_with_another_length_would_be_lost():
     links = read_captured("openbsd-ifconfig.txt").replace(
         "netmask 0xffffff00", "netmask 0xffffff80"
     )
-    facts = replace(driver.make_example_facts(intent), root=True, sections={"links": links})
+    facts = replace(driver.make_example_facts(intent), is_root=True, sections={"links": links})
     with expect_error("address-conflict", mentions="198.18.0.1/25"):
         driver.check_device(intent, facts)
     driver.check_device(
@@ -271,7 +271,7 @@ def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
     """What somebody else has belongs to another rule; a box in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
-    checker = flush_of(intents.nat64()).check.checker
+    checker = flush_of(intents.nat64()).check.find_problem
     assert reading.parse(said) == {"sessions": 20.0}
     assert "20 states" in checker(said)
     (rule,) = [line for line in said.splitlines() if " af-to " in line]
@@ -294,7 +294,7 @@ def test_the_purge_of_the_tests_own_states_is_waited_for(tmp_path, waits, left, 
     shell = (
         f"t=0; sleep() {{ t=$((t+1)); }}; pfctl() {{ case $1 in -q) ;; "
         f"-vsr) if [ $t -lt {waits} ]; then cat {tmp_path}/before; else cat {tmp_path}/after; fi;; "
-        f"esac; }}; {flush_of(intents.nat64()).set}; echo $t"
+        f"esac; }}; {flush_of(intents.nat64()).command}; echo $t"
     )
     done = run_shell(shell)
     assert int(done.stdout) == waited, done
@@ -307,7 +307,7 @@ def test_the_last_of_many_states_are_waited_for_while_the_purge_goes_on(tmp_path
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
         f'-vsr) sed "s/LEFT/$((20-t/2))/" {tmp_path}/said;; esac; }}; '
-        f"{flush_of(intents.nat64()).set}; echo $t"
+        f"{flush_of(intents.nat64()).command}; echo $t"
     )
     done = run_shell(shell)
     assert int(done.stdout) == 40, done
@@ -329,8 +329,8 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusa
 
 
 def test_what_a_running_system_printed_is_read():
-    interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig.txt"))
-    assert (interfaces["em1"].mac, interfaces["em1"].up) == ("02:00:00:00:02:01", True)
+    interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig.txt"))
+    assert (interfaces["em1"].mac, interfaces["em1"].is_up) == ("02:00:00:00:02:01", True)
     assert addresses["em0"] == {"198.18.0.1", "fe80::ff:fe00:101", "2001:2::1"}
     way = openbsd.parse_route_back("198.20.1.1", read_captured("openbsd-route-get.txt"))
     assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"

@@ -67,7 +67,7 @@ def test_every_driver_has_a_case():
 def test_nothing_foreign_is_ever_touched(case):
     _, plan = planned(case)
     for step in (*plan.steps, *plan.flush):
-        for text in (step.set, step.undo, step.text, step.before):
+        for text in (step.command, step.undo, step.text, step.before):
             assert not any(word in text for word in DANGEROUS), text
 
 
@@ -88,7 +88,7 @@ def test_every_line_is_shell(case):
     _, plan = planned(case)
     lines = []
     for step in (*plan.steps, *plan.flush):
-        lines += [step.set, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
+        lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
         lines += [step.before, step.check.command if step.check else ""]
     for line in filter(None, lines):
         done = subprocess.run(["sh", "-n"], input=line, capture_output=True, text=True, check=False)
@@ -202,7 +202,7 @@ def test_the_port_with_the_wanted_mac_is_suggested():
 
 def test_no_carrier_is_seen_before_an_hour_of_lost_frames():
     ports = dict(facts().interfaces)
-    ports["right"] = replace(ports["right"], carrier=False)
+    ports["right"] = replace(ports["right"], has_carrier=False)
     with expect_error("no-carrier"):
         check_interfaces(
             make_driver("linux-router", {}).options, intents.ROUTER4, facts(interfaces=ports)
@@ -214,13 +214,13 @@ def test_without_root_nothing_is_begun(name):
     case = next(c for c in CASES if c.driver == name)
     driver = make_driver(name, case.options)
     with expect_error("not-root"):
-        driver.plan(case.intent, replace(driver.make_example_facts(case.intent), root=False))
+        driver.plan(case.intent, replace(driver.make_example_facts(case.intent), is_root=False))
 
 
 def test_a_learnt_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
     plan = driver.plan(intents.ROUTER4, facts(learnt_default=frozenset({"mgmt"})))
-    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].set
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
 def test_thousands_of_neighbours_get_room():
@@ -228,8 +228,8 @@ def test_thousands_of_neighbours_get_room():
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     driver = make_driver("linux-router", {})
     plan = driver.plan(intent, driver.make_example_facts(intent))
-    (room,) = [s for s in plan.steps if "gc_thresh3" in s.set]
-    assert int(room.set.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
+    (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
+    assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
@@ -241,7 +241,7 @@ def test_a_device_that_asks_gets_no_neighbours(name):
         driver = make_driver(name, {**case.options, "neighbours": way})
         plans.append(
             [
-                s.set + s.text
+                s.command + s.text
                 for s in driver.plan(case.intent, driver.make_example_facts(case.intent)).steps
             ]
         )

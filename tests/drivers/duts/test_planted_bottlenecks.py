@@ -190,9 +190,9 @@ def test_a_table_that_is_full(second_look):
     """VPP's NAT44 with room for 50 sessions; the kernel's table is one for all of this machine."""
 
     def plant(session):
-        own = [step for step in session.plan.steps if " nat44 " in step.set]
+        own = [step for step in session.plan.steps if " nat44 " in step.command]
         taken = [step.undo for step in reversed(own) if step.undo and "{old}" not in step.undo]
-        made = [re.sub(r"sessions \d+", "sessions 50", step.set) for step in own]
+        made = [re.sub(r"sessions \d+", "sessions 50", step.command) for step in own]
         return told(session, "\n".join([*taken, *made]))
 
     watched = second_look(plant, "nat44", "forward", {"driver": "vpp", "options": OWN})

@@ -54,7 +54,7 @@ def test_program_passes_shellcheck(program):
 
 def test_generated_undo_script_passes_shellcheck():
     step = Step(
-        "true", "an interface", undo="ip link del x", read="ip link show x", is_gone="false"
+        "true", "an interface", undo="ip link del x", read="ip link show x", gone_test="false"
     )
     text = build_undo_script(
         Record("me", "", "d", "t", "now", "/run/v6t", (make_undo_entry(1, step, ""),))

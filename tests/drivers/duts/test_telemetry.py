@@ -24,7 +24,7 @@ from v6t.tests.expect import expect_error
 
 from .support import read_captured, run_shell
 
-POOL = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
+POOL = nat.NatPool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
 
 def test_cores_of_proc_stat():
@@ -50,15 +50,15 @@ def test_drops_of_an_interface():
 def test_conntrack_statistics_are_summed_over_cores():
     text = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
     counted = {"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}
-    assert conntrack.conntrack_statistics(text) == counted
+    assert conntrack.parse_conntrack_statistics(text) == counted
 
 
 def test_interfaces_of_a_linux():
     sections = {"system": "Linux 6.1", "links": read_captured("ip-j-link.json"), "user": "0"}
     facts = parse_linux_facts(sections, "6.1")
     assert facts.interfaces["left"].mac == "02:00:00:00:01:01"
-    assert facts.interfaces["right"].carrier
-    assert facts.root
+    assert facts.interfaces["right"].has_carrier
+    assert facts.is_root
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_what_is_no_linux_is_refused(sections, code):
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
     check = add_neighbors({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
     text = read_captured("ip-neigh.txt")
-    assert check.checker(text) is None
-    assert check.checker(text.replace("01:02", "01:03"))
-    assert check.checker("")
+    assert check.find_problem(text) is None
+    assert check.find_problem(text.replace("01:02", "01:03"))
+    assert check.find_problem("")
 
 
 def test_jools_counters():

@@ -412,7 +412,7 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     if key not in _PLANS:
         try:
             plan = driver.plan(intent, driver.make_example_facts(intent))
-            _PLANS[key] = [(s.set, s.text) for s in (*plan.steps, *plan.flush)]
+            _PLANS[key] = [(s.command, s.text) for s in (*plan.steps, *plan.flush)]
         except UsageError as exc:
             _PLANS[key] = exc
     if isinstance(_PLANS[key], UsageError):

@@ -34,8 +34,10 @@ def make_readings(*ports: str) -> dict[str, Reading]:
     losses = {"dropped": LossReason.QUEUE}
     return {
         "cpu": make_core_reading(),
-        "softnet": Reading("cat /proc/net/softnet_stat", parse_softnet, SOFTNET, losses=losses),
-        "perf": Reading(PERF, parse_perf, EVENTS, lasts_s=PERF_S),
+        "softnet": Reading(
+            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET, loss_reasons=losses
+        ),
+        "perf": Reading(PERF, parse_perf, EVENTS, duration_s=PERF_S),
         **{f"link {port}": make_link_reading(port) for port in ports},
     }
 

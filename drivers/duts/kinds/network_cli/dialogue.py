@@ -15,7 +15,7 @@ import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
-from v6t.drivers.duts.plan import shorten
+from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
@@ -110,7 +110,9 @@ class Dialogue:
                 for line in command.splitlines():
                     answers.append(self._type(line))
                 if answers and not self._is_home:
-                    prompts = f"{shorten(self._last_line)} and not {shorten(self._home)}"
+                    prompts = (
+                        f"{shorten_output(self._last_line)} and not {shorten_output(self._home)}"
+                    )
                     raise DutError(
                         f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
                         "missing that leads back",
@@ -233,11 +235,11 @@ class Dialogue:
                 problem = (
                     f"no prompt within {deadline_s:g} s {description}; it said last: {self._tail}"
                     if answer is None
-                    else f"the device repeats its question {description}: {shorten(last)}"
+                    else f"the device repeats its question {description}: {shorten_output(last)}"
                 )
                 hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
-            _LOG.debug("%s: a question or page was answered: %s", self.name, shorten(last))
+            _LOG.debug("%s: a question or page was answered: %s", self.name, shorten_output(last))
             self._send(answer)
             if answer == " ":  # the pager's line is not a part of the answer
                 self._text = self._text[: self._text.rfind("\n") + 1]
@@ -301,7 +303,7 @@ class Dialogue:
     @property
     def _tail(self) -> str:
         text = self._text[-65536:].split("\n")[-4:]
-        return shorten(self._hide("\n".join(map(render_line, text))))
+        return shorten_output(self._hide("\n".join(map(render_line, text))))
 
     def _fill_in(self, text: str) -> str:
         """Replace placeholders by secrets from the environment, and hide these in answers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -29,7 +30,7 @@ from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_plac
 from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
 from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabCliDevice
 from v6t.drivers.duts.management_path import ManagementPath, Peer
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -94,7 +95,7 @@ class NetworkCli(Driver):
         answer, command = sections.get("version", ""), self.options.version_command
         match = re.search(self.options.version_pattern, answer, re.MULTILINE)
         if match is None and command:
-            problem = f"'{command}' does not print the version: {shorten(answer)}"
+            problem = f"'{command}' does not print the version: {shorten_output(answer)}"
             hint = "set dut.options.version_pattern to match the version"
             raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
@@ -104,11 +105,14 @@ class NetworkCli(Driver):
             address = ip_address(text)
             peers.append(Peer(role, address, 0 if role == "client" else address.max_prefixlen))
         version = " ".join(version.split())[:80]
-        return Facts("a device with a command line", version, boot="", path=ManagementPath(tuple(peers)),
-                     sections=dict(sections))  # fmt: skip
+        path = ManagementPath(tuple(peers))
+        return replace(self._make_facts(version), management_path=path, sections=dict(sections))
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        return Facts("a device with a command line", self.options.version, boot="")
+        return self._make_facts(self.options.version)
+
+    def _make_facts(self, version: str) -> Facts:
+        return Facts("a device with a command line", version, boot_id="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
@@ -123,7 +127,7 @@ class NetworkCli(Driver):
             raise DutError(problem, hint, code="device-busy")
         match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
         if busy and match:
-            problem = f"the device is in use: '{busy.command}' prints {shorten(match[0])}"
+            problem = f"the device is in use: '{busy.command}' prints {shorten_output(match[0])}"
             raise DutError(problem, "nothing was changed; wait for their end", code="device-busy")
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
@@ -142,7 +146,7 @@ class NetworkCli(Driver):
         if confirm and (confirm.before or confirm.cancel):
             why = "start the device's own rollback timer"
             # the timer is no longer there once the last step has begun
-            add(why, confirm.before, confirm.cancel, is_gone=str(len(steps) + 3))
+            add(why, confirm.before, confirm.cancel, gone_test=str(len(steps) + 3))
         read = own.compare.command if own.compare else ""
         wait = f", and wait {own.settle_s:g} s" if own.settle_s else ""
         why = f"configure {intent.technology}{wait}"
@@ -175,7 +179,7 @@ class NetworkCli(Driver):
             name: Reading(
                 "\n".join(dict.fromkeys(each.command for each in group)),
                 partial(parse_figures, tuple(dict.fromkeys(each.pattern for each in group))),
-                losses=LOSSES if name == DROPS else {},
+                loss_reasons=LOSSES if name == DROPS else {},
             )
             for name, group in watched.items()
         }

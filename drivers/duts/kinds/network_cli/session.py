@@ -97,7 +97,7 @@ class CliSession(Session):
         done = self.state_transport.run(f"umask 077; echo {number} >>{progress}")
         answer = ""
         if not done.status:
-            done = self._cli.run(step.set)
+            done = self._cli.run(step.command)
         if step.check is not None and not done.status:
             time.sleep(self.driver.options.settle_s)
             answer = self._cli.run(step.check.command).out

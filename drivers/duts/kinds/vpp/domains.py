@@ -8,7 +8,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Step, Want, has_lines
+from v6t.drivers.duts.plan import Change, Expectation, Step, expect_lines
 from v6t.drivers.duts.steps import create_object
 
 LIVE = "v6tbeside"
@@ -37,8 +37,8 @@ class MapRelay(VppFunction):
         delete = self.cli(f"map interface {port} del{self.mode}")
         why = f"MAP on {port}"
         read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
-        want = has_lines(self.feature)
-        return create_object(create, delete, why, read=read, want=want, silent=True)
+        expected = expect_lines(self.feature)
+        return create_object(create, delete, why, read=read, expected=expected, silent=True)
 
     def change_domain(
         self,
@@ -55,10 +55,10 @@ class MapRelay(VppFunction):
             add=f"{add} && {rule}",
             change=f"{remove}; {change} && {rule}",
             remove=remove,
-            look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
-            added=words[0],
-            changed=words[1],
-            how="changed: removed and added anew, VPP has no other way",
+            show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
+            added_words=words[0],
+            changed_words=words[1],
+            note="changed: removed and added anew, VPP has no other way",
         )
 
 
@@ -67,10 +67,10 @@ def list_domains(cli: Vppctl) -> str:
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
-def has_domains(expected_domains: list[Domain], description: str) -> Want:
+def has_domains(expected_domains: list[Domain], description: str) -> Expectation:
     """Require these domains; others are allowed."""
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -79,7 +79,7 @@ def has_domains(expected_domains: list[Domain], description: str) -> Want:
                 return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
         return None
 
-    return Want(description, checker)
+    return Expectation(description, find_problem)
 
 
 def list_indices(cli: Vppctl, tag: str) -> str:

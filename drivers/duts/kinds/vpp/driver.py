@@ -8,7 +8,7 @@ from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.facts import LINUX, Facts, parse_linux_facts
+from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, parse_linux_facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
@@ -22,7 +22,7 @@ from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndepend
 from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
 from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
 from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
-from v6t.drivers.duts.plan import Change, Intent, Plan, shorten
+from v6t.drivers.duts.plan import Change, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.drivers.duts.telemetry_summary import INTERFACES
@@ -65,9 +65,13 @@ class Vpp(Driver):
     def get_survey_commands(self) -> Mapping[str, str]:
         if self.options.started:
             version = f"{self.options.program} --version || {self.options.program} -h | head -1"
-            return {**LINUX, "version": version, "plugins": process.list_plugins(self.options)}
+            return {
+                **LINUX_SURVEY_COMMANDS,
+                "version": version,
+                "plugins": process.list_plugins(self.options),
+            }
         return {
-            **LINUX,
+            **LINUX_SURVEY_COMMANDS,
             "version": self.cli("show version"),
             "hardware": self.cli("show hardware-interfaces"),
             "plugins": self.cli("show plugins"),
@@ -81,7 +85,7 @@ class Vpp(Driver):
                 raise make_missing_program_error(
                     self.options.program, "https://fd.io", from_option=True
                 )
-            problem = "VPP does not answer: " + shorten(sections.get("version", ""))
+            problem = "VPP does not answer: " + shorten_output(sections.get("version", ""))
             hint = "is it running, and may this user use its socket? dut.options.socket names it"
             raise DutError(problem, hint, code="unexpected-answer")
         return parse_linux_facts(sections, match.group(1))
@@ -123,7 +127,7 @@ class Vpp(Driver):
     def function(self, intent: Intent) -> VppFunction:
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
         kind = NAT44[self.options.nat44] if kind is Nat44 else kind
-        return kind(intent, self.options, self.cli, self.ports(intent))
+        return kind(intent, self.options, self.cli, self.get_ports(intent))
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
@@ -136,7 +140,7 @@ class Vpp(Driver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         function = self.function(intent)
         table = function.occupancy()
-        ports = tuple(self.port(side) for side in SIDES)
+        ports = tuple(self.get_port(side) for side in SIDES)
         return {
             "cpu": telemetry.make_core_reading(polls=True),
             **({"table": table} if table else {}),
@@ -174,8 +178,8 @@ class Vpp(Driver):
         options, function = self.options, self.function(intent)
         first = process.start(options, intent, self.cli) if options.started else []
         steps = list(first)
-        for side, port in self.ports(intent).items():
-            link, parent = getattr(intent.links, side), self.port(side)
+        for side, port in self.get_ports(intent).items():
+            link, parent = getattr(intent.links, side), self.get_port(side)
             if link.vlan:
                 steps += [
                     links.set_up(self.cli, parent),
@@ -198,7 +202,7 @@ class Vpp(Driver):
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         """Return a route that updates move; VPP adds paths, so the former path is removed first."""
-        ways = find_next_hops(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
         ip_version, (first_path, second_path) = (
@@ -218,20 +222,20 @@ class Vpp(Driver):
             change=f"{removals[0]} >/dev/null; {adds[1]}",
             remove=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
             # the hosts alone: a way that was not taken away is there beside the new one
-            look=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
-            added=f"via {ways[1][0]}",
-            changed=f"via {ways[2][0]}",
+            show_command=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
+            added_words=f"via {ways[1][0]}",
+            changed_words=f"via {ways[2][0]}",
             exclusive=True,
         )
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.function(intent).live_change()
 
-    def ports(self, intent: Intent) -> dict[str, str]:
+    def get_ports(self, intent: Intent) -> dict[str, str]:
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
-        return {s: self.port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
+        return {s: self.get_port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
-    def port(self, side: str) -> str:
+    def get_port(self, side: str) -> str:
         name: str = getattr(self.options, side)
         return f"host-{name}" if self.options.started else name
 

@@ -11,7 +11,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import format_pool, get_pool
-from v6t.drivers.duts.plan import Check, Existing, Step, Want, equals, has_lines
+from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lines, expect_text
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import LinkIntent
@@ -98,14 +98,14 @@ class DsLite(VppFunction):
                 f"dslite add pool address {format_pool(self.intent)}",
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
-                want=has_lines(*get_pool(self.intent).addresses),
+                expected=expect_lines(*get_pool(self.intent).addresses),
                 existing=Existing.RESTORE,
             ),
             self.cli.step(
                 f"dslite set aftr-tunnel-endpoint-address {aftr}",
                 "where the B4s' tunnels end",
                 read=self.cli("show dslite aftr-tunnel-endpoint-address"),
-                want=equals(aftr),
+                expected=expect_text(aftr),
                 existing=Existing.RESTORE,
             ),
         ]
@@ -114,14 +114,16 @@ class DsLite(VppFunction):
         return (process.restart(plan, self.is_empty()),)
 
     def is_empty(self) -> Check:
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None
 
-        return Check(f"{self.cli('show dslite sessions')} 2>&1", Want("no session", checker))
+        return Check(
+            f"{self.cli('show dslite sessions')} 2>&1", Expectation("no session", find_problem)
+        )
 
     def get_capacity(self) -> int:  # each B4 has its own
         return PER_B4 * self.aftr.b4_count

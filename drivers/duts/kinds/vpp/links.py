@@ -9,7 +9,7 @@ from typing import Any
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
-from v6t.drivers.duts.plan import Existing, Step, equals, has_words, passes
+from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, expect_words
 from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import LinkIntent
 
@@ -52,7 +52,9 @@ def add_vlan(cli: Vppctl, parent: str, number: int) -> Step:
     create = cli(f"create sub-interfaces {parent} {number}")
     delete = cli(f"delete sub-interface {port}")
     read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
-    return create_object(create, delete, f"VLAN {number} of {parent}", read=read, want=equals(port))
+    return create_object(
+        create, delete, f"VLAN {number} of {parent}", read=read, expected=expect_text(port)
+    )
 
 
 def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
@@ -71,7 +73,7 @@ def add_address(cli: Vppctl, text: str, port: str) -> Step:
         # an address of somebody else's may end with this one
         read=cli(f"show interface address {port}")
         + f' | awk \'{_CLEAN} $1 == "L3" && $2 == "{given}"\'',
-        want=has_words(f"L3 {given}"),
+        expected=expect_words(f"L3 {given}"),
         undo=cli(f"set interface ip address del {port} {given}"),
         existing=Existing.KEEP,
     )
@@ -92,7 +94,7 @@ def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
         f'for (i = 1; i < NF; i++) {{ if ($i == "{address}") here = 1; '
         "else if ($i ~ /^S[A-Z]*$/) static = 1; "
         "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
-        want=equals(mac),
+        expected=expect_text(mac),
         # VPP learns an address again; a static entry of somebody else's is written back
         undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {add("$1")}; }}',
         silent=True,
@@ -115,8 +117,10 @@ def has_route(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
     """Return the read of a route of the default table, and what it must print."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
-    want = passes(lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'")
-    return {"read": read, "want": want}
+    expected = expect_output(
+        lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'"
+    )
+    return {"read": read, "expected": expected}
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.vpp.domains import (
 )
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Existing, Step, Want
+from v6t.drivers.duts.plan import Change, Existing, Expectation, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
 
@@ -100,7 +100,7 @@ def _add_softwires(
             f"{len(tags)} addresses shared by lwB4s",
             text="".join(f"map add domain {domain.words}\n" for domain in domains),
             read=list_domains(cli),
-            want=has_domains(domains, f"{len(tags)} domains with these values"),
+            expected=has_domains(domains, f"{len(tags)} domains with these values"),
             silent=True,
         ),
         Step(
@@ -108,7 +108,7 @@ def _add_softwires(
             f"{len(rows)} softwires",
             text=rules,
             read=show,
-            want=Want(f"{len(rows)} rules with these addresses", check_rules),
+            expected=Expectation(f"{len(rows)} rules with these addresses", check_rules),
             undo=f"rm -f {files[1]}",
             existing=Existing.NONE,
             silent=True,

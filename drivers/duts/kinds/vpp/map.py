@@ -51,8 +51,8 @@ class MapRules(MapRelay):
         create = self.cli(f"map add domain {domain.words}")
         delete = delete_domain(self.cli, domain.tag)
         why = f"the rule {rule.ipv6_prefix}"
-        want = has_domains([domain], f"domain {domain.tag} with these values")
-        return create_object(create, delete, why, read=list_domains(self.cli), want=want)
+        expected = has_domains([domain], f"domain {domain.tag} with these values")
+        return create_object(create, delete, why, read=list_domains(self.cli), expected=expected)
 
     def live_change(self) -> Change:
         four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))

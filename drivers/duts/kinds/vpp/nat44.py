@@ -15,13 +15,13 @@ from v6t.drivers.duts.plan import (
     Change,
     Check,
     Existing,
+    Expectation,
     Intent,
     Step,
-    Want,
-    equals,
-    has_line_like,
-    has_lines,
-    shorten,
+    expect_lines,
+    expect_matching_line,
+    expect_text,
+    shorten_output,
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -40,7 +40,7 @@ class Nat44(VppFunction):
 
     noun: ClassVar[str]
     """Its name in commands."""
-    limits: ClassVar[tuple[str, ...]]
+    supported_settings: ClassVar[tuple[str, ...]]
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Nat44(VppFunction):
     def steps(self, version: str) -> list[Step]:
         return [
             self.enable(self.get_capacity()),
-            add_pool(self.cli, self.noun, format_pool(self.intent, self.limits)),
+            add_pool(self.cli, self.noun, format_pool(self.intent, self.supported_settings)),
             set_sides(self.cli, self.ports, self.noun),
             *self._set_timeout(),
         ]
@@ -65,13 +65,13 @@ class Nat44(VppFunction):
     def is_empty(self) -> Check:
         reading = self.get_session_reading()
 
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             count = reading.parse(output).get("sessions")
             if count is None:
                 return "it does not say how many sessions there are"
             return f"{count:.0f} sessions are left" if count else None
 
-        return Check(reading.command, Want("no session", checker))
+        return Check(reading.command, Expectation("no session", find_problem))
 
     def _set_timeout(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
@@ -84,7 +84,7 @@ class Nat44(VppFunction):
             self.cli(f"{command} {lives_s}"),
             "sessions live longer than any test: expiry would look like loss",
             read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-            want=equals(lives_s),
+            expected=expect_text(lives_s),
             undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
             silent=True,
         )
@@ -104,10 +104,10 @@ class Nat44(VppFunction):
             add=self.cli(f"{add} {first} tenant-vrf {TENANT}"),
             change=f"{remove(first)}; {self.cli(f'{add} {second} tenant-vrf {TENANT}')}",
             remove=f"{remove(first)}; {remove(second)}",
-            look=f"{show} | grep -wF -e {first} -e {second} || true",
-            added=str(first),
-            changed=str(second),
-            how="changed: removed and another one added",
+            show_command=f"{show} | grep -wF -e {first} -e {second} || true",
+            added_words=str(first),
+            changed_words=str(second),
+            note="changed: removed and another one added",
         )
 
 
@@ -117,7 +117,7 @@ class EndpointDependent(Nat44):
     plugin = "nat"
     noun = "nat44"
     counter = "/nat44-ed/total-sessions"
-    limits = ("udp_timeout_s", "session_limit")
+    supported_settings = ("udp_timeout_s", "session_limit")
 
     def enable(self, room: int) -> Step:
         # one that is off shows sessions, too: none
@@ -129,7 +129,8 @@ class EndpointDependent(Nat44):
             undo="nat44 plugin disable",
             existing=Existing.REFUSE,
             proof=Check(
-                self.cli("show nat44 summary"), has_line_like(size, f"room for {room} sessions")
+                self.cli("show nat44 summary"),
+                expect_matching_line(size, f"room for {room} sessions"),
             ),
         )
 
@@ -151,7 +152,7 @@ class EndpointIndependent(Nat44):
     plugin = "nat44_ei"
     noun = "nat44 ei"
     counter = "/nat44-ei/total-sessions"
-    limits = ("session_limit",)
+    supported_settings = ("session_limit",)
     by_endpoint = True
     MAX_USERS = 1024
     """Default maximum number of clients."""
@@ -171,7 +172,7 @@ class EndpointIndependent(Nat44):
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.limits)}")
+        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.supported_settings)}")
         seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
         return (make_flush_loop([f"{add} del", add], seen, self.is_empty()),)
 
@@ -193,7 +194,7 @@ def find_overlap(cli: Vppctl, kind: str, tables: Sequence[str] = TABLES) -> str:
 def recreate_commands(steps: Sequence[Step]) -> list[str]:
     """Return the shell lines that undo steps and repeat them."""
     allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
-    return allocated + [s.set for s in steps]
+    return allocated + [s.command for s in steps]
 
 
 def make_flush_loop(lines: Sequence[str], state_command: str, check: Check) -> Step:
@@ -203,20 +204,22 @@ def make_flush_loop(lines: Sequence[str], state_command: str, check: Check) -> S
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
-def get_pool(intent: Intent, supported_limits: Sequence[str] = ()) -> nat.Pool:
+def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatPool:
     """Return public addresses, each with the ports that VPP allocates."""
-    pool = nat.get_pool(intent, supported_limits=supported_limits)
-    if (pool.low, pool.high) != PORTS:
+    pool = nat.get_pool(intent, supported_settings=supported_settings)
+    if (pool.first_port, pool.last_port) != PORTS:
         low, high = PORTS
-        problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.low} to {pool.high}"
+        problem = (
+            f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
+        )
         instead = {"pool_ports": {"min": low, "max": high}}
         raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
     return pool
 
 
-def format_pool(intent: Intent, supported_limits: Sequence[str] = ()) -> str:
+def format_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> str:
     """Return the public addresses as VPP reads them."""
-    pool = get_pool(intent, supported_limits)
+    pool = get_pool(intent, supported_settings)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
@@ -228,17 +231,21 @@ def add_pool(
     first, _, last = words.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
-        return missing and f"{missing} is not a public address; the output is {shorten(output)}"
+        return (
+            missing and f"{missing} is not a public address; the output is {shorten_output(output)}"
+        )
 
     command = f"{noun} {add} {words}"
     why = f"public addresses of {noun}"
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
     undo = "" if stays else f"{noun} {add} {words} del"
-    return cli.step(command, why, read=read, want=Want(f"'{words}'", checker), undo=undo)
+    return cli.step(
+        command, why, read=read, expected=Expectation(f"'{words}'", find_problem), undo=undo
+    )
 
 
 def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
@@ -247,5 +254,5 @@ def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
     command = f"set interface {noun} in {left} out {right}"
     why = "the clients' side and the public side"
     read = cli(f"show {noun} interfaces")
-    want = has_lines(f"{left} in", f"{right} out")
-    return cli.step(command, why, read=read, want=want, undo=f"{command} del")
+    expected = expect_lines(f"{left} in", f"{right} out")
+    return cli.step(command, why, read=read, expected=expected, undo=f"{command} del")

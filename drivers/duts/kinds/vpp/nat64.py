@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import nat44
 from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
-from v6t.drivers.duts.plan import Check, Existing, Step, Want, has_lines
+from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lines
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import Nat64Config
 
@@ -64,7 +64,7 @@ class Nat64(VppFunction):
                 f"nat64 add prefix {prefix}",
                 "IPv4 destinations as IPv6 addresses",
                 read=cli("show nat64 prefix"),
-                want=has_lines(f"{prefix} tenant-vrf 0"),
+                expected=expect_lines(f"{prefix} tenant-vrf 0"),
                 undo=f"nat64 del prefix {prefix}",
             ),
             # an address that is removed by itself leaves its count of ports in use behind, for the next
@@ -76,7 +76,7 @@ class Nat64(VppFunction):
     def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Empty the table by removing and recreating it; VPP has no command for it."""
 
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
             if "BIB" not in head.split():
                 return "it does not say which bindings there are"
@@ -84,7 +84,7 @@ class Nat64(VppFunction):
 
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, Want("no binding", checker))
+        empty = Check(bindings, Expectation("no binding", find_problem))
         return (nat44.make_flush_loop(nat44.recreate_commands(self.steps(version)), seen, empty),)
 
     def get_capacity(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
-from v6t.drivers.duts.plan import Step, has_line_like
+from v6t.drivers.duts.plan import Step, expect_matching_line
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import NptConfig
 
@@ -39,7 +39,7 @@ class Npt66(VppFunction):
                 self.cli(f"{binding} del"),
                 f"translate {npt.internal} to {npt.external} and back",
                 read=f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true",
-                want=has_line_like(rf"\[\d+\] {listed}", f"'{listed}'"),
+                expected=expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'"),
                 silent=True,
             )
         ]

@@ -10,7 +10,7 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os.linux import format_conf_key, keep_addresses, set_sysctls, set_up
-from v6t.drivers.duts.plan import Check, Intent, Step, Want, passes, shorten
+from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
@@ -39,10 +39,10 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         lines = output.splitlines()
         runs = lines[:1] == [MAIN] and any(line.startswith("vpp v") for line in lines[1:])
-        return None if runs else f"VPP does not answer; the output is {shorten(output)}"
+        return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
 
     steps = [
         write_config_file(file, format_startup(options, intent), "start-up file of v6t's own VPP"),
@@ -52,7 +52,7 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
             MAIN,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            want=Want(f"{MAIN}, answering", checker),
+            expected=Expectation(f"{MAIN}, answering", find_problem),
             stop=f"( {stop_process(pid, MAIN)} ) && rm -f {files}",
         ),
     ]
@@ -61,9 +61,9 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
         # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
         create = cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable")
         has_mac = partial(outputs.has_mac, name=f"host-{name}", mac=mac)
-        want = passes(has_mac, f"host-{name} with {mac.lower()}")
+        expected = expect_output(has_mac, f"host-{name} with {mac.lower()}")
         show = cli("show hardware-interfaces")
-        steps.append(Step(create, f"VPP's end of {name}", read=show, want=want))
+        steps.append(Step(create, f"VPP's end of {name}", read=show, expected=expected))
     return steps
 
 
@@ -71,16 +71,16 @@ def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step
     """Yield steps whose changes are gone if the process has ended, as if by a crash."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
-        yield replace(step, is_gone=has_ended) if step.undo else step
+        yield replace(step, gone_test=has_ended) if step.undo else step
 
 
 def restart(plan: Sequence[Step], check: Check) -> Step:
     """Empty all state by starting another VPP with the same configuration."""
     process, *others = plan[1:]
-    lines = [f"( {process.undo} )", process.set]
+    lines = [f"( {process.undo} )", process.command]
     for step in others:
-        fails = f'o=$({step.set} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
-        lines.append(fails if step.silent else step.set)
+        fails = f'o=$({step.command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
+        lines.append(fails if step.silent else step.command)
     command = " &&\n".join(f"{{ {line}; }}" for line in lines)
     return Step(command, "no session of an earlier trial is left: VPP is started anew", proof=check)
 

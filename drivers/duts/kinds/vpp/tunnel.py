@@ -9,7 +9,7 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.softwires import get_customer
 from v6t.drivers.duts.kinds.vpp import links
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
-from v6t.drivers.duts.plan import Step, has_lines, has_words
+from v6t.drivers.duts.plan import Step, expect_lines, expect_words
 from v6t.drivers.duts.steps import create_object
 
 OUTER_HEADER_OCTETS = 40
@@ -52,13 +52,13 @@ class CustomerTunnel(VppFunction):
                 cli(f"delete ipip tunnel sw_if_index {index}"),
                 "the tunnel to the relay",
                 read=f"{cli('show ipip tunnel')} | grep -w 'instance {NUMBER}' || true",
-                want=has_words(f"instance {NUMBER} {ends}", f"flags [{FLAG} ]"),
+                expected=expect_words(f"instance {NUMBER} {ends}", f"flags [{FLAG} ]"),
             ),
             cli.step(
                 f"set interface unnumbered {NAME} use {inside}",
                 "the tunnel takes IPv4 by an address of the customer's side",
                 read=cli(f"show interface address {NAME}"),
-                want=has_lines(f"unnumbered, use {inside}"),
+                expected=expect_lines(f"unnumbered, use {inside}"),
                 undo=f"set interface unnumbered del {NAME}",
             ),
             links.set_mtu(cli, NAME, mtu),
