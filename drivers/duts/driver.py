@@ -291,7 +291,7 @@ class Driver(ABC):
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Return an oracle that expects this implementation's frames."""
         profile = self.get_header_profile(intent)
-        return oracle if profile.plain else ProfiledOracle(oracle, profile)
+        return oracle if profile.equals_reference else ProfiledOracle(oracle, profile)
 
     def get_further_hops(self, intent: Intent, direction: Direction) -> int:
         """Return the hops that the device adds to those of the technology."""

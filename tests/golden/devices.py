@@ -18,8 +18,8 @@ from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
+from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology

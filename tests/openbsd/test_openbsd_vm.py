@@ -115,7 +115,7 @@ def test_what_it_is(machine):
     assert facts.boot_id
     assert len(facts.management_interfaces) == 1
     assert facts.management_interfaces.isdisjoint(machine.machine.ports().values())
-    assert facts.management_path.unknown == ""
+    assert facts.management_path.unknown_reason == ""
     assert {str(p.address) for p in facts.management_path.peers} >= {"10.0.2.2", "10.0.2.15"}
 
 

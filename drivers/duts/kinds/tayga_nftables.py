@@ -13,7 +13,7 @@ from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDriver
 from v6t.drivers.duts.kinds.netfilter.nftables import make_snat_steps
-from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
+from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_reserved_pool
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.intent.families import Nat64Config
 
@@ -70,7 +70,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         wide_enough = candidates if pool.prefixlen >= 24 else []
         taken = addresses.find_test_networks(intent)
         addresses.choose_free_address("dynamic_pool", str(pool), wide_enough, taken)
-        refuse_pool(pool, facts.version)
+        refuse_reserved_pool(pool, facts.version)
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
@@ -91,7 +91,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         taken, o = addresses.find_test_networks(intent), self.options
         given4 = o.ipv4_addr or str(self.pool[1])
         own4 = addresses.choose_free_address("ipv4_addr", given4, (), taken)
-        candidates = addresses.OWN_IPV6_CANDIDATES
+        candidates = addresses.TRANSLATOR_IPV6_CANDIDATES
         return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, candidates, taken)
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
@@ -100,7 +100,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
             hint = "set the plugin's parameter prefix"
             instead = {"prefix": "2001:db8:64::/96"}
             raise UsageError("NAT64 needs a prefix", hint, params=instead, code="invalid-intent")
-        return self.config_text(
+        return self.format_configuration(
             intent,
             f"prefix {prefix}",
             f"dynamic-pool {self.pool}",
@@ -108,12 +108,12 @@ class TaygaNftables(ConntrackDriver, Tayga):
         )
 
     @property
-    def _forget_clients(self) -> str:
+    def _forget_command(self) -> str:
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
     def make_preparation_steps(self) -> Sequence[Step]:
         why = "TAYGA starts without remembered clients"
-        return (Step(self._forget_clients, why, undo=self._forget_clients),)
+        return (Step(self._forget_command, why, undo=self._forget_command),)
 
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         public = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
@@ -128,7 +128,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
         """Empty TAYGA's clients and queue, then the kernel's connections."""
         stop, start = self.make_stop_command(), self.fill_in(self.start_command)
-        command = f"( {stop} ) && {self._forget_clients} && {start}"
+        command = f"( {stop} ) && {self._forget_command} && {start}"
         why = "no client of an earlier trial is left"
         restart = Step(command, why, proof=self.make_daemon_step().check)
         return (restart, *conntrack.make_flush_steps([str(self.pool)]))

@@ -102,10 +102,10 @@ class TunTranslator(LinuxDriver):
         taken, o = addresses.find_test_networks(intent), self.options
         return (
             addresses.choose_free_address(
-                "ipv4_addr", o.ipv4_addr, addresses.OWN_IPV4_CANDIDATES, taken
+                "ipv4_addr", o.ipv4_addr, addresses.TRANSLATOR_IPV4_CANDIDATES, taken
             ),
             addresses.choose_free_address(
-                "ipv6_addr", o.ipv6_addr, addresses.OWN_IPV6_CANDIDATES, taken
+                "ipv6_addr", o.ipv6_addr, addresses.TRANSLATOR_IPV6_CANDIDATES, taken
             ),
         )
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Expectation, Plan, Step, shorten_output
-from v6t.drivers.duts.session.shell import HEADING, Section, track_command
+from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, track_command
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     UNDO_DEADLINE_S,
-    Undo,
+    UndoEntry,
     format_here_document,
 )
 from v6t.drivers.transport.contract import Output
@@ -45,7 +45,9 @@ class Difference:
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
-def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
+def make_undo_entries(
+    plan: Plan, states: Mapping[str, Section], device: str
+) -> tuple[UndoEntry, ...]:
     """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
@@ -65,7 +67,7 @@ def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) ->
     return tuple(entries)
 
 
-def make_undo_entry(number: int, step: Step, old: str) -> Undo:
+def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
     """Return how a step is undone, given the state before it."""
     command = step.undo
     if step.existing is Existing.KEEP and old.strip():
@@ -75,7 +77,7 @@ def make_undo_entry(number: int, step: Step, old: str) -> Undo:
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
     text = step.undo_text.replace("{old}", old)
-    return Undo(
+    return UndoEntry(
         number, step.why, command, text if command else "", step.before, old, step.gone_test
     )
 
@@ -92,13 +94,13 @@ def build_step_script(step: Step, number: int, directory: str) -> str:
     lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
     lines.append(track_command(directory, step.command))
     if step.check is not None:
-        lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
+        lines += [f"echo; echo '{SECTION_HEADING} check'", f"( {step.check.command}", ")", "true"]
     return "\n".join(lines)
 
 
 def check_step(step: Step, result: Output, device: str) -> None:
     """Check the output of :func:`build_step_script`; raise DutError if a command or the read-back failed."""
-    output, _, answer = result.out.partition(f"\n{HEADING} check\n")
+    output, _, answer = result.out.partition(f"\n{SECTION_HEADING} check\n")
     text = (output + result.err).strip()
     if result.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {result.status}"
@@ -119,7 +121,7 @@ def list_comparison_commands(plan: Plan) -> dict[str, str]:
     return commands | {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
 
 
-def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
+def find_own_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
     """Return the numbers of the steps of a plan that entries of an undo record cover."""
     steps = {(number, s.why, s.before) for number, s in enumerate(plan.steps, 1)}
     return frozenset(

@@ -75,7 +75,7 @@ class Session(Transaction, DeviceSession):
         )
 
     @property
-    def question(self) -> Check:
+    def management_check(self) -> Check:
         """The plan's management query, else the read-back with the shortest answer."""
         query = self.require_plan().management_query or self.shortest_check
         if query is None:
@@ -83,8 +83,8 @@ class Session(Transaction, DeviceSession):
             raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
         return query
 
-    def query(self) -> str:
-        check = self.question
+    def run_management_query(self) -> str:
+        check = self.management_check
         problem = check.find_problem(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if problem is not None:
             raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
@@ -153,7 +153,7 @@ class Session(Transaction, DeviceSession):
     def devices(self) -> list[tuple[str, Session]]:
         return [(self.name, self)]
 
-    def watcher(self, *readings: str) -> TelemetryWatcher:
+    def start_watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)
         script = telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
         process = self.transport.hold(script)
@@ -203,7 +203,7 @@ class Session(Transaction, DeviceSession):
         raise DutError(problem, code="check-failed")
 
     def _reboot(self, step: Step) -> None:
-        boot = self.read_boot()
+        boot = self.read_boot_id()
         try:
             self.transport.run(step.command, step.text, REBOOT_COMMAND_DEADLINE_S)
         except DeviceTakenOver:
@@ -216,7 +216,7 @@ class Session(Transaction, DeviceSession):
             self.close()
             try:
                 self.open()
-                if self.read_boot() != boot:
+                if self.read_boot_id() != boot:
                     break
                 cause = None
             except DutError as exc:

@@ -12,7 +12,7 @@ import subprocess
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
+from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.plan import Change, expect_lines, expect_words, find_line
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import start_daemon
@@ -155,7 +155,7 @@ DROPS = (
     "\t\ttype filter hook forward priority filter; policy accept;\n{first}"
     + "".join(
         f"\t\t{rule}\n".replace("{", "{{").replace("}", "}}")
-        for rule in parse_drops(MapECe().dut_intent().configuration, "right")
+        for rule in format_drop_rules(MapECe().dut_intent().configuration, "right")
     )
     + "\t}}\n}}\n"
 )

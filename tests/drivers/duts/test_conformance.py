@@ -11,7 +11,7 @@ from v6t.drivers.duts.management_path import ManagementPath
 from v6t.drivers.duts.plan import Existing
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.undo_store import Record, Undo, build_undo_script
+from v6t.drivers.duts.session.undo_store import UndoEntry, UndoRecord, build_undo_script
 from v6t.tests.expect import expect_error
 
 from .cases import CASES
@@ -119,7 +119,7 @@ def test_the_survey_names_version_boot_and_user(case):
 
 def by_name(case):
     """Its options name interfaces of the kernel: not VPP's own, no PCI addresses, no command line's."""
-    of_vpp = case.driver == "vpp" and not make_driver("vpp", case.options).options.started
+    of_vpp = case.driver == "vpp" and not make_driver("vpp", case.options).options.starts_vpp
     return not of_vpp and case.name != "snabb-lwaftr-pci" and case.driver != "network-cli"
 
 
@@ -215,7 +215,7 @@ def test_stateful_devices_are_flushed_counted_and_told_a_timeout(case):
 
 def entry(**changes):
     given = {"number": 1, "why": "x", "command": "true", "before": "echo 5", "old": "5"}
-    return Undo(**{**given, **changes})
+    return UndoEntry(**{**given, **changes})
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def entry(**changes):
     ],
 )
 def test_what_counts_as_put_back(old, now, different):
-    assert entry(old=old).differs(now) is different
+    assert entry(old=old).is_changed(now) is different
 
 
 def test_what_vanished_needs_no_undo(tmp_path):
@@ -243,7 +243,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
         entry(number=1, command=f"echo one >>{seen}", gone="false"),
         entry(number=2, command="exit 3", gone="true"),
     )
-    record = Record("me", "b", "d", "t", "now", str(tmp_path), entries)
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
     done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done
@@ -260,7 +260,7 @@ def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
 
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
-    record = Record(
+    record = UndoRecord(
         "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
     )
     (tmp_path / "progress").write_text("1\n")

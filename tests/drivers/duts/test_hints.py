@@ -16,8 +16,8 @@ from v6t.core.cli.hints import list_drivers_for
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import names as technologies
 from v6t.drivers.duts import kinds
+from v6t.drivers.duts.registry import list_driver_names as drivers
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.registry import names as drivers
 from v6t.plugins.siit import Siit
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
-from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
+from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.dslite import DsLiteAftr
@@ -35,7 +35,7 @@ def test_what_the_kernel_writes_is_declared():
 
 def test_rules_keep_what_the_port_set_holds():
     """By counting: the rules' arithmetic is that of RFC 7597 section 5.1."""
-    sport = [r for r in parse_drops(EDGE, "right") if "th sport" in r]
+    sport = [r for r in format_drop_rules(EDGE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
     held = {port for port in range(65536) if port & mask == psid and port >= floor}
@@ -46,7 +46,7 @@ def test_rules_keep_what_the_port_set_holds():
 
 def test_a_whole_address_has_no_rules_for_ports():
     whole = EDGE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
-    rules = parse_drops(whole, "right")
+    rules = format_drop_rules(whole, "right")
     assert len(rules) == 2
     assert all("addr != 192.0.2.0/28 counter drop" in rule for rule in rules)
 

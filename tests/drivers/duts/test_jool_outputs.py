@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.jool_statistics import statistics
+from v6t.drivers.duts.kinds.jool_statistics import parse_statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.telemetry_summary import summarize_samples
@@ -38,7 +38,7 @@ def test_module_and_program_are_of_one_version():
 
 
 def test_its_sessions_and_the_reasons_of_drops():
-    found = statistics(read_captured("jool-nat64-stats.txt"))
+    found = parse_statistics(read_captured("jool-nat64-stats.txt"))
     assert found["JSTAT_SESSIONS"] == 3
     assert found["JSTAT_POOL4_MISMATCH"] == 134
     reading = make_driver("jool", {}).get_session_reading(intents.nat64())
@@ -184,5 +184,5 @@ def test_a_reboot_in_place_of_a_new_instance():
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
     """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
     profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
-    assert replace(profile, zero_checksum="never").plain
-    assert not profile.plain
+    assert replace(profile, zero_checksum="never").equals_reference
+    assert not profile.equals_reference

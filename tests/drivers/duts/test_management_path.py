@@ -9,7 +9,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.management_path import ManagementPath, Peer
+from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
 from v6t.drivers.duts.os.openbsd import parse_route_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
@@ -55,7 +55,7 @@ def addressed(text):
 
 def test_what_the_device_says_of_its_way():
     seen = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
-    assert seen.unknown == ""
+    assert seen.unknown_reason == ""
     assert [(p.role, str(p.address), p.length, p.devices) for p in seen.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
         ("gateway", "10.8.8.1", 24, ("mgmt",)),
@@ -102,7 +102,7 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
 @pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
 def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management):
     seen = management_path.parse_management_path(session, looked, management)
-    assert seen.unknown
+    assert seen.unknown_reason
     with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
 
@@ -110,7 +110,8 @@ def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, managem
 def test_a_device_of_the_lab_has_no_operator():
     made = make_driver("linux-router", {})
     made.plan(
-        intents.ROUTER4, facts(made, intents.ROUTER4, ManagementPath(unknown="nobody is there"))
+        intents.ROUTER4,
+        facts(made, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
     )
 
 
@@ -181,7 +182,7 @@ def test_an_address_attracts_its_network(seen):
 
 
 def test_ipv6_as_well():
-    peer = Peer("client", ip_address("2001:db8:5::9"), 0, ("mgmt",))
+    peer = ManagementPeer("client", ip_address("2001:db8:5::9"), 0, ("mgmt",))
     right = replace(intents.ROUTER6.right, routes={"2001:db8::/32": "2001:2:0:1::2"})
     given = replace(intents.ROUTER6, right=right)
     refused("2001:db8:5::9, where this", "linux-router", given, ManagementPath((peer,)))
@@ -199,14 +200,14 @@ def test_ipv6_as_well():
 )  # fmt: skip
 def test_a_pool_or_rule_that_holds_a_peer_is_refused(driver, intent, client, what):
     """Whatever route leads there: a translator takes the packets before they are routed."""
-    peer = Peer("client", ip_address(client), ip_address(client).max_prefixlen, ("mgmt",))
+    peer = ManagementPeer("client", ip_address(client), ip_address(client).max_prefixlen, ("mgmt",))
     quiet = replace(intent, left=LinkIntent(), right=LinkIntent())
     refused(what, driver, quiet, ManagementPath((peer,)))
 
 
 def test_what_a_driver_adds_of_its_own_counts():
     """TAYGA's pool between its two parts is in no intent."""
-    peer = Peer("client", ip_address("192.168.255.9"), 0, ("mgmt",))
+    peer = ManagementPeer("client", ip_address("192.168.255.9"), 0, ("mgmt",))
     refused("192.168.255.", "tayga-nftables", intents.nat64(), ManagementPath((peer,)))
 
 
@@ -250,7 +251,7 @@ def test_routes_of_another_routing_domain_take_nothing(seen):
 @pytest.mark.parametrize("driver", ["vpp", "snabb-lwaftr"])
 def test_routes_outside_of_the_kernel_take_nothing(driver):
     intent = intents.ROUTER4 if driver == "vpp" else intents.lwaftr()
-    peer = Peer("client", ip_address("192.0.2.80"), 0, ("mgmt",))
+    peer = ManagementPeer("client", ip_address("192.0.2.80"), 0, ("mgmt",))
     options = {"start": False} if driver == "vpp" else {}
     planned(driver, intent, ManagementPath((peer,)), **options)
 
@@ -260,7 +261,7 @@ def test_routes_outside_of_the_kernel_take_nothing(driver):
 
 def test_the_interface_of_the_way_back_is_not_touched(seen):
     """Packets may leave by another interface than they came in by."""
-    aside = ManagementPath((Peer("client", ip_address("10.9.9.2"), 0, ("left",)),))
+    aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
     with expect_error("interface-protected", mentions="10.9.9.2"):
         planned("linux-router", intents.ROUTER4, aside)
 
@@ -418,5 +419,5 @@ def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     change = planned("linux-router", intent, None)
     net = ip_network((change.route_update or change.live_change).show_command.split()[-1])
     with expect_error("operator-path-in-use"):
-        planned("linux-router", intent, ManagementPath((Peer("client", net[9], 0),)))
-    planned("linux-router", intent, ManagementPath((Peer("client", net[9], 32),)))
+        planned("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 0),)))
+    planned("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 32),)))

@@ -114,7 +114,7 @@ def test_what_pfctl_prints_of_its_state():
         assert number == 1
         assert pf_rules.parse_info(lost) == {**told, name.replace("-", "_"): 7}
     # all that PF drops for; what matched, and what waits for a handshake (synproxy), it does not drop
-    assert told.keys() == {"sessions", *pf_rules.LOSSES}
+    assert told.keys() == {"sessions", *pf_rules.LOSS_REASONS}
     shown = read_captured("openbsd-pfctl-sm.txt")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
     assert pf_rules.parse_limits(shown) == {"states": 100_000.0}
     none = shown.replace("hard limit   100000", "unlimited")
@@ -325,7 +325,7 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusa
     )
     tried = run_shell(shell, check=False)
     assert tried.returncode == status
-    assert tried.stdout.count("try") == min(refusals + 1, pf_rules.UNDO_TRIES)
+    assert tried.stdout.count("try") == min(refusals + 1, pf_rules.RELOAD_TRIES)
 
 
 def test_what_a_running_system_printed_is_read():

@@ -13,12 +13,12 @@ from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.jool_instances import PROGRAMS, choose_program
+from v6t.drivers.duts.kinds.jool_instances import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
+from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.undo_store import Record, build_undo_script
+from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
 from v6t.tests.expect import expect_error
@@ -99,8 +99,8 @@ def test_every_line_is_shell(case):
 def test_the_undo_script_is_shell_and_does_nothing_before_the_first_step(case, tmp_path):
     _, plan = planned(case)
     entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
-    record = Record("me", "boot", case.driver, "x", "now", str(tmp_path), entries)
-    assert Record.parse_json(record.to_json()) == record
+    record = UndoRecord("me", "boot", case.driver, "x", "now", str(tmp_path), entries)
+    assert UndoRecord.parse_json(record.to_json()) == record
     done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
@@ -219,7 +219,7 @@ def test_without_root_nothing_is_begun(name):
 
 def test_a_learnt_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
-    plan = driver.plan(intents.ROUTER4, facts(learnt_default=frozenset({"mgmt"})))
+    plan = driver.plan(intents.ROUTER4, facts(advertised_route_interfaces=frozenset({"mgmt"})))
     assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
@@ -288,7 +288,7 @@ def test_a_missing_program_says_where_it_comes_from(name, program):
     says_where(info.value, program, program == getattr(driver.options, "program", None))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", PROGRAM_SOURCES)
 def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
     case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
     driver = make_driver("jool", case.options)

@@ -231,7 +231,7 @@ def test_s14_what_a_device_says_is_never_a_place_to_fill():
 
 def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
     """Its process still stands, its connection, too: its owner has lost its power."""
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.SILENCE_S", 2)
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
     server.shell(CLEAN)
     first, second = server.login(), server.login()
     first.open()
@@ -254,7 +254,7 @@ def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
 
 
 def test_s14_an_owner_that_is_heard_of_keeps_the_lock(server, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.SILENCE_S", 2)
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
     server.shell(CLEAN)
     transport = server.login()
     transport.open()

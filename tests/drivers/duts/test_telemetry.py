@@ -84,14 +84,14 @@ def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
 def test_jools_counters():
     text = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
     counted = {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}
-    assert jool_statistics.statistics(text) == counted
-    assert jool_statistics.parse_outcomes(text) == {
+    assert jool_statistics.parse_statistics(text) == counted
+    assert jool_statistics.parse_packet_fates(text) == {
         "sessions": 200.0,
         "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
         "dropped (JSTAT_NEVER_SEEN)": 1.0,
     }
-    assert jool_statistics.table(text) == {"used": 200.0}
-    assert jool_statistics.table("") == {}
+    assert jool_statistics.parse_occupancy(text) == {"used": 200.0}
+    assert jool_statistics.parse_occupancy("") == {}
 
 
 RUNTIME = """\

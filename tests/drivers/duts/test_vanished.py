@@ -8,7 +8,7 @@ import pytest
 from v6t.drivers.duts.os import linux
 from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, Record, build_undo_script
+from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoRecord, build_undo_script
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import LinkIntent
 
@@ -83,7 +83,7 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
 ):
     before = device(STATE)
     entries = [make_undo_entry(n, s, device(s.before)) for n, s in enumerate(steps, 1)]
-    record = Record("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
+    record = UndoRecord("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
     (tmp_path / SCRIPT).write_text(build_undo_script(record))
     for number, step in enumerate(steps, 1):
         device(step.command, step.text)
@@ -92,4 +92,4 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
     device(loss)
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(STATE) == before
-    assert not any(entry.differs(device(entry.state_command)) for entry in entries)
+    assert not any(entry.is_changed(device(entry.state_command)) for entry in entries)

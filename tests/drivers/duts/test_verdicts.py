@@ -395,7 +395,7 @@ def test_every_reason_that_vpp_is_read_for_is_a_loss_and_of_its_kind():
         LossReason.RULE: "rules",
         LossReason.QUEUE: "queue",
     }
-    for words, kind in vpp_outputs.ERRORS.items():
+    for words, kind in vpp_outputs.ERROR_TEXT_REASONS.items():
         line = f"        80         ip4-map                 {words} of some kind        error\n"
         head = "   Count                  Node              Reason               Severity\n"
         told = (

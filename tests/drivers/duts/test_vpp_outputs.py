@@ -116,7 +116,7 @@ def test_tunnel_without_the_ipip_plugin_is_refused_before_anything_is_changed(te
 
 def test_the_papers_domain():
     (domain,) = vpp_outputs.parse_domains(read_captured("vpp-show-map-domain.txt"))
-    assert domain == vpp_outputs.Domain(
+    assert domain == vpp_outputs.MapDomain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
@@ -222,8 +222,8 @@ def test_the_client_is_the_programs_neighbour():
     assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
     elsewhere = {"ssh": {"host": "dut"}}
     assert make_driver("vpp", elsewhere).cli("show version") == "vppctl show version"
-    assert not make_driver("vpp", elsewhere).options.started
-    assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.started
+    assert not make_driver("vpp", elsewhere).options.starts_vpp
+    assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.starts_vpp
 
 
 def nat44(**values):
@@ -264,7 +264,7 @@ def test_its_counts():
         "  198.18.0.2: 12 dynamic translations, 0 static translations\n"
         "-------- thread 2 vpp_wk_1: 30 sessions --------\n"
     )
-    assert vpp_outputs.nat44_ei_sessions(two) == {"sessions": 42}
+    assert vpp_outputs.parse_nat44_ei_sessions(two) == {"sessions": 42}
     dumped = (
         "[0 @ 0]: 0 packets /nat44-ei/total-sessions\n"
         "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"

@@ -17,7 +17,7 @@ import numpy as np
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import accepts_any, can_configure
 from v6t.core.config.plugins import load_plugin
-from v6t.drivers.duts.registry import load_driver_type, make_driver, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
@@ -431,7 +431,7 @@ def signature(driver: Any, intent: DeviceIntent) -> list[Any]:
 
 def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
-    for name in names():
+    for name in list_driver_names():
         kind = load_driver_type(name)
         if not kind.configures_device or not can_configure(name, base.plugin):
             continue
@@ -442,7 +442,7 @@ def devices(base: Base) -> Iterator[Device]:
         yield Device(name, base)
         intent = base.technology().dut_intent()
         for part in (*intent.parts, *intent.alternatives):
-            for own in names():
+            for own in list_driver_names():
                 if own != part.driver and _can_be_part(own, part):
                     # not every part takes them
                     for options in (OPTIONS.get(own, {}), {}):

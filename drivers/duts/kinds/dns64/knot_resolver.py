@@ -12,7 +12,7 @@ from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.drivers.duts.steps import stop_group
 from v6t.intent.families import Dns64Config
 
-CACHE = "data.mdb"
+CACHE_DIRECTORY = "data.mdb"
 """LMDB's file in the working directory of kresd."""
 
 
@@ -39,7 +39,7 @@ class KnotResolver(Dns64Server):
 
     def get_survey_commands(self) -> Mapping[str, str]:
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
-        current_size = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
+        current_size = f"du -k {self.options.state_dir}/dns/{CACHE_DIRECTORY} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
         free = "df -Pk $d | awk 'NR == 2 {print $4}'"
         room = f"d={self.options.state_dir}; {up}; {{ {free}; {current_size}; }} | {summed}"

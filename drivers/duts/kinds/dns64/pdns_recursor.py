@@ -11,7 +11,7 @@ from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.intent.families import Dns64Config
 
-FIRST_VERSION = (4, 4)
+FIRST_SUPPORTED_VERSION = (4, 4)
 """The first version with ``dns64-prefix``."""
 FIRST_YAML_VERSION = (5, 2)
 """First version that reads old-style settings only with an option."""
@@ -36,7 +36,7 @@ class PdnsRecursor(Dns64Server):
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
-        if numbers and not FIRST_VERSION <= numbers < FIRST_YAML_VERSION:
+        if numbers and not FIRST_SUPPORTED_VERSION <= numbers < FIRST_YAML_VERSION:
             raise UsageError(
                 f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
                 "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "

@@ -29,32 +29,34 @@ from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
 DEFAULT_SESSIONS = 63 * 1024
-PORTS = (1024, 65535)
-TENANT = 4086
+SUPPORTED_PORTS = (1024, 65535)
+SPARE_VRF = 4086
 """A VRF without members."""
-TABLES = ("addresses", "interfaces", "static mappings")
+SHOW_TABLES = ("addresses", "interfaces", "static mappings")
 
 
 class Nat44(VppFunction):
     """Base class of VPP's NAT44 plugins."""
 
-    noun: ClassVar[str]
+    command_noun: ClassVar[str]
     """Its name in commands."""
     supported_settings: ClassVar[tuple[str, ...]]
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
-    def enable(self, room: int) -> Step: ...
+    def make_enable_step(self, room: int) -> Step: ...
 
     @abstractmethod
     def get_session_reading(self) -> Reading: ...
 
-    def steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[Step]:
         return [
-            self.enable(self.get_capacity()),
-            add_pool(self.cli, self.noun, format_pool(self.intent, self.supported_settings)),
-            set_sides(self.cli, self.ports, self.noun),
-            *self._set_timeout(),
+            self.make_enable_step(self.get_capacity()),
+            make_pool_step(
+                self.cli, self.command_noun, format_pool(self.intent, self.supported_settings)
+            ),
+            make_sides_step(self.cli, self.ports, self.command_noun),
+            *self._make_timeout_steps(),
         ]
 
     def get_capacity(self) -> int:
@@ -62,7 +64,7 @@ class Nat44(VppFunction):
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
 
-    def is_empty(self) -> Check:
+    def make_empty_check(self) -> Check:
         reading = self.get_session_reading()
 
         def find_problem(output: str) -> str | None:
@@ -73,12 +75,12 @@ class Nat44(VppFunction):
 
         return Check(reading.command, Expectation("no session", find_problem))
 
-    def _set_timeout(self) -> list[Step]:
+    def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
         if not lives_s:
             return []
         # the endpoint-dependent plugin calls itself otherwise here
-        noun = self.noun if self.noun.endswith("ei") else "nat"
+        noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
         set_timeout = Step(
             self.cli(f"{command} {lives_s}"),
@@ -90,20 +92,20 @@ class Nat44(VppFunction):
         )
         return [set_timeout]
 
-    def live_change(self) -> Change:
+    def make_live_change(self) -> Change:
         """Change a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
-        second, add = first + 1, f"{self.noun} add address"
-        show = self.cli(f"show {self.noun} addresses")
+        second, add = first + 1, f"{self.command_noun} add address"
+        show = self.cli(f"show {self.command_noun} addresses")
 
-        def remove(address: Address) -> str:
+        def make_removal(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
         return Change(
             "a public address",
-            add=self.cli(f"{add} {first} tenant-vrf {TENANT}"),
-            change=f"{remove(first)}; {self.cli(f'{add} {second} tenant-vrf {TENANT}')}",
-            remove=f"{remove(first)}; {remove(second)}",
+            add=self.cli(f"{add} {first} tenant-vrf {SPARE_VRF}"),
+            change=f"{make_removal(first)}; {self.cli(f'{add} {second} tenant-vrf {SPARE_VRF}')}",
+            remove=f"{make_removal(first)}; {make_removal(second)}",
             show_command=f"{show} | grep -wF -e {first} -e {second} || true",
             added_words=str(first),
             changed_words=str(second),
@@ -111,21 +113,21 @@ class Nat44(VppFunction):
         )
 
 
-class EndpointDependent(Nat44):
+class EndpointDependentNat44(Nat44):
     """The endpoint-dependent plugin ``nat``: one session for each connection, random ports."""
 
     plugin = "nat"
-    noun = "nat44"
-    counter = "/nat44-ed/total-sessions"
+    command_noun = "nat44"
+    session_counter = "/nat44-ed/total-sessions"
     supported_settings = ("udp_timeout_s", "session_limit")
 
-    def enable(self, room: int) -> Step:
+    def make_enable_step(self, room: int) -> Step:
         # one that is off shows sessions, too: none
         size = rf"max translations per thread: {room} fib 0"
-        return self.cli.step(
+        return self.cli.make_step(
             f"nat44 plugin enable sessions {room}",
             f"endpoint-dependent NAT44 with room for {room} sessions per worker",
-            read=find_overlap(self.cli, "nat44"),
+            read=make_overlap_command(self.cli, "nat44"),
             undo="nat44 plugin disable",
             existing=Existing.REFUSE,
             proof=Check(
@@ -134,39 +136,39 @@ class EndpointDependent(Nat44):
             ),
         )
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Clear the sessions; before 25.02, which added a command, remove and recreate the NAT."""
         has_command = outputs.parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
-        lines = clear if has_command else recreate_commands(self.steps(version))
+        lines = clear if has_command else make_recreate_commands(self.make_steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (make_flush_loop(lines, seen, self.is_empty()),)
+        return (make_flush_step(lines, seen, self.make_empty_check()),)
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
 
 
-class EndpointIndependent(Nat44):
+class EndpointIndependentNat44(Nat44):
     """The plugin ``nat44_ei``: a session for each address and port inside (RFC 4787 REQ-1)."""
 
     plugin = "nat44_ei"
-    noun = "nat44 ei"
-    counter = "/nat44-ei/total-sessions"
+    command_noun = "nat44 ei"
+    session_counter = "/nat44-ei/total-sessions"
     supported_settings = ("session_limit",)
-    by_endpoint = True
+    has_endpoint_sessions = True
     MAX_USERS = 1024
     """Default maximum number of clients."""
 
-    def enable(self, room: int) -> Step:
+    def make_enable_step(self, room: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.MAX_USERS, sum(net.num_addresses for net in nets))
         command = f"nat44 ei plugin enable sessions {room} users {users}"
         why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
-        read = find_overlap(self.cli, "nat44 ei")
+        read = make_overlap_command(self.cli, "nat44 ei")
         undo = "nat44 ei plugin disable"
-        return self.cli.step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
+        return self.cli.make_step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Remove and re-add the public addresses, which frees all ports.
 
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
@@ -174,30 +176,30 @@ class EndpointIndependent(Nat44):
         """
         add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.supported_settings)}")
         seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (make_flush_loop([f"{add} del", add], seen, self.is_empty()),)
+        return (make_flush_step([f"{add} del", add], seen, self.make_empty_check()),)
 
     def get_session_reading(self) -> Reading:
-        return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
+        return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
 
     def get_timeout_s(self) -> float | None:
         """Return no limit: an idle session stays until a new one needs its place in the hash."""
         return None
 
 
-def find_overlap(cli: Vppctl, kind: str, tables: Sequence[str] = TABLES) -> str:
+def make_overlap_command(cli: Vppctl, kind: str, tables: Sequence[str] = SHOW_TABLES) -> str:
     """Return the command that prints configuration of others, which disabling the plugin would remove."""
     commands = "; ".join(cli(f"show {kind} {table}") for table in tables)
     # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"
 
 
-def recreate_commands(steps: Sequence[Step]) -> list[str]:
+def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
     """Return the shell lines that undo steps and repeat them."""
     allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
     return allocated + [s.command for s in steps]
 
 
-def make_flush_loop(lines: Sequence[str], state_command: str, check: Check) -> Step:
+def make_flush_step(lines: Sequence[str], state_command: str, check: Check) -> Step:
     """Return a shell loop that flushes a table until it is empty."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {state_command} && break; done"
@@ -207,8 +209,8 @@ def make_flush_loop(lines: Sequence[str], state_command: str, check: Check) -> S
 def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatPool:
     """Return public addresses, each with the ports that VPP allocates."""
     pool = nat.get_pool(intent, supported_settings=supported_settings)
-    if (pool.first_port, pool.last_port) != PORTS:
-        low, high = PORTS
+    if (pool.first_port, pool.last_port) != SUPPORTED_PORTS:
+        low, high = SUPPORTED_PORTS
         problem = (
             f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
         )
@@ -224,7 +226,7 @@ def format_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> str:
     return first if first == last else f"{first} - {last}"
 
 
-def add_pool(
+def make_pool_step(
     cli: Vppctl, noun: str, words: str, *, add: str = "add address", stays: bool = False
 ) -> Step:
     """Add the public addresses of a plugin."""
@@ -243,16 +245,16 @@ def add_pool(
     why = f"public addresses of {noun}"
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
     undo = "" if stays else f"{noun} {add} {words} del"
-    return cli.step(
+    return cli.make_step(
         command, why, read=read, expected=Expectation(f"'{words}'", find_problem), undo=undo
     )
 
 
-def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
+def make_sides_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
     """Set the inside and the outside interface of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
     why = "the clients' side and the public side"
     read = cli(f"show {noun} interfaces")
     expected = expect_lines(f"{left} in", f"{right} out")
-    return cli.step(command, why, read=read, expected=expected, undo=f"{command} del")
+    return cli.make_step(command, why, read=read, expected=expected, undo=f"{command} del")

@@ -14,12 +14,12 @@ from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_outpu
 from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
-MAIN = "vpp_main"
+PROCESS_NAME = "vpp_main"
 """Name of the process after it has read its start-up file."""
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
-def claim_interfaces(options: VppOptions) -> list[Step]:
+def make_interface_steps(options: VppOptions) -> list[Step]:
     """Set the kernel's part of both interfaces up, without IPv6 of the kernel's own."""
     steps = []
     for name in (options.left, options.right):
@@ -28,7 +28,7 @@ def claim_interfaces(options: VppOptions) -> list[Step]:
     return steps
 
 
-def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
+def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     """Write the start-up file, start the process, create one host interface per side."""
     directory = options.state_dir
     file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
@@ -41,7 +41,7 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
 
     def find_problem(output: str) -> str | None:
         lines = output.splitlines()
-        runs = lines[:1] == [MAIN] and any(line.startswith("vpp v") for line in lines[1:])
+        runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
         return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
 
     steps = [
@@ -49,11 +49,11 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
         start_daemon(
             f"{options.program} -c {file} && {wait}",
             pid,
-            MAIN,
+            PROCESS_NAME,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            expected=Expectation(f"{MAIN}, answering", find_problem),
-            stop=f"( {stop_process(pid, MAIN)} ) && rm -f {files}",
+            expected=Expectation(f"{PROCESS_NAME}, answering", find_problem),
+            stop=f"( {stop_process(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
     for side in ("left", "right"):
@@ -74,7 +74,7 @@ def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step
         yield replace(step, gone_test=has_ended) if step.undo else step
 
 
-def restart(plan: Sequence[Step], check: Check) -> Step:
+def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
     """Empty all state by starting another VPP with the same configuration."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.command]
@@ -85,7 +85,7 @@ def restart(plan: Sequence[Step], check: Check) -> Step:
     return Step(command, "no session of an earlier trial is left: VPP is started anew", proof=check)
 
 
-def list_plugins(options: VppOptions) -> str:
+def make_plugins_command(options: VppOptions) -> str:
     """Return the shell line that lists the plugins that a VPP started by v6t would find."""
     if options.plugins:
         return f"ls {options.plugins.replace(':', ' ')}"
