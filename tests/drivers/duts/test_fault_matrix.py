@@ -84,7 +84,7 @@ STATE = (
     field.STATE
     + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
-    + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIRECTORY} 2>/dev/null; true"
+    + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
 """Of drivers for which the disk would be too small, or that are to start something of their own."""

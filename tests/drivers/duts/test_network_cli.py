@@ -581,7 +581,7 @@ def test_unknown_prompt_or_broken_connection_ends_the_login(log_in, line, abort)
     dialogue = log_in(line_deadline_s=1, abort=abort)
     with expect_error("connection-lost", kind=ConnectionLost, mentions=line):
         dialogue.run(line)
-    assert not dialogue.alive
+    assert not dialogue.is_alive
     with expect_error("connection-lost"):
         dialogue.run("x")
 
@@ -591,14 +591,14 @@ def test_interrupted_line_ends_the_login(log_in, monkeypatch):
     monkeypatch.setattr(dialogue, "_read", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         dialogue.run("x")
-    assert not dialogue.alive
+    assert not dialogue.is_alive
 
 
 def test_lines_that_end_in_another_mode_are_an_error(log_in):
     dialogue = log_in(abort=["back"])
     done = dialogue.run("deeper")
     assert (done.status, "'R1(config)#'" in done.err) == (1, True)
-    assert dialogue.alive
+    assert dialogue.is_alive
 
 
 def test_password_is_tried_once(log_in):
@@ -640,7 +640,7 @@ def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):
             dialogue._text = last
             dialogue._press_enter()
         assert typed == []
-    assert dialogue.alive
+    assert dialogue.is_alive
 
 
 def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
@@ -648,7 +648,7 @@ def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
     typed = []
     monkeypatch.setattr(dialogue, "_send", typed.append)
     dialogue._press_enter()
-    assert not dialogue.alive
+    assert not dialogue.is_alive
     assert typed == ["\n"]
 
 

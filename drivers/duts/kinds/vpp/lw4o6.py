@@ -54,7 +54,11 @@ def _refuse_mixed_softwires(rows: list[Softwire]) -> None:
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
-        names = {"br_address": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
+        names = {
+            "br_address": "lwAFTR address",
+            "psid_len": "PSID length",
+            "psid_offset": "PSID offset",
+        }
         for name, value in names.items():
             if getattr(first_row, name) != getattr(row, name):
                 raise make_unsupported_error(
