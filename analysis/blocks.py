@@ -1,4 +1,4 @@
-"""What documents are made of, in no medium's form."""
+"""Blocks of a report document, independent of the medium."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeAlias
 
-from v6t.analysis.sheet import Sheet
+from v6t.analysis.sheet import Table
 
 Tone = Literal["plain", "good", "warning", "bad"]
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph."""
 
     text: str
@@ -21,7 +21,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Items:
+class BulletList:
     """A list of sentences."""
 
     items: Sequence[str]
@@ -29,7 +29,7 @@ class Items:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactTable:
     """Names with values."""
 
     rows: Sequence[tuple[str, str]]
@@ -45,7 +45,7 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Listing:
+class CodeListing:
     """Preformatted text."""
 
     text: str
@@ -60,33 +60,33 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Links:
+class LinkList:
     """References to other files."""
 
     links: Sequence[Link]
 
 
 @dataclass(frozen=True)
-class Cards:
+class CardList:
     """Results in large type: number, unit and description."""
 
     cards: Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
-class Columns:
+class FactColumns:
     """Facts with headings, side by side where there is room."""
 
-    columns: Sequence[tuple[str, Facts]]
+    columns: Sequence[tuple[str, FactTable]]
 
 
 @dataclass(frozen=True)
 class Collapsible:
-    """Blocks that the reader unfolds.
+    """Blocks under a summary line that the reader can fold.
 
     Attributes:
         brief: short enough to be printed.
-        shown: not folded until the reader folds it.
+        shown: unfolded at first.
     """
 
     summary: str
@@ -95,11 +95,11 @@ class Collapsible:
     shown: bool = False
 
 
-Block: TypeAlias = "Text | Items | Facts | Cards | Columns | Drawing | Listing | Link | Links | Collapsible | Sheet"  # noqa: E501
+Block: TypeAlias = "Paragraph | BulletList | FactTable | CardList | FactColumns | Drawing | CodeListing | Link | LinkList | Collapsible | Table"  # noqa: E501
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A chapter; its anchor holds ASCII letters and hyphens."""
 
     title: str
@@ -108,18 +108,18 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Document:
+class ReportDocument:
     """A report."""
 
     title: str
     subtitle: str
-    sections: Sequence[Section] = field(default_factory=tuple)
+    sections: Sequence[ReportSection] = field(default_factory=tuple)
 
 
-class Figures:
+class FigureBudget:
     """Number of figures that a report or a part of it may still draw, or None."""
 
-    def __init__(self, most: int | None, whole: Figures | None = None) -> None:
+    def __init__(self, most: int | None, whole: FigureBudget | None = None) -> None:
         self.most = self.left = most
         self._whole = whole
 
@@ -131,6 +131,6 @@ class Figures:
                     figures.left -= 1
             yield drawing
 
-    def divide(self, parts: int) -> Figures:
+    def divide(self, parts: int) -> FigureBudget:
         """Return the figures of the next of several parts."""
-        return Figures(None if self.left is None else -(-self.left // parts), self)
+        return FigureBudget(None if self.left is None else -(-self.left // parts), self)

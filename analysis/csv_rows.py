@@ -1,4 +1,4 @@
-"""Rows of medians.csv, the figures of results, and of trials.csv, the counters of single trials."""
+"""Rows of medians.csv, one for each quantity, and of trials.csv, one for each trial and class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import Record, Row
+from v6t.analysis.record import CsvRow, Record
 from v6t.trials.result import TrialResult
 
 FIGURE_COLUMNS: Mapping[str, str] = {
@@ -28,9 +28,9 @@ FIGURE_COLUMNS: Mapping[str, str] = {
 """Meaning of each column, with its unit."""
 
 
-def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterator[Row]:
+def list_figure_rows(record: Record, presentation: Presentation[Any]) -> Iterator[CsvRow]:
     """Yield a row for each figure of a record; none if it was not measured."""
-    for result in presentation.results(record) if record.measured else ():
+    for result in presentation.list_quantities(record) if record.measured else ():
         summary = result.summary
         values = (
             record.benchmark,
@@ -72,7 +72,7 @@ TRIAL_COLUMNS: Mapping[str, str] = {
 """Meaning of each column of trials.csv, with its unit."""
 
 
-def list_trial_rows(trial: Mapping[str, Any], result: TrialResult) -> list[Row]:
+def list_trial_rows(trial: Mapping[str, Any], result: TrialResult) -> list[CsvRow]:
     """Return the rows of trials.csv for a trial: one for each direction and class."""
     rows = []
     for direction, counted in result.directions.items():

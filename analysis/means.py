@@ -1,13 +1,13 @@
-"""Mean, its margin and the relative deviation beside the median, for those who ask."""
+"""Means of repetitions with their margin and relative deviation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
-from v6t.analysis.record import Means, Record
+from v6t.analysis.record import Record, RepetitionMeans
 
-MARGIN_99 = 2.575
+STANDARD_ERRORS_99 = 2.575
 """Standard errors on either side of the mean that hold it with 99 %, if values are normal."""
 
 
@@ -27,7 +27,7 @@ def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
     deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in known) / (count - 1))
     return {
         "mean": mean,
-        "margin_99": MARGIN_99 * deviation / math.sqrt(count),
+        "margin_99": STANDARD_ERRORS_99 * deviation / math.sqrt(count),
         "rsd_percent": deviation / abs(mean) * 100,
     }
 
@@ -37,7 +37,7 @@ def add_means(record: Record) -> Record:
     copy = record.model_copy(deep=True)
     for _, series, _ in copy.list_series():
         figures = compute_means(series.repetition_values)
-        series.means = None if figures is None else Means(**figures)
+        series.means = None if figures is None else RepetitionMeans(**figures)
     return copy
 
 

@@ -1,4 +1,4 @@
-"""What loss counts say of the critical load: Bayesian inference over two shapes of the loss function."""
+"""Bayesian inference of the critical load from loss counts, over two shapes of the loss function."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
     F64 = NDArray[np.float64]
 
-POINTS = 500
-"""At which the posterior is computed, again and again while they close in on it."""
-ENOUGH = 0.3
-"""Share of the points that must have a say (effective sample size) before they close in further."""
-WIDER = 2.0
-"""Variances of the next points, as multiples of what was found: its edges must be among them."""
-AT_LAST = 2
-"""Rounds with all that the trials say, after which points have followed."""
-MOST_ROUNDS = 80
-HALVINGS = 36
-"""They leave a part in 10^9 of where a load may be."""
-COVERAGE = 0.95
-"""Of the interval."""
+SAMPLE_COUNT = 500
+"""Points at which each round computes the posterior."""
+MIN_EFFECTIVE_SHARE = 0.3
+"""Effective sample size, as a share of the points, that a round must keep."""
+VARIANCE_FACTOR = 2.0
+"""Variance of the next points as a multiple of the posterior's, to cover its edges."""
+FULL_LIKELIHOOD_ROUNDS = 2
+"""Rounds at full likelihood before the search ends."""
+MAX_ROUNDS = 80
+BISECTION_STEPS = 36
+"""Steps of the bisection; they narrow the load to a part in 10^9."""
+INTERVAL_COVERAGE = 0.95
+"""Probability that the interval holds the critical load."""
 
 
 def _compute_log_softplus(z: F64) -> F64:
@@ -44,19 +44,24 @@ def compute_log_stretch(load: F64, m: F64, a: F64) -> F64:
     return np.log(a) + np.log1p(np.exp(-c)) + _compute_log_softplus(grown - np.logaddexp(0.0, c))
 
 
-_LOWEST, _HIGHEST, _STEP = -6.0, 6.0, 1 / 400
-_T = np.linspace(_LOWEST, _HIGHEST, 4801)
-_ERFC = np.array([math.erfc(t) for t in _T])
-_NEAR = 4.0
+_TABLE_START, _TABLE_END, _TABLE_STEP = -6.0, 6.0, 1 / 400
+_TABLE_PLACES = np.linspace(_TABLE_START, _TABLE_END, 4801)
+_ERFC_TABLE = np.array([math.erfc(t) for t in _TABLE_PLACES])
+_SERIES_LIMIT = 4.0
 """Above this the terms of the next line cancel each other."""
-_LOG_G = np.log(
-    np.array([math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t) for t in _T[_T <= _NEAR]])
+_LOG_G_TABLE = np.log(
+    np.array(
+        [
+            math.exp(-t * t) / math.sqrt(math.pi) - t * math.erfc(t)
+            for t in _TABLE_PLACES[_TABLE_PLACES <= _SERIES_LIMIT]
+        ]
+    )
 )
 
 
 def _interpolate(table: F64, t: F64) -> F64:
-    """Interpolate a table of the places ``_T`` linearly."""
-    place = np.clip((t - _LOWEST) / _STEP, 0.0, len(table) - 1.000001)
+    """Interpolate a table of the places ``_TABLE_PLACES`` linearly."""
+    place = np.clip((t - _TABLE_START) / _TABLE_STEP, 0.0, len(table) - 1.000001)
     index = place.astype(np.intp)
     value = table[index]
     value += (place - index) * (table[index + 1] - value)
@@ -65,10 +70,10 @@ def _interpolate(table: F64, t: F64) -> F64:
 
 def _compute_log_g(t: F64) -> F64:
     """Compute the logarithm of the primitive function of erfc, ``e^(-t^2) / sqrt(pi) - t erfc(t)``."""
-    values = _interpolate(_LOG_G, t)
-    if (low := t < _LOWEST).any():
+    values = _interpolate(_LOG_G_TABLE, t)
+    if (low := t < _TABLE_START).any():
         values[low] = np.log(-2 * t[low])
-    if (high := t > _NEAR).any():
+    if (high := t > _SERIES_LIMIT).any():
         squared = t[high] ** 2
         values[high] = (
             -squared
@@ -82,7 +87,7 @@ def compute_log_erf(load: F64, m: F64, a: F64) -> F64:
     """Return the logarithm of the loss rate: the double primitive function of a Gaussian."""
     upper, lower = _compute_log_g((m - load) / a), _compute_log_g(m / a)
     apart = np.minimum(lower - upper, -1e-15)
-    whole = 2.0 - _interpolate(_ERFC, m / a)
+    whole = 2.0 - _interpolate(_ERFC_TABLE, m / a)
     rate: F64 = np.log(a) + upper + np.log(-np.expm1(apart)) - np.log(whole)
     return rate
 
@@ -92,7 +97,7 @@ Shape = Callable[["F64", "F64", "F64"], "F64"]
 SHAPES: tuple[tuple[str, Shape], ...] = (("stretch", compute_log_stretch), ("erf", compute_log_erf))
 
 
-class Inference:
+class CriticalLoadInference:
     """Estimator of the critical load; each estimate begins near the previous posterior."""
 
     def __init__(self) -> None:
@@ -128,7 +133,7 @@ def _combine_shapes(shapes: tuple[ShapeEstimate, ...], whole: F64, share: F64) -
     mean = float(whole @ share)
     by_size = np.argsort(whole, kind="stable")
     reached = np.cumsum(share[by_size])
-    tail = (1 - COVERAGE) / 2
+    tail = (1 - INTERVAL_COVERAGE) / 2
     low, high = (
         float(whole[by_size[min(len(whole) - 1, int(np.searchsorted(reached, p)))]])
         for p in (tail, 1 - tail)
@@ -151,10 +156,10 @@ def _transform_points(at: F64, most_fps: float) -> tuple[F64, F64, F64]:
 @lru_cache(maxsize=1)
 def _spread_points() -> F64:
     """Return points ``(n, 2)`` spread like a Gaussian by the Halton sequence."""
-    spreads = np.empty((POINTS, 2))
+    spreads = np.empty((SAMPLE_COUNT, 2))
     quantile = NormalDist().inv_cdf
     for axis, base in enumerate((2, 3)):
-        for number in range(POINTS):
+        for number in range(SAMPLE_COUNT):
             value, part, left = 0.0, 1.0 / base, number + 1
             while left:
                 left, digit = divmod(left, base)
@@ -173,9 +178,9 @@ def _sample_posterior(
     and then more, so that the points stay near.
     """
     centre, spread = near
-    power, left = 0.0, AT_LAST
+    power, left = 0.0, FULL_LIKELIHOOD_ROUNDS
     proposed = -0.5 * (_spread_points() ** 2).sum(axis=1)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         at = centre + _spread_points() @ np.linalg.cholesky(spread).T
         m, a, prior = _transform_points(at, most_fps)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -183,7 +188,7 @@ def _sample_posterior(
         power = _find_power(prior - proposed, log_likelihoods, power)
         weight = _normalize_weights(prior - proposed + power * log_likelihoods)
         centre = weight @ at
-        spread = WIDER * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
+        spread = VARIANCE_FACTOR * ((at - centre).T * weight) @ (at - centre) + 1e-18 * np.eye(2)
         left -= power >= 1.0
         if not left:
             break
@@ -201,7 +206,8 @@ def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
 
     def enough(share: float) -> bool:
         return bool(
-            1 / (_normalize_weights(base + share * log_likelihoods) ** 2).sum() >= ENOUGH * POINTS
+            1 / (_normalize_weights(base + share * log_likelihoods) ** 2).sum()
+            >= MIN_EFFECTIVE_SHARE * SAMPLE_COUNT
         )
 
     if enough(1.0):
@@ -218,7 +224,7 @@ def _find_power(base: F64, log_likelihoods: F64, power: float) -> float:
 def _find_critical_loads(shape: Shape, m: F64, a: F64, target: float) -> F64:
     low, high = np.zeros(len(m)), m / (1 - target) + 60 * a
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for _ in range(HALVINGS):
+        for _ in range(BISECTION_STEPS):
             middle = (low + high) / 2
             above = shape(middle, m, a) > math.log(target) + np.log(middle)
             low, high = np.where(above, low, middle), np.where(above, middle, high)

@@ -1,4 +1,4 @@
-"""What analysis asks of a benchmark: its record, table, figures, headline numbers, clauses."""
+"""Presentation of a benchmark: table, figures, quantities, warnings and clauses."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.figures.plots import Summarized, draw_points
-from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.figures.plots import MedianSummary, draw_points
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, table
+from v6t.analysis.sheet import ABSENT, SIZES, Column, Table, format_count, make_table
 from v6t.base.entry_points import describe_culprit
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
-FOLLOWS, DEVIATES, OPEN = "follows", "deviates", "not known"
-UNITS = {
+FOLLOWS, DEVIATES, UNKNOWN = "follows", "deviates", "not known"
+AXIS_LABELS = {
     "frames per second": "frames per second per direction",
     "connections per second": "connections per second",
 }
 """Labels of axes by the unit of a record."""
-AT_LEAST = "at least"
+LOWER_BOUND = "at least"
 """The figure of a headline of which only the lower bound was found."""
 
 
@@ -38,7 +38,7 @@ class Card:
 
 
 class Percentiles(NamedTuple):
-    """Median and percentiles without a model; None where undefined."""
+    """Median and percentiles of a quantity; None if undefined."""
 
     median: float | None
     p1: float | None
@@ -46,8 +46,8 @@ class Percentiles(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Result:
-    """One labelled figure of a record; comparisons, trends, summaries and cards are made from it.
+class Quantity:
+    """A quantity of a record, the source of comparisons, trends, summaries and cards.
 
     Attributes:
         name: in comparisons and trends; empty: it is not compared.
@@ -57,7 +57,7 @@ class Result:
         at: load at which it was measured; empty where the figure is a load.
         share: whether it is a share already: then differences say more than factors.
         headline: name in a summary of a campaign: the name of the benchmark where that is enough,
-            :data:`AT_LEAST` for a lower bound; empty: it is left out there.
+            :data:`LOWER_BOUND` for a lower bound; empty: it is left out there.
         summary: median and percentiles there.
         uncovered: measured at a load that the self-test does not cover.
         card: on the first page of a report; None: not there.
@@ -72,7 +72,7 @@ class Result:
     at: str = ""
     share: bool = False
     headline: str = ""
-    summary: Summarized | None = None
+    summary: MedianSummary | None = None
     uncovered: bool = False
     card: Card | None = None
 
@@ -86,18 +86,18 @@ class Result:
         return [v for v in self.values if v is not None]
 
 
-class Line(NamedTuple):
-    """A row of a table: a part of a record, its direction (None: the record's) and variant."""
+class TableRow(NamedTuple):
+    """A row of a table: a part of a record, with its direction (None for the record's) and variant."""
 
     record: Any
     value: Any
-    way: str | None = None
+    direction: str | None = None
     case: str = ""
 
 
 @dataclass(frozen=True)
-class Clause:
-    """One line of the compliance table: source, demand, what this run did, and the verdict."""
+class Ruling:
+    """A ruling on a clause: its source, what it asks, what the run did, and the verdict."""
 
     source: str
     asked: str
@@ -105,30 +105,30 @@ class Clause:
     verdict: str
 
 
-def clause(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Clause:
-    """Make a clause with its verdict.
+def judge(source: str, asked: str, done: str, follows: bool | Sequence[bool] | None) -> Ruling:
+    """Judge a run by a clause.
 
     Args:
         follows: whether the run follows it, or each of its trials does; None or empty: not known.
     """
     if isinstance(follows, Sequence):
         follows = all(follows) if follows else None
-    return Clause(
-        source, asked, done, OPEN if follows is None else FOLLOWS if follows else DEVIATES
+    return Ruling(
+        source, asked, done, UNKNOWN if follows is None else FOLLOWS if follows else DEVIATES
     )
 
 
-MAX_LINES = 7
+MAX_CURVES = 7
 """Lines that a figure can tell apart; more make further figures."""
 
 
-def split_lines(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
-    """Yield the records of one figure at a time, each with its label in place of its direction."""
+def split_into_figures(rows: Sequence[tuple[tuple[str, ...], R]]) -> Iterator[list[R]]:
+    """Divide records into figures; a label replaces the direction of each record."""
     lines: dict[str, list[R]] = {}
     for labels, record in rows:
         label = " ".join([*labels, record.direction])
         lines.setdefault(label, []).append(record.model_copy(update={"direction": label}))
-    for some in split_batches(list(lines), MAX_LINES):
+    for some in split_batches(list(lines), MAX_CURVES):
         yield [record for label in some for record in lines[label]]
 
 
@@ -151,23 +151,25 @@ class Presentation(Generic[R]):
     """of its table; none: every single value of the record"""
 
     def list_rows(self, records: Sequence[R]) -> Iterable[Any]:
-        """Yield the rows of its table: the records, or a :class:`Line` for each of their ``directions``."""
+        """Yield the rows of its table: records, or a :class:`TableRow` for each of their ``directions``."""
         for record in records:
             directions: Mapping[str, Any] | None = getattr(record, "directions", None)
             if directions is None:
                 yield record
             else:
-                yield from (Line(record, value, way) for way, value in directions.items())
+                yield from (
+                    TableRow(record, value, direction) for direction, value in directions.items()
+                )
 
     def list_notes(self, records: Sequence[R]) -> Iterable[str]:
         """Yield the sentences below its table."""
         return ()
 
-    def make_sheet(self, records: Sequence[R]) -> Sheet:
+    def make_main_table(self, records: Sequence[R]) -> Table:
         """Make the main table, in the form of its RFC."""
         title, rows = records[0].title, list(self.list_rows(records))
         if self.columns:
-            return table(title, rows, self.columns, self.list_notes(records))
+            return make_table(title, rows, self.columns, self.list_notes(records))
         plain = [_list_values(r) for r in records]
         keys = dict.fromkeys(key for values in plain for key in values)
         columns: list[Column[tuple[R, dict[str, str | float]]]] = [
@@ -179,13 +181,13 @@ class Presentation(Generic[R]):
             ),
             Column("repetitions", lambda row: str(row[0].repetitions)),
         ]
-        return table(title, list(zip(records, plain, strict=True)), columns)
+        return make_table(title, list(zip(records, plain, strict=True)), columns)
 
-    def make_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+    def make_tables(self, records: Sequence[R]) -> Iterator[Table]:
         """Yield its tables."""
-        yield self.make_sheet(records)
+        yield self.make_main_table(records)
 
-    def make_brief_tables(self, records: Sequence[R]) -> Iterator[Sheet]:
+    def make_brief_tables(self, records: Sequence[R]) -> Iterator[Table]:
         """Yield short tables for the end of a run."""
         yield from self.make_tables(records)
 
@@ -194,7 +196,7 @@ class Presentation(Generic[R]):
         yield from ()
 
     def draw_lead(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
-        """Yield figures beside the verdict of the report."""
+        """Yield figures for the first section of the report."""
         yield from ()
 
     def draw_traces(self, data: RunData, records: Sequence[R]) -> Iterator[Drawing]:
@@ -208,24 +210,24 @@ class Presentation(Generic[R]):
         rates = [
             (", ".join([*labels, record.sizes, record.direction]), record)
             for labels, record in rows
-            if isinstance(record, RateRecord)
+            if record.as_rate_record
         ]
         if len(rates) > 1:
-            unit = UNITS[rates[0][1].unit or ""]
+            unit = AXIS_LABELS[rates[0][1].unit or ""]
             caption = f"{rates[0][1].title}: median, bars from P1 to P99, {unit}."
             yield Drawing(draw_points(rates, unit, f"{name}-points"), caption, caption)
 
-    def define(self, records: Sequence[R]) -> str:
-        """Define the quantity for the reader; empty if its name is enough."""
+    def define_quantity(self, records: Sequence[R]) -> str:
+        """Return a definition of the quantity; empty if its name suffices."""
         return ""
 
-    def results(self, record: R) -> Iterator[Result]:
-        """Yield its labelled figures; comparisons, summaries, trends and cards are made from them."""
+    def list_quantities(self, record: R) -> Iterator[Quantity]:
+        """Yield its quantities, the source of comparisons, summaries, trends and cards."""
         yield from ()
 
-    def list_reported(self, record: R) -> Iterator[Result]:
-        """Yield the figures that its RFC requires in reports."""
-        return (result for result in self.results(record) if result.compared)
+    def list_reported(self, record: R) -> Iterator[Quantity]:
+        """Yield the quantities that its RFC requires in reports."""
+        return (result for result in self.list_quantities(record) if result.compared)
 
     def list_loopback_values(self, record: R) -> Mapping[str, float | None]:
         """Return the values of the tester without a device, by headline."""
@@ -233,13 +235,13 @@ class Presentation(Generic[R]):
 
     def format_value(self, value: float | None) -> str:
         """Format a figure for a table."""
-        return count(value)
+        return format_count(value)
 
     def find_warnings(self, record: R) -> Iterator[tuple[str, str]]:
         """Yield warnings about a record: a code and a sentence each."""
         yield from ()
 
-    def check_clauses(self, data: RunData, records: Sequence[R]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[R]) -> Iterator[Ruling]:
         """Compare the run with the clauses of its RFCs; ``records`` may be empty."""
         yield from ()
 
@@ -300,7 +302,7 @@ class Presentations:
         groups = ((p, [r for r in group if r.measured]) for p, group in self.group_records(records))
         yield from ((presentation, group) for presentation, group in groups if group)
 
-    def make_sheets(self, records: Sequence[Record]) -> list[Sheet]:
+    def make_all_tables(self, records: Sequence[Record]) -> list[Table]:
         """Make the tables of all measured benchmarks."""
         return [
             table for p, group in self.group_measured(records) for table in p.make_tables(group)

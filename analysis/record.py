@@ -1,4 +1,4 @@
-"""What every record of ``results.json`` holds: numbers with their convention, trials, conditions."""
+"""Records of ``results.json`` and the statistics of their repetitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from v6t.trials.result import TrialResult
 from v6t.trials.trial import format_mix, make_sizes_key
 from v6t.trials.verdict import Attempt
 
-F = TypeVar("F", bound="Figure")
+F = TypeVar("F", bound="RepeatedFigure")
 K = TypeVar("K", bound="Record")
 T = TypeVar("T")
 
@@ -33,23 +33,23 @@ AGGREGATE: Literal["aggregate"] = "aggregate"
 FPS: Literal["frames per second"] = "frames per second"
 CPS: Literal["connections per second"] = "connections per second"
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
-"""A number as it was given: 5 does not become 5.0."""
+"""A number that keeps its type: 5 does not become 5.0."""
 
-Octets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
-"""Of a frame; a mean need not be whole."""
+FrameOctets = Annotated[int | float, Field(ge=0), WithJsonSchema({"type": "number", "minimum": 0})]
+"""Size of a frame, or a mean size, which may have decimals."""
 
-Row = dict[str, Any]
-"""A line of a CSV file."""
+CsvRow = dict[str, Any]
+"""Row of a CSV file by column."""
 
-_STORED = {"title", "above_usable"}
+_STORED_FIELDS = {"title", "above_usable"}
 """Computed values that a file keeps where the model of the record is not known."""
 
 FindResult = Callable[[str], TrialResult]
 """The counted result of a trial, by the trial's key."""
 
 
-class Model(DescribedModel):
-    """A part of a record. Its schema allows nothing else, yet what is not known is read over."""
+class RecordModel(DescribedModel):
+    """A part of a record; reading ignores unknown fields, which the schema forbids."""
 
     model_config = ConfigDict(
         defer_build=True, extra="ignore", json_schema_extra={"additionalProperties": False}
@@ -60,12 +60,12 @@ class Model(DescribedModel):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
-class FrameSizes(Model):
+class FrameSizes(RecordModel):
     """Octets with FCS on either side."""
 
-    ipv6: Octets
+    ipv6: FrameOctets
     """octets on the IPv6 side; of a mix of sizes their mean"""
-    ipv4: Octets
+    ipv4: FrameOctets
     """octets on the IPv4 side; of a mix of sizes their mean"""
     mix: str | None = None
     """sizes on both sides and frames of each in one round, where several are mixed (RFC 6985)"""
@@ -85,7 +85,7 @@ class FrameSizes(Model):
         return make_sizes_key(self.ipv6, self.mix)
 
 
-class InvalidTrial(Model):
+class InvalidTrial(RecordModel):
     """A trial in which the tester failed."""
 
     key: str
@@ -94,7 +94,7 @@ class InvalidTrial(Model):
     """why, in words"""
 
 
-class Interval(Model):
+class MedianInterval(RecordModel):
     """Distribution-free confidence interval of a median."""
 
     low: Number | None
@@ -107,7 +107,7 @@ class Interval(Model):
     """ranks of both ends among the repetitions, from 1"""
 
 
-class Means(Model):
+class RepetitionMeans(RecordModel):
     """Mean and deviation, for comparison with papers."""
 
     mean: Number
@@ -118,7 +118,7 @@ class Means(Model):
     """relative standard deviation [%]"""
 
 
-class Summary(Model):
+class OrderStatistics(RecordModel):
     """Order statistics of values that are not stored; null is undefined."""
 
     count: NonNegativeInt
@@ -135,21 +135,21 @@ class Summary(Model):
     """largest value"""
     dispersion: Number | None
     """(P99 - P1) / median [%]"""
-    median_interval: Interval | None
+    median_interval: MedianInterval | None
     """confidence interval of the median; null where there are too few values"""
 
     @classmethod
-    def from_values(cls, values: Sequence[float]) -> Summary:
+    def from_values(cls, values: Sequence[float]) -> OrderStatistics:
         """Summarize values."""
         return cls(**summarize(values))
 
 
-class Series(Model):
+class RepetitionSeries(RecordModel):
     """The repetitions of a figure; percentiles and notes are computed from them."""
 
     unit_name: ClassVar[str] = ""
     """of the values, in notes"""
-    means: Means | None = None
+    means: RepetitionMeans | None = None
     """mean, its margin and the relative deviation, where the run asked for them"""
 
     @model_validator(mode="before")
@@ -158,7 +158,9 @@ class Series(Model):
         if not isinstance(values, Mapping):
             return values
         return {
-            k: v for k, v in values.items() if k not in cls.model_computed_fields.keys() - _STORED
+            k: v
+            for k, v in values.items()
+            if k not in cls.model_computed_fields.keys() - _STORED_FIELDS
         }
 
     @property
@@ -167,8 +169,10 @@ class Series(Model):
         raise NotImplementedError
 
     @cached_property
-    def _summary(self) -> Summary:
-        return Summary.from_values([inf if v is None else v for v in self.repetition_values])
+    def _summary(self) -> OrderStatistics:
+        return OrderStatistics.from_values(
+            [inf if v is None else v for v in self.repetition_values]
+        )
 
     @computed_field
     @property
@@ -189,7 +193,7 @@ class Series(Model):
         return self._summary.p99
 
 
-class DispersedSeries(Series):
+class DispersedSeries(RepetitionSeries):
     """A figure with the interval of its median."""
 
     @computed_field
@@ -200,7 +204,7 @@ class DispersedSeries(Series):
 
     @computed_field
     @property
-    def median_interval(self) -> Interval | None:
+    def median_interval(self) -> MedianInterval | None:
         """Confidence interval of the median; null where there are too few values."""
         return self._summary.median_interval
 
@@ -221,7 +225,7 @@ class RangedSeries(DispersedSeries):
         return self._summary.max
 
 
-class NotedSeries(Series):
+class AnnotatedSeries(RepetitionSeries):
     """A figure with notes on its repetitions."""
 
     @computed_field
@@ -234,11 +238,11 @@ class NotedSeries(Series):
 
     @property
     def repetition_notes(self) -> Sequence[str]:
-        """Remarks about the repetitions."""
+        """Notes on the repetitions."""
         return self.notes
 
 
-class Values(RangedSeries):
+class ValueSeries(RangedSeries):
     """A figure whose repetitions are its `values`."""
 
     values: list[Number | None]
@@ -255,7 +259,7 @@ class Values(RangedSeries):
         return len(self.values)
 
 
-class Figure(Values, NotedSeries):
+class RepeatedFigure(ValueSeries, AnnotatedSeries):
     """A quantity with each repetition's value."""
 
     @classmethod
@@ -264,7 +268,7 @@ class Figure(Values, NotedSeries):
         return cls(values=[drop_infinite(v) for v in values])
 
 
-class Record(Model):
+class Record(RecordModel):
     """One benchmark at one frame size and in one direction."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
@@ -302,7 +306,7 @@ class Record(Model):
     @computed_field
     @property
     def title(self) -> str:
-        """Words for a heading; says what deviates from the RFC."""
+        """Heading of the record, with deviations from the RFC."""
         return self.describe()
 
     def describe(self) -> str:
@@ -394,9 +398,13 @@ class Record(Model):
         """Number of directions that carry the rate at the same time."""
         return 2 if self.direction == "bidirectional" else 1
 
-    def label_direction(self, way: str) -> str:
+    def describe_direction(self, direction: str) -> str:
         """Return the label of a direction; that of a bidirectional point differs from one that runs alone."""
-        return f"{way}, both" if self.direction == "bidirectional" and way != "sum" else way
+        return (
+            f"{direction}, both"
+            if self.direction == "bidirectional" and direction != "sum"
+            else direction
+        )
 
     @property
     def measured(self) -> bool:
@@ -414,12 +422,12 @@ class Record(Model):
         return ()
 
     @property
-    def offered_from(self) -> str:
+    def rate_origin(self) -> str:
         """Origin of the rate of a delay record; else empty."""
         return ""
 
     @property
-    def lowered(self) -> bool:
+    def is_rate_lowered(self) -> bool:
         """Whether the rate is lower than the procedure requires, because the tester failed at it."""
         return False
 
@@ -427,6 +435,11 @@ class Record(Model):
     def repetition_notes(self) -> Sequence[str]:
         """Outliers, modes and undefined repetitions."""
         return ()
+
+    @property
+    def as_rate_record(self) -> RateRecord | None:
+        """This record if it holds one searched rate, else None."""
+        return None
 
     @property
     def throughput_fps(self) -> float | None:
@@ -448,13 +461,13 @@ class Record(Model):
         """Conditions that the RFC gives this result where a paper does not state them."""
         return {}
 
-    def list_series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
         """Yield each repeated figure: its owner (empty, or ending in a space), the figure, its unit."""
-        if isinstance(self, Series):
+        if isinstance(self, RepetitionSeries):
             yield "", self, self.unit_name
 
 
-class RatesFound(DispersedSeries, NotedSeries):
+class SearchedRates(DispersedSeries, AnnotatedSeries):
     """A rate that a search found in each repetition; rates in the record's `unit`."""
 
     unit_name = "fps"
@@ -490,17 +503,21 @@ class RatesFound(DispersedSeries, NotedSeries):
         return self.tester_limited or self.upper_bound_hit
 
 
-class RateRecord(RatesFound, RangedSeries, Record):
-    """A record of one rate."""
+class RateRecord(SearchedRates, RangedSeries, Record):
+    """A record of one searched rate."""
+
+    @property
+    def as_rate_record(self) -> RateRecord:
+        return self
 
 
-def find_counting(results: Iterable[TrialResult]) -> str | None:
+def find_counting_method(results: Iterable[TrialResult]) -> str | None:
     """Find how the tester recognized test frames in these trials; see :class:`Record`."""
     said = (str(r.tester["counting"]).split(" and ") for r in results if "counting" in r.tester)
-    return " and ".join(dict.fromkeys(way for ways in said for way in ways)) or None
+    return " and ".join(dict.fromkeys(direction for ways in said for direction in ways)) or None
 
 
-def describe_rates(
+def summarize_rates(
     found: Sequence[tuple[float, Sequence[Attempt]]], capacity: float | None, margin: float
 ) -> dict[str, Any]:
     """Return the rates of all repetitions, and whether the tester limits them.
@@ -511,14 +528,14 @@ def describe_rates(
     """
     rates = [rate for rate, _ in found]
     above = capacity is not None and median(rates) > capacity * (1 - margin)
-    limited = above or any(bounded_by_tester(rate, attempts) for rate, attempts in found)
+    limited = above or any(is_bounded_by_tester(rate, attempts) for rate, attempts in found)
     return {
         "repetitions": len(rates), "rates": rates, "tester_limited": limited,
         "tester_ceiling": capacity,
     }  # fmt: skip
 
 
-def bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
+def is_bounded_by_tester(rate: float, attempts: Sequence[Attempt]) -> bool:
     """Check whether the trials just above a rate were invalid."""
     above = [a for a in attempts if a.trial.rate_fps > rate]
     if not above:

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
-from v6t.analysis.record import FrameSizes, Model, Number, Record
+from v6t.analysis.record import FrameSizes, Number, Record, RecordModel
 
 TITLE = "v6t results.json, version 1"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class Bottleneck(Model):
+class Bottleneck(RecordModel):
     """Observation of a device at the measured rate and just above it."""
 
     device: str
@@ -24,8 +24,10 @@ class Bottleneck(Model):
     """of the load"""
     rate_fps: Number
     """found [frames per second per direction]"""
+    unsustained: str = ""
+    """why the rate did not hold in the longer trial; empty: it did"""
     judged_at: Literal["found", "above"] = "found"
-    """which of its trials `samples`, `idle_percent` and the verdict with its evidence are of"""
+    """the trial that `samples`, `idle_percent` and the verdict with its evidence belong to"""
     judged_fps: Number | None = None
     """offered in that trial [frames per second per direction]"""
     samples: int
@@ -46,7 +48,7 @@ class Bottleneck(Model):
     """what the devices of a chain say together"""
 
 
-class DeviceCounts(Model):
+class DeviceCounts(RecordModel):
     """Counters of a device over all trials of a benchmark."""
 
     device: str
@@ -67,7 +69,7 @@ class DeviceCounts(Model):
     """`before` and `after`: connections `used`, `limit`, `full` [%]; empty: it tells of no table"""
 
 
-class Results(Model):
+class Results(RecordModel):
     """The results of a run."""
 
     format: Literal["v6t-results/1"] = Field(alias="schema")
@@ -84,6 +86,8 @@ class Results(Model):
     """the records"""
     finding: dict[str, Any] | None = None
     """after a wrong translation: the frame sent, expected and received"""
+    fail_below_fps: Number | None = None
+    """`--fail-below`: a throughput below this rate is a failure in JUnit results [fps per direction]"""
     bottleneck: Sequence[Bottleneck] = ()
     """what limits the device at the found rates, with the evidence"""
     device: Sequence[DeviceCounts] = ()
@@ -99,7 +103,7 @@ class _Schema(GenerateJsonSchema):
 
 def build_results_schema(kinds: Mapping[str, type[Record]]) -> dict[str, Any]:
     """Build the schema of ``results.json`` (JSON Schema 2020-12) from the models of records by benchmark."""
-    models: Iterable[type[Model]] = dict.fromkeys((Results, Record, *kinds.values()))
+    models: Iterable[type[RecordModel]] = dict.fromkeys((Results, Record, *kinds.values()))
     _, schema = models_json_schema(
         [(model, "serialization") for model in models], schema_generator=_Schema
     )

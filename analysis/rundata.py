@@ -1,4 +1,4 @@
-"""Input of a report, as read from a run directory."""
+"""Data of a run, as read from its directory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from v6t.analysis.record import Record
 from v6t.trials.result import TrialResult
 
-Json = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class RunTrial:
     """One line of the journal: the trial as in ``journal.jsonl``, and its counters."""
 
-    asked: Json
+    asked: JsonObject
     result: TrialResult
 
     @property
@@ -33,7 +33,7 @@ class RunTrial:
         return float(self.asked["duration_s"]) + float(then["duration_s"])
 
 
-def shares_oracle(manifest: Json) -> bool:
+def shares_oracle(manifest: JsonObject) -> bool:
     """Return whether the device answers with the translation its frames are compared with."""
     device = (manifest.get("tester") or {}).get("device") or {}
     return bool(device.get("shares_oracle", False))
@@ -54,25 +54,25 @@ class RunData:
     """
 
     name: str
-    results: Json
+    results: JsonObject
     records: Sequence[Record]
-    config: Json
-    manifest: Json
-    params: Json = field(default_factory=dict)
+    config: JsonObject
+    manifest: JsonObject
+    params: JsonObject = field(default_factory=dict)
     title: str = ""
     rfcs: Sequence[str] = ()
-    setup: Json = field(default_factory=dict)
+    setup: JsonObject = field(default_factory=dict)
     rfc_frame_sizes: Sequence[int] = ()
-    settings: Json = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
     trials: Sequence[RunTrial] = ()
-    bottleneck: Sequence[Json] = ()
+    bottleneck: Sequence[JsonObject] = ()
     mix_sequences: Mapping[str, str] = field(default_factory=dict)
     measured: int = 0
 
     @property
-    def procedure(self) -> Json:
+    def procedure(self) -> JsonObject:
         """Settings of the procedures, with their defaults where they are known."""
-        settings: Json = self.settings or self.config["procedure"]
+        settings: JsonObject = self.settings or self.config["procedure"]
         return settings
 
     @property
@@ -89,7 +89,6 @@ class RunData:
     def simulated(self) -> bool:
         """Whether the run is a simulation."""
         known = self.manifest.get("setup", {}).get("simulated")
-        # earlier versions did not write it, and knew one such tester only
         return bool(self.config["tester"]["kind"] == "sim" if known is None else known)
 
     @property
@@ -108,9 +107,13 @@ class RunData:
         """Choices of the device that compared frames show, by direction."""
         by_direction: dict[str, Counter[str]] = {}
         for trial in self.trials:
-            for way, counted in trial.result.directions.items():
-                by_direction.setdefault(way, Counter()).update(counted.behaviour or {})
-        return {way: dict(sorted(seen.items())) for way, seen in by_direction.items() if seen}
+            for direction, counted in trial.result.directions.items():
+                by_direction.setdefault(direction, Counter()).update(counted.behaviour or {})
+        return {
+            direction: dict(sorted(seen.items()))
+            for direction, seen in by_direction.items()
+            if seen
+        }
 
     def find_trials(self, record: Record) -> Iterator[RunTrial]:
         """Return the trials behind a record that the journal still holds, invalid ones too."""

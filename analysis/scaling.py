@@ -1,4 +1,4 @@
-"""Scale-up and mixtures: the formulas of the papers and of RFC 8219 section 10, each in print."""
+"""Formulas for scale-up, degradation and mixtures (RFC 8219 section 10 and papers)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T_HARMONIC = "T(a) = 1 / (a / Tt + (1 - a) / Tn)"
 
 
 def count_cores(value: Any) -> int | None:
-    """Count the cores of an option: a number, or a list as ``"1-4,6"``; None where it is neither."""
+    """Count the cores of an option: a number, or a list such as ``"1-4,6"``; else None."""
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, int):

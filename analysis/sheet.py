@@ -1,4 +1,4 @@
-"""Tables of results in no medium's form, and the marks of limited numbers."""
+"""Tables of results, independent of the medium, and formats of their numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from v6t.base.ethernet import max_frame_rate_fps
 
 T = TypeVar("T")
 UNDEFINED, ABSENT = "undefined", "-"
-_BOTH = "IPv6/IPv4\n"
-SIZES = f"{_BOTH}octets"
-"""Heading of the column of frame sizes, where they differ from link to link."""
+_BOTH_SIZES = "IPv6/IPv4\n"
+SIZES = f"{_BOTH_SIZES}octets"
+"""Heading of frame sizes that differ between the links."""
 INVALID = "invalid"
-"""The tester faltered every time: nothing is known about the device."""
+"""Cell of a row whose trials are all invalid."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,31 @@ class Column(Generic[T]):
 
     Attributes:
         name: heading; a line break where a narrow medium may break it.
-        cell: prints the cell of a row.
+        value: of a row: a text, or a number that ``form`` formats.
+        form: of numbers, as for :func:`format`.
+        absent: in place of None.
         text: flush left; else numbers.
         wide: narrow media leave it out.
         optional: left out where no row has a value.
     """
 
     name: str
-    cell: Callable[[T], str] = str
+    value: Callable[[T], str | float | None] = str
+    form: str = ",.0f"
+    absent: str = UNDEFINED
     text: bool = False
     wide: bool = False
     optional: bool = False
 
+    def format_cell(self, row: T) -> str:
+        """Format the cell of a row."""
+        value = self.value(row)
+        return value if isinstance(value, str) else format_number(value, self.form, self.absent)
+
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table of printed cells; with ``cards`` terminals print row by row, each cell with its name."""
+class Table:
+    """A table of texts; with ``cards``, terminals print each row as a list of named cells."""
 
     title: str
     columns: tuple[Column[Any], ...]
@@ -48,57 +57,61 @@ class Sheet:
     notes: tuple[str, ...] = ()
     cards: bool = False
 
-    def narrow(self) -> Sheet:
+    def narrow(self) -> Table:
         """Return the table without the columns that narrow media leave out."""
         return self.without([i for i, column in enumerate(self.columns) if column.wide])
 
-    def without(self, indices: Sequence[int]) -> Sheet:
+    def without(self, indices: Sequence[int]) -> Table:
         """Return the table without some columns."""
         kept = [i for i in range(len(self.columns)) if i not in indices]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
 
 
-def text_columns(*names: str) -> tuple[Column[Any], ...]:
+def make_text_columns(*names: str) -> tuple[Column[Any], ...]:
     """Make columns of texts."""
     return tuple(Column(name, text=True) for name in names)
 
 
-def sheet(
+def make_text_table(
     title: str,
     columns: Sequence[Column[Any] | str],
     rows: Iterable[Sequence[str]],
     notes: Iterable[str] = (),
-) -> Sheet:
+) -> Table:
     """Make a table of printed cells; a column that is only a name holds numbers."""
     whole = [Column(c) if isinstance(c, str) else c for c in columns]
-    return _make_sheet(title, whole, [list(row) for row in rows], notes)
+    return _make_table(title, whole, [list(row) for row in rows], notes)
 
 
-def _make_sheet(
+def _make_table(
     title: str, columns: Sequence[Column[Any]], rows: list[list[str]], notes: Iterable[str]
-) -> Sheet:
+) -> Table:
     kept = {
         place: column
         for place, column in enumerate(columns)
         if not (column.optional and all(row[place] in ("", ABSENT) for row in rows))
     }
     for place, column in kept.items():
-        both = column.name.startswith(_BOTH)
+        both = column.name.startswith(_BOTH_SIZES)
         if both and all(_is_one_size(row[place]) for row in rows):
-            name = "frame\noctets" if column.name == SIZES else column.name.removeprefix(_BOTH)
+            name = (
+                "frame\noctets" if column.name == SIZES else column.name.removeprefix(_BOTH_SIZES)
+            )
             kept[place] = replace(column, name=name)
             for row in rows:
                 row[place] = row[place].partition("/")[0]
     cells = tuple(tuple(row[place] for place in kept) for row in rows)
-    return Sheet(title, tuple(kept.values()), cells, tuple(notes))
+    return Table(title, tuple(kept.values()), cells, tuple(notes))
 
 
-def table(
+def make_table(
     title: str, rows: Iterable[T], columns: Sequence[Column[T]], notes: Iterable[str] = ()
-) -> Sheet:
+) -> Table:
     """Make a table of rows of any kind."""
-    return _make_sheet(title, columns, [[c.cell(row) for c in columns] for row in rows], notes)
+    return _make_table(
+        title, columns, [[c.format_cell(row) for c in columns] for row in rows], notes
+    )
 
 
 def _is_one_size(label: str) -> bool:
@@ -113,25 +126,25 @@ def compute_medium_fps(record: Record, line_rate_bps: float) -> float:
     return float(max_frame_rate_fps(line_rate_bps, max(sizes.ipv6, sizes.ipv4)))
 
 
-def write(value: float | None, form: str, absent: str = UNDEFINED) -> str:
-    """Write a number in a form of :func:`format`."""
+def format_number(value: float | None, form: str, absent: str = UNDEFINED) -> str:
+    """Format a number as :func:`format` does, or return the text for an absent one."""
     return absent if value is None else format(value, form)
 
 
-def count(value: float | None) -> str:
-    """Write a rate or a number of frames, whole."""
-    return write(value, ",.0f")
+def format_count(value: float | None) -> str:
+    """Format a rate or a number of frames without decimals."""
+    return format_number(value, ",.0f")
 
 
 def pluralize(many: int, noun: str) -> str:
-    """Write a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
+    """Format a number with its noun: 1 run, 2 runs, 1 quantity, 2 quantities."""
     if many == 1:
         return f"1 {noun}"
     return f"{many:,} {noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
 
 
-def milliseconds(value: float | None) -> str:
-    """Write a delay."""
+def format_milliseconds(value: float | None) -> str:
+    """Format a delay in milliseconds."""
     if value is None:
         return UNDEFINED
     digits = 4 if abs(value) < 10 else 2
@@ -139,8 +152,8 @@ def milliseconds(value: float | None) -> str:
     return f"{round(value, digits) + 0.0:,.{digits}f}"
 
 
-def significant(value: float | None) -> str:
-    """Write a measured number in three digits, as many as few repetitions know; whole from 100 on."""
+def format_significant(value: float | None) -> str:
+    """Format a measured number with three significant digits; without decimals from 100 on."""
     if value is None:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value
@@ -149,39 +162,39 @@ def significant(value: float | None) -> str:
     return f"{rounded:,.{min(6, max(0, 2 - whole))}f}" if rounded else "0"
 
 
-def seconds(value: float | None) -> str:
-    """Write a time of recovery."""
-    return write(value, ",.4f")
+def format_seconds(value: float | None) -> str:
+    """Format a time in seconds."""
+    return format_number(value, ",.4f")
 
 
-def percent(value: float | None) -> str:
-    """Write a dispersion or share that is in per cent already."""
-    return write(value, ".2f")
+def format_percent(value: float | None) -> str:
+    """Format a dispersion or share in per cent."""
+    return format_number(value, ".2f")
 
 
-LIMITED = "limited by the tester or the medium: the device may be faster"
+LIMITED_MEANING = "limited by the tester or the medium: the device may be faster"
 """Meaning of the mark of a result."""
-UNCOVERED = (
+UNCOVERED_MEANING = (
     "at an offered rate: above what the tester's self-test covers, loss and delay may be its own"
 )
 """Meaning of the mark of an offered rate."""
 
 
-def mark(number: str, limited: bool) -> str:
+def mark_limited(number: str, limited: bool) -> str:
     """Return a number, with an asterisk if the tester or the medium limits it."""
     return f"{number} *" if limited else number
 
 
-def offered(record: Record, rate: float) -> str:
+def format_offered_rate(record: Record, rate: float) -> str:
     """Return an offered rate, marked if the tester's self-test does not cover it."""
-    return mark(count(rate), rate in record.above_usable)
+    return mark_limited(format_count(rate), rate in record.above_usable)
 
 
 def explain_marks(records: Iterable[Record]) -> list[str]:
     """Explain the marks that the measured records have."""
     measured = [record for record in records if record.measured]
     meanings = (
-        (LIMITED, any(record.limited for record in measured)),
-        (UNCOVERED, any(record.above_usable for record in measured)),
+        (LIMITED_MEANING, any(record.limited for record in measured)),
+        (UNCOVERED_MEANING, any(record.above_usable for record in measured)),
     )
     return [f"* {meaning}" for meaning, is_used in meanings if is_used]

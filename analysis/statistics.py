@@ -11,7 +11,7 @@ from v6t.trials.order_statistics import compute_median_interval, percentile
 
 
 def summarize(values: Sequence[float]) -> dict[str, Any]:
-    """Summarize repetitions; what is infinite or unknown is None.
+    """Summarize repetitions; infinite and unknown values become None.
 
     ``dispersion`` is ``(p99 - p1) / median * 100`` [%], ``median_interval`` the distribution-free
     confidence interval, None where there are too few values.
@@ -42,20 +42,20 @@ def summarize(values: Sequence[float]) -> dict[str, Any]:
 
 
 def drop_infinite(value: float | None) -> float | None:
-    """Return the value, or None where it is infinite or unknown: JSON has no infinity."""
+    """Return the value, or None if it is infinite or unknown, since JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None
 
 
 UNRELIABLE_PERCENT = 10.0
 """Dispersion above which the Mapperf paper calls results unreliable."""
 
-OUTLYING = 5.0
+OUTLIER_DEVIATIONS = 5.0
 """Distance from the median in scaled median absolute deviations."""
 
 _MAD_TO_SIGMA = 1.4826
-_FEWEST = 6
-_SMALLEST_SHARE = 0.2
-_LEAST_SEPARATION = 0.02
+_MIN_VALUES = 6
+_MIN_MODE_SHARE = 0.2
+_MIN_MODE_GAP = 0.02
 
 
 def describe_repetitions(values: Sequence[float], unit: str = "") -> list[str]:
@@ -94,10 +94,10 @@ def find_outliers(values: Sequence[float]) -> list[float]:
 
     Where the deviation is 0, the limit is a hundredth of the median.
     """
-    if len(values) < _FEWEST:
+    if len(values) < _MIN_VALUES:
         return []
     middle = median(values)
-    limit = OUTLYING * _MAD_TO_SIGMA * median([abs(v - middle) for v in values])
+    limit = OUTLIER_DEVIATIONS * _MAD_TO_SIGMA * median([abs(v - middle) for v in values])
     limit = max(limit, abs(middle) * 0.01)
     return [v for v in values if abs(v - middle) > limit]
 
@@ -108,14 +108,14 @@ def find_two_modes(values: Sequence[float]) -> tuple[list[float], list[float]] |
     The widest gap must be wider than either group, leave at least a fifth of the values (and two) on
     either side, and be more than a fiftieth of the median.
     """
-    if len(values) < _FEWEST:
+    if len(values) < _MIN_VALUES:
         return None
     ordered = sorted(values)
     gap, at = max((ordered[i + 1] - ordered[i], i + 1) for i in range(len(ordered) - 1))
     low, high = ordered[:at], ordered[at:]
-    fewest = max(2, math.ceil(_SMALLEST_SHARE * len(ordered)))
+    fewest = max(2, math.ceil(_MIN_MODE_SHARE * len(ordered)))
     widest = max(low[-1] - low[0], high[-1] - high[0])
-    apart = gap > widest and gap > _LEAST_SEPARATION * abs(median(ordered))
+    apart = gap > widest and gap > _MIN_MODE_GAP * abs(median(ordered))
     return (low, high) if apart and min(len(low), len(high)) >= fewest else None
 
 

@@ -1,4 +1,4 @@
-"""What the words in tables and sentences mean, for legends and for ``v6t explain``."""
+"""Meanings of terms in tables, for legends and ``v6t explain``."""
 
 from __future__ import annotations
 

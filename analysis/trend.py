@@ -1,4 +1,4 @@
-"""Runs of one point one after the other: where a change begins that chance does not explain."""
+"""Detection of changes in a series of runs that chance does not explain."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCHEMA = "v6t-trend/1"
-CHANCE = 0.0001
+MAX_CHANCE = 0.0001
 """A change is told if shuffled runs show one as large in no more than this share: a pipeline that looks at
 a dozen series every night is misled once in two years."""
-LEAST_PERCENT = 1.0
-"""Smaller changes are not told."""
-FEWEST = 3
+MIN_CHANGE_PERCENT = 1.0
+"""Smaller changes are not reported."""
+MIN_RUNS_PER_SIDE = 3
 """Runs on either side of a change; in short series more are needed: of 30 runs one order in 4,060 has
 the three lowest at the end."""
-_SHUFFLES, _SEED = (499, *[9500] * 21), 2544
+_SHUFFLE_BATCHES, _SEED = (499, *[9500] * 21), 2544
 """Few tell of most series that nothing changed; most are for those of which the first few are unsure."""
-_AROUND, _FAR = 2, 5.0
+_NEIGHBORS, _OUTLIER_DEVIATIONS = 2, 5.0
 """So many runs before and after a run tell whether it is far from them, in standard deviations."""
-_OF_NORMAL = 1.4826
+_MAD_TO_SIGMA = 1.4826
 """The standard deviation of a normal distribution over its median absolute deviation."""
-NEEDED = 17
+MIN_RUNS = 17
 """Of fewer runs no order is beyond chance: one in 6,435 has the eight largest of 16 on one side."""
 
 
 @dataclass(frozen=True)
-class Value:
+class TrendValue:
     """Value of one run; ``when`` orders the runs."""
 
     run: str
@@ -43,7 +43,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Change:
+class TrendChange:
     """Begin of a change.
 
     Attributes:
@@ -62,7 +62,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Series:
+class TrendSeries:
     """One quantity of one point over all runs.
 
     Attributes:
@@ -74,10 +74,10 @@ class Series:
     quantity: str
     unit: str
     more_is_better: bool
-    values: tuple[Value, ...]
-    changes: tuple[Change, ...]
+    values: tuple[TrendValue, ...]
+    changes: tuple[TrendChange, ...]
     resolution: float = 0.0
-    least_percent: float = LEAST_PERCENT
+    least_percent: float = MIN_CHANGE_PERCENT
 
     @property
     def resolution_percent(self) -> float | None:
@@ -99,11 +99,11 @@ class Series:
     @property
     def has_enough_runs(self) -> bool:
         """Whether there are enough runs to detect a change."""
-        return len(self.values) >= NEEDED
+        return len(self.values) >= MIN_RUNS
 
     @property
     def words(self) -> str:
-        """Verdict in words."""
+        """Sentence about the changes of the series."""
         if not self.has_enough_runs:
             return f"{pluralize(len(self.values), 'run')}: too few to tell a change from chance"
         parts = [
@@ -119,7 +119,7 @@ class Trend:
 
     runs: tuple[str, ...]
     order: str
-    series: tuple[Series, ...]
+    series: tuple[TrendSeries, ...]
     left_out: tuple[str, ...]
 
     @property
@@ -143,13 +143,13 @@ class Trend:
 
 
 def find_changes(
-    values: Sequence[Value], more_is_better: bool, least_percent: float = LEAST_PERCENT
-) -> tuple[Change, ...]:
+    values: Sequence[TrendValue], more_is_better: bool, least_percent: float = MIN_CHANGE_PERCENT
+) -> tuple[TrendChange, ...]:
     """Find where changes begin."""
-    usual = _find_ordinary([v.value for v in values])
+    usual = _drop_outliers([v.value for v in values])
     places = [
         (usual[place], chance)
-        for place, chance in _find_places([values[n].value for n in usual], 0)
+        for place, chance in _find_change_places([values[n].value for n in usual], 0)
     ]
     bounds = [0, *(place for place, _ in places), len(values)]
     changes = []
@@ -159,33 +159,37 @@ def find_changes(
         percent = 100 * (after / before - 1) if before else 0.0
         if abs(percent) >= least_percent:
             better = (after > before) == more_is_better
-            changes.append(Change(place, values[place].run, before, after, percent, chance, better))
+            changes.append(
+                TrendChange(place, values[place].run, before, after, percent, chance, better)
+            )
     return tuple(changes)
 
 
-def _find_ordinary(values: Sequence[float]) -> list[int]:
+def _drop_outliers(values: Sequence[float]) -> list[int]:
     """Return the places of all runs but single outliers (Hampel's filter)."""
-    around = [median(values[max(0, n - _AROUND) : n + _AROUND + 1]) for n in range(len(values))]
+    around = [
+        median(values[max(0, n - _NEIGHBORS) : n + _NEIGHBORS + 1]) for n in range(len(values))
+    ]
     away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
     # where most runs are identical, those that differ tell how much differing runs differ
     usually = (median(away) if away else 0.0) or median([a for a in away if a] or [0.0])
-    return [n for n, a in enumerate(away) if a <= _FAR * _OF_NORMAL * usually]
+    return [n for n, a in enumerate(away) if a <= _OUTLIER_DEVIATIONS * _MAD_TO_SIGMA * usually]
 
 
-def _find_places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
-    if len(values) < NEEDED:
+def _find_change_places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
+    if len(values) < MIN_RUNS:
         return []
     import numpy as np
 
     series = np.asarray(values, dtype=float)
     chance = _compute_chance(series[np.newaxis])
-    if chance > CHANCE:
+    if chance > MAX_CHANCE:
         return []
     cut = _find_cut(series)
     return [
-        *_find_places(values[:cut], start),
+        *_find_change_places(values[:cut], start),
         (start + cut, chance),
-        *_find_places(values[cut:], start + cut),
+        *_find_change_places(values[cut:], start + cut),
     ]
 
 
@@ -195,12 +199,12 @@ def _compute_chance(series: NDArray[np.float64]) -> float:
     observed = _compute_step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
     as_large, permutations, chance = 0, 0, 1.0
-    for more in _SHUFFLES:
+    for more in _SHUFFLE_BATCHES:
         shuffled = shuffle.permuted(np.tile(series, (more, 1)), axis=1)
         as_large += int((_compute_step(shuffled) >= observed - 1e-9).sum())
         permutations += more
         chance = (1 + as_large) / (1 + permutations)
-        if chance <= CHANCE or as_large > 2 + 3 * CHANCE * permutations:
+        if chance <= MAX_CHANCE or as_large > 2 + 3 * MAX_CHANCE * permutations:
             break
     return chance
 
@@ -212,7 +216,7 @@ def _find_cut(values: NDArray[np.float64]) -> int:
     def sum_distances(some: NDArray[np.float64]) -> float:
         return float(np.abs(some - np.median(some)).sum())
 
-    places = range(FEWEST, len(values) - FEWEST + 1)
+    places = range(MIN_RUNS_PER_SIDE, len(values) - MIN_RUNS_PER_SIDE + 1)
     return min(
         places, key=lambda place: sum_distances(values[:place]) + sum_distances(values[place:])
     )
@@ -227,8 +231,8 @@ def _compute_step(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
     away = series - series.mean(axis=1, keepdims=True)
     n = away.shape[1]
-    before = np.arange(FEWEST, n - FEWEST + 1)
-    sums = away.cumsum(axis=1)[:, FEWEST - 1 : n - FEWEST]
+    before = np.arange(MIN_RUNS_PER_SIDE, n - MIN_RUNS_PER_SIDE + 1)
+    sums = away.cumsum(axis=1)[:, MIN_RUNS_PER_SIDE - 1 : n - MIN_RUNS_PER_SIDE]
     explained = (sums**2 * n / (before * (n - before))).max(axis=1)
     spread = (away**2).sum(axis=1)
     statistic: NDArray[np.float64] = explained / np.where(spread > 0, spread, 1.0)

@@ -1,4 +1,4 @@
-"""What changes from frame to frame: addresses, ports, both or nothing."""
+"""Variation of addresses and ports from frame to frame."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 _PORTS = ("fw_sport", "fw_dport", "rv_sport", "rv_dport")
 _HOSTS = ("left_hosts", "right_hosts", "ipv6_hosts", "ipv4_hosts")
-_TUPLES = ("initiator_ports", "responder_ports")
-_SHUFFLED = 3
-_WORDS = {"fixed": "fixed", "random": "random"}
+_PORT_RANGES = ("initiator_ports", "responder_ports")
+_SHUFFLED_MODE = 3
+_POLICY_WORDS = {"fixed": "fixed", "random": "random"}
 
 
 def describe_variation(params: Mapping[str, Any]) -> str | None:
-    """Describe the variation: ``"random IP fixed port"``; None where the sides differ."""
+    """Describe the variation: ``"random IP fixed port"``; None if the sides differ."""
     ports = {_get_policy(params[n]) for n in _PORTS if n in params}
     hosts = {_get_policy(params[n]) for n in _HOSTS if n in params}
     if len(ports) != 1 or len(hosts) != 1:
         return None
     (port,), (host,) = ports, hosts
-    if port not in _WORDS or host not in _WORDS:
+    if port not in _POLICY_WORDS or host not in _POLICY_WORDS:
         return None
     return f"{host} IP {port} port"
 
@@ -30,13 +30,13 @@ def describe_tuples(params: Mapping[str, Any]) -> str:
     if params.get("enumerate_ips"):
         parts.append(f"IPs {params['initiator_count']}x{params['responder_count']}")
     if params.get("enumerate_ports"):
-        counts = [params[n]["max"] - params[n]["min"] + 1 for n in _TUPLES]
+        counts = [params[n]["max"] - params[n]["min"] + 1 for n in _PORT_RANGES]
         parts.append(f"ports {counts[0]}x{counts[1]}")
     return " x ".join(parts)
 
 
 def count_hosts(params: Mapping[str, Any]) -> int | None:
-    """Return the number of hosts of each side where they vary; None where the sides differ."""
+    """Return the number of hosts of each side where they vary; None if the sides differ."""
     counts = {
         int(params[n]["max"]) - int(params[n]["min"]) + 1
         for n in _HOSTS
@@ -46,9 +46,9 @@ def count_hosts(params: Mapping[str, Any]) -> int | None:
 
 
 def has_random_ports(params: Mapping[str, Any]) -> bool | None:
-    """Return whether every port is pseudorandom (RFC 4814); None where there are no ports."""
+    """Return whether every port is pseudorandom (RFC 4814); None without ports."""
     if "enumerate_ports" in params:
-        return bool(params["enumerate_ports"] == _SHUFFLED)
+        return bool(params["enumerate_ports"] == _SHUFFLED_MODE)
     policies = [_get_policy(params[n]) for n in _PORTS if n in params]
     return all(policy == "random" for policy in policies) if policies else None
 

@@ -1,11 +1,11 @@
-"""Warnings of a run: why a figure is missing, and what limits or blurs one."""
+"""Warnings about a run and its results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from v6t.analysis.blocks import Collapsible, Items
+from v6t.analysis.blocks import BulletList, Collapsible
 from v6t.analysis.means import describe_means
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.record import Record
@@ -70,10 +70,10 @@ def _find_warnings(record: Record, presentations: Presentations) -> Iterator[tup
 
 
 def fold_warnings(warnings: Sequence[object], *, brief: bool = False) -> Collapsible:
-    """Fold warnings under a line with their number."""
+    """Fold warnings under a summary line that counts them."""
     many = (
         "1 remark about a single number"
         if len(warnings) == 1
         else f"{len(warnings)} remarks about single numbers"
     )
-    return Collapsible(many, [Items([str(w) for w in warnings])], brief=brief)
+    return Collapsible(many, [BulletList([str(w) for w in warnings])], brief=brief)

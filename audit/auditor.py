@@ -117,15 +117,15 @@ def select_clauses(suites: Sequence[Suite], technology: Technology, advice: str 
 
 def find_technologies(kinds: Mapping[str, type[Technology]], suites: Sequence[Suite]) -> list[str]:
     """Return the names of the technologies for which the suites have clauses."""
-    subjects = {n: subject_of(k(k.params_model(**k().audit_params()))) for n, k in kinds.items()}
-    return [n for n, s in subjects.items() if any(tuple(suite.clauses(s)) for suite in suites)]
+    plugins = {n: k(k.params_model(**k().suggest_audit_params())) for n, k in kinds.items()}
+    return [n for n, p in plugins.items() if any(tuple(s.clauses(subject_of(p))) for s in suites)]
 
 
 def choose_clauses(
     device: Device, names: Sequence[str], user_params: Iterable[str]
 ) -> tuple[Device, Selection]:
     """Choose suites, by default all that apply, and parameters that the technology prefers for audits."""
-    suites, params = load_suites(names), device.technology.audit_params()
+    suites, params = load_suites(names), device.technology.suggest_audit_params()
     preferred = {name: value for name, value in params.items() if name not in user_params}
     try:
         better = device.with_params(preferred) if preferred else device
@@ -159,7 +159,7 @@ def plan_audit(technology: Technology, selection: Selection, request: AuditReque
     """Return the clauses by configuration, plain ones first; the empty name is the audit's own."""
     by_variant = {"": selection.clauses}
     user_params = json.loads(technology.params.model_dump_json(exclude_unset=True))
-    for variant, params in technology.audit_variants().items() if request.variants else ():
+    for variant, params in technology.list_audit_variants().items() if request.variants else ():
         try:
             changed = technology.params_model(**{**user_params, **params})
             subject = subject_of(type(technology)(changed, technology.links))
@@ -221,7 +221,7 @@ def run_audit(
     for problem, fix in selection.unmet:
         _LOG.log(NOTICE, "clauses are left out: %s; %s", problem, fix)
     progress.planned = sum(map(len, plan.values()))
-    variants = {"": {}, **device.technology.audit_variants()}
+    variants = {"": {}, **device.technology.list_audit_variants()}
     try:
         for variant, clauses in plan.items():
             try:
@@ -261,7 +261,7 @@ def _test(
     progress: AuditProgress,
 ) -> None:
     """Test clauses in one configuration; stop if no plain packet passes in the audit's own one."""
-    wire, views = Wire(device.technology.links), device.technology.audit_views()
+    wire, views = Wire(device.technology.links), device.technology.list_audit_views()
     has_session_limit = any(isinstance(view, Nat) and view.session_limit for view in views)
     plain, blocked = sum(clause.plain for clause in clauses), 0
     with device.open() as probe:
@@ -274,16 +274,11 @@ def _test(
             probe.check()  # what a device drops without its configuration proves nothing
             finding = progress.add(outcome, variant, wire)
             if finding.verdict in ("deviates", "not testable"):
-                _LOG.log(NOTICE, "%s: %s: %s", clause.name, finding.verdict, finding.got)
+                _LOG.info("%s: %s: %s", clause.name, finding.verdict, finding.got)
             passes = any(s and wire.octets(opposite(s[0].side), h) for s, h in outcome.turns)
             blocked += clause.plain and not passes
             if not variant and number == plain == blocked:
-                first = progress.findings[0]
-                octets = next((frame.octets for frame in first.frames), "")
-                progress.stopped = (
-                    f"no plain packet passes the device: sent {first.sent}, "
-                    f"expected {first.expected}, got {first.got}; frame {octets}"
-                )
+                progress.stopped = "no plain packet passes the device"
                 return
             if outcome.judgement.dead:
                 probe.reset()

@@ -98,9 +98,9 @@ def subject_of(technology: Technology) -> Subject:
     """Return what suites know of a technology."""
     from v6t.audit.packets import Wire
 
-    intent = technology.dut_intent()
+    intent = technology.make_dut_intent()
     neighbors = {side: tuple(getattr(intent, side).neighbors) for side in SIDES}
-    return Subject(Wire(technology.links), tuple(technology.audit_views()), neighbors)
+    return Subject(Wire(technology.links), tuple(technology.list_audit_views()), neighbors)
 
 
 class Suite(ABC):

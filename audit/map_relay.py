@@ -52,7 +52,7 @@ class RelaySuite(Suite):
         sources = {
             "": (_plain_rows, _source_rows, _edge_rows, _delivery_rows, _last_rows),
             views.NESTED_RULE: (_nested_rows,) if len(view.rules) > 1 else (),
-            views.PREFIX_CUSTOMERS: (_prefix_rows,),
+            views.CE_PREFIXES: (_prefix_rows,),
             **{variant: (partial(_edge_rows, suffix=f"-a{n}"),) for n, variant in offsets},
         }
         return row_clauses(RelayHosts(view), subject.wire, *sources.get(variant, ()))
@@ -75,7 +75,7 @@ class RelayHosts(LinkHosts):
     def up(self, me: Customer, port: int, name: str = "udp", to: Customer | None = None) -> Packet:
         v = self.view
         target, to_port = (to.ipv4, to.port) if to else (v.server, SERVER_PORT)
-        if v.tunnels:
+        if v.encapsulates:
             inner = header(me.ipv4, target) / transport(name, port, to_port)
             return header(me.ipv6, v.relay) / inner
         destination = embed(v.dmr, target) if to else v.relay  # type: ignore[arg-type]
@@ -93,7 +93,7 @@ class RelayHosts(LinkHosts):
 
     def to_customer(self, ipv6: IPv6Address, **fields: Any) -> Packet:
         template = IPv6(dst=str(ipv6), **fields)
-        return template / IP() if self.view.tunnels else template
+        return template / IP() if self.view.encapsulates else template
 
 
 # fmt: off
@@ -117,7 +117,7 @@ def _source_rows(h: RelayHosts) -> Iterator[Row]:
 
     def drop(label: str, words: str, port: int = me.port, protocol: str = "udp", level: Level = "MUST",
              customer: Customer = me) -> Iterator[Row]:
-        if 0 < port < 65536 and v.owner(customer.ipv4, port) != customer.ipv6:
+        if 0 < port < 65536 and v.find_customer(customer.ipv4, port) != customer.ipv6:
             yield h.row("sources", f"source-{label}", f"a packet from {words} is dropped",
                         h.up(customer, port, protocol), level=level,
                         silent=v.kind == "MAP-E" and level == "MUST")
@@ -136,12 +136,12 @@ def _source_rows(h: RelayHosts) -> Iterator[Row]:
             yield from drop("port-excluded", "a port that is nobody's (A = 0)",
                             (me.ports.psid + 1 << low_bits) - 1)
     if other is not None:
-        if v.tunnels:
+        if v.encapsulates:
             yield from drop("ipv4-other", "another customer's IPv4 address",
                             customer=replace(me, ipv4=other.ipv4))
         yield from drop("ipv6-other", "another customer's IPv6 prefix before one's own identifier",
                         customer=replace(me, ipv6=_join(other.ipv6, me.ipv6)))
-    if v.tunnels:
+    if v.encapsulates:
         yield from drop("ipv4-stranger", "an IPv4 address of nobody",
                         customer=replace(me, ipv4=STRANGERS4[0]))
     yield from drop("ipv6-stranger", "an IPv6 address outside every rule or binding",
@@ -149,7 +149,7 @@ def _source_rows(h: RelayHosts) -> Iterator[Row]:
     if v.rules and other is not None:
         yield from drop("identifier", "an interface identifier that contradicts the prefix", level="MAY",
                         customer=replace(me, ipv6=_join(me.ipv6, other.ipv6)))
-    if v.kind != "MAP-E" and sibling is not None and v.owner(me.ipv4, sibling.port) != me.ipv6:
+    if v.kind != "MAP-E" and sibling is not None and v.find_customer(me.ipv4, sibling.port) != me.ipv6:
         yield h.row("sources", "source-told", "its sender is told: source address failed ingress policy",
                     h.up(me, sibling.port), IPv6() / icmp6(1, code=5),
                     "SHOULD" if v.kind == "MAP-T" else "MAY", error=True)
@@ -165,7 +165,7 @@ def _edge_rows(h: RelayHosts, suffix: str = "") -> Iterator[Row]:
                 [h.down(me.ipv4, port) for port in ports], [h.to_customer(me.ipv6)] * len(ports),
                 side="right")
     beside = neighbor_ports(me.ports) if v.rules and v.rules[0].is_shared else []
-    owners = list(filter(None, (v.owner(me.ipv4, p) for p in beside)))
+    owners = list(filter(None, (v.find_customer(me.ipv4, p) for p in beside)))
     if beside:
         yield h.row("ports", f"beside-down{suffix}",
                     f"packets for the ports {list_ports(beside)} reach those who own them, or nobody",
@@ -191,10 +191,10 @@ def _delivery_rows(h: RelayHosts) -> Iterator[Row]:
                         header(v.server, me.ipv4) / ICMP(type=kind, code=code, **mtu) / about,
                         h.to_customer(me.ipv6), "SHOULD", side="right")
     # packets between CEs of MAP-T name both by their IPv4 addresses, which must differ
-    partner = (v.sibling if v.tunnels else None) or v.other
+    partner = (v.sibling if v.encapsulates else None) or v.other
     if partner is not None:
-        words = "through a tunnel" if v.tunnels else "to it, from the address behind the DMR"
-        source = v.relay if v.tunnels else embed(v.dmr, me.ipv4)  # type: ignore[arg-type]
+        words = "through a tunnel" if v.encapsulates else "to it, from the address behind the DMR"
+        source = v.relay if v.encapsulates else embed(v.dmr, me.ipv4)  # type: ignore[arg-type]
         yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
                     h.up(me, me.port, to=partner), h.to_customer(partner.ipv6, src=str(source)),
                     "MUST" if v.kind == "lw4o6" else "MAY", near=True)
@@ -207,7 +207,7 @@ def _last_rows(h: RelayHosts) -> Iterator[Row]:
     rule = v.rules[0]
     ipv4, psid = rule.decode_ea(rule.ce_count - 1)
     ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
-    if v.owner(ipv4, ce.port) != ce.ipv6:
+    if v.find_customer(ipv4, ce.port) != ce.ipv6:
         return  # another domain serves it
     yield h.row("last CE", "last-up", "a packet of the rule's last CE is forwarded",
                 h.up(ce, ce.port), h.to_server(ipv4))
@@ -226,7 +226,7 @@ def _nested_rows(h: RelayHosts) -> Iterator[Row]:
                 [h.up(mine, port) for port in ports], [h.to_server(ipv4)] * 2)
     yield h.row("overlap", "overlap-outer", title + "packets for other addresses reach the outer rule's CEs",
                 h.plain("right"), h.to_customer(v.customer.ipv6), side="right")
-    if v.tunnels:
+    if v.encapsulates:
         yield h.row("sources", "overlap-source",
                     "a packet of an outer rule's CE with an address of the inner rule is dropped",
                     h.up(wrong, wrong.port))
@@ -240,7 +240,7 @@ def _prefix_rows(h: RelayHosts) -> Iterator[Row]:
     v, me, rule, port = h.view, h.view.customer, h.view.rules[0], 40000
     hosts = me.ipv4, me.ipv4 + 3
     # MAP-T writes the host's whole address into the identifier (RFC 7599, erratum 5225)
-    sources = [me.ipv6 if v.tunnels else rule.map_address(host, 0, whole_host=True) for host in hosts]
+    sources = [me.ipv6 if v.encapsulates else rule.map_address(host, 0, embeds_host=True) for host in hosts]
     yield h.row("prefixes", "prefix-up",
                 "packets from the first and the last address of a CE's IPv4 prefix are forwarded",
                 [h.up(replace(me, ipv4=host, ipv6=six), port) for host,
@@ -254,7 +254,7 @@ def _prefix_rows(h: RelayHosts) -> Iterator[Row]:
     yield h.row("prefixes", "prefix-other-down",
                 "packets for the address after a CE's IPv4 prefix reach the next CE",
                 h.down(hosts[1] + 1, port), h.to_customer(v.other.ipv6), side="right")
-    if v.tunnels:
+    if v.encapsulates:
         yield h.row("sources", "prefix-other-up",
                     "a packet from the address after a CE's IPv4 prefix is dropped",
                     h.up(replace(me, ipv4=hosts[1] + 1), port))
@@ -268,13 +268,13 @@ def _join(prefix: IPv6Address, identifier: IPv6Address) -> IPv6Address:
 def _check_fragments(h: RelayHosts, far: list[IPPacket]) -> str:
     if any(packet.dst != h.view.customer.ipv6 for packet in far):
         return "a fragment for another customer"
-    joined = join_fragments(filter(None, map(inner_packet, far)) if h.view.tunnels else far)
+    joined = join_fragments(filter(None, map(inner_packet, far)) if h.view.encapsulates else far)
     return "" if joined[8:] == data(600) else f"{len(joined)} octets of 608"
 
 
 def _check_prefix(h: RelayHosts, far: list[IPPacket]) -> str:
     """Check the CE's prefix only: RFC 7599 and its erratum disagree about the identifier."""
     mine = int(h.view.customer.ipv6) >> 64
-    reached = [packet for packet in far if not h.view.tunnels or inner_packet(packet)]
+    reached = [packet for packet in far if not h.view.encapsulates or inner_packet(packet)]
     prefixes = [int(packet.dst) >> 64 for packet in reached]
     return "" if prefixes == [mine] * 2 else f"{len(prefixes)} packets, or to others"

@@ -15,7 +15,7 @@ from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row,
 from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
 from v6t.plugins import audit_views as views
-from v6t.plugins.audit_views import FEW_PORTS, SHORT_TIMEOUT_S, Nat
+from v6t.plugins.audit_views import PORT_LIMIT, SHORT_TIMEOUT_S, Nat
 
 RATE_LIMIT_PAUSE_S = 1.5  # a device may send another error afterwards: silence means something
 UNSOLICITED_S = 6.0  # how long a NAT must not answer an unsolicited SYN (RFC 5382, REQ-4)
@@ -96,11 +96,11 @@ def _check_exhaustion(h: NatHosts, aspect: str, room: int) -> Talk[Result]:
 def _check_blocks(h: NatHosts) -> Talk[Result]:
     spans = []
     for host in (0, 1):
-        mapped, _, _ = yield from _fill_table(h, FEW_PORTS, host)
+        mapped, _, _ = yield from _fill_table(h, PORT_LIMIT, host)
         addresses, ports = {s.public.address for s in mapped}, {s.public.port for s in mapped}
         low, high = min(ports), max(ports)
         spans.append((str(min(addresses)), low, high))
-        if len(addresses) > 1 or high - low >= FEW_PORTS:
+        if len(addresses) > 1 or high - low >= PORT_LIMIT:
             return f"host {host + 1}: ports {low} to {high}"
     one, two = sorted(spans)
     words = f"{one[1]} to {one[2]}, {two[1]} to {two[2]}"
@@ -108,7 +108,7 @@ def _check_blocks(h: NatHosts) -> Talk[Result]:
 
 
 def _check_second_host(h: NatHosts) -> Talk[Result]:
-    _, refused, _ = yield from _fill_table(h, FEW_PORTS)
+    _, refused, _ = yield from _fill_table(h, PORT_LIMIT)
     require(refused, "the first host has room for more")
     s = NatSession(h, "udp", 1)
     return ((yield from s.send()) and (True, str(s.public))) or "nothing"
@@ -245,7 +245,7 @@ ROWS = (
 BLOCKS = (
     row("6888 REQ-14 block-contiguous SHOULD",
         "the public ports of a host are one block, those of another host another block",
-        f"two disjoint blocks of {FEW_PORTS} ports", _check_blocks),
+        f"two disjoint blocks of {PORT_LIMIT} ports", _check_blocks),
     row("6888 REQ-4 block-others MUST", "a host that has used up its ports takes none from others",
         "a mapping of the second host", _check_second_host),
 )
@@ -273,11 +273,11 @@ BY_VARIANT: dict[str, tuple[Row, ...]] = {
             "answers over all mappings, at their hosts' ports", _check_exhaustion, "mappings", room),
         *(BLOCKS if variant == views.PORT_BLOCKS else ()))
       for variant, label, room, section, title in (
-          (views.PORT_BLOCKS, "block", FEW_PORTS, "REQ-4",
+          (views.PORT_BLOCKS, "block", PORT_LIMIT, "REQ-4",
            "a host gets as many public ports as it may have, and no more"),
-          (views.FEW_PUBLIC_PORTS, "full", FEW_PORTS, "REQ-11",
+          (views.SMALL_PORT_POOL, "full", PORT_LIMIT, "REQ-11",
            "without a free public port a packet is dropped"),
-          (views.SMALL_TABLE, "table", views.SMALL_TABLE_SESSIONS, "REQ-11",
+          (views.SMALL_TABLE, "table", views.SESSION_LIMIT, "REQ-11",
            "without room for a session a packet is dropped"))},
 }
 # fmt: on
@@ -300,7 +300,7 @@ class NatSuite(Suite):
         view = subject.find(Nat)
         if view is None or self.requirement(subject):
             return
-        low, high = view.public
+        low, high = view.public_ports
         can_hairpin = prefix_requirement(view.prefix, view.pool) is None
         can_preserve = not view.port_block and low <= FIRST_PORT and high >= FIRST_PORT + 1023
         impossible = {"hairpin": not can_hairpin, "port-preserved": not can_preserve}

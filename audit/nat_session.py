@@ -230,7 +230,7 @@ def _make_clause(values: Any, h: NatHosts, nat64: str = "", **options: Any) -> C
 
 def _carry_out(h: NatHosts, expected: str, exchange: Exchange, *args: Any) -> Steps:
     """Carry out an exchange, with an empty table if it has no room for all mappings."""
-    if h.view.room < MAPPINGS_PER_AUDIT:
+    if h.view.mapping_capacity < MAPPINGS_PER_AUDIT:
         yield Send((), before="flush")
     try:
         result = yield from exchange(h, *args)

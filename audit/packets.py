@@ -15,7 +15,7 @@ from v6t.audit.clause import SIDES, Frame
 from v6t.audit.ip_packet import IPPacket, find_packet, read_header
 from v6t.intent.device import Links
 from v6t.plugins.audit_views import Address, SideName
-from v6t.plugins.reference_device import ETHERTYPE, link_headers
+from v6t.plugins.reference_device import ETHERTYPE, make_link_headers
 
 conf.debug_dissector = False
 NOTHING = "nothing"
@@ -39,7 +39,7 @@ class Wire:
 
     def frame(self, side: SideName, packet: Packet | bytes) -> Frame:
         octets = bytes(packet)
-        head = link_headers(getattr(self.links, side)).ingress
+        head = make_link_headers(getattr(self.links, side)).ingress
         return Frame(side, (head + ETHERTYPE[octets[0] >> 4] + octets).ljust(60, b"\0"))
 
     def octets(self, side: SideName, frames: Iterable[Frame]) -> list[bytes]:
@@ -60,7 +60,7 @@ class Wire:
 
     def describe_sent(self, frames: Sequence[Frame]) -> str:
         """Describe what the tester sent: the first packet, and the number of further ones."""
-        head = link_headers(getattr(self.links, frames[0].side)).ingress
+        head = make_link_headers(getattr(self.links, frames[0].side)).ingress
         octets = trim(frames[0].octets[len(head) + 2 :])
         words = summary(read_header(octets)) if octets else "no valid packet"
         more = f", and {len(frames) - 1} more" if len(frames) > 1 else ""
@@ -68,7 +68,7 @@ class Wire:
 
     def _bodies(self, frames: Iterable[Frame]) -> Iterator[bytes]:
         for frame in frames:
-            head = link_headers(getattr(self.links, frame.side)).egress
+            head = make_link_headers(getattr(self.links, frame.side)).egress
             at = len(head)
             if frame.octets[:at] == head and frame.octets[at : at + 2] in ETHERTYPE.values():
                 yield frame.octets[at + 2 :]

@@ -10,10 +10,19 @@ from itertools import chain, product
 from typing import Any, Literal, get_args
 
 from pydantic import Field, ValidationError
-from v6t.analysis.blocks import Block, Collapsible, Document, Facts, Items, Listing, Section, Text
-from v6t.analysis.record import Model
+from v6t.analysis.blocks import (
+    Block,
+    BulletList,
+    CodeListing,
+    Collapsible,
+    FactTable,
+    Paragraph,
+    ReportDocument,
+    ReportSection,
+)
+from v6t.analysis.record import RecordModel
 from v6t.analysis.report.exports import write_suite
-from v6t.analysis.sheet import pluralize, sheet, text_columns
+from v6t.analysis.sheet import Table, make_text_columns, make_text_table, pluralize
 from v6t.audit.clause import Level, Verdict
 from v6t.base.errors import UsageError
 
@@ -21,7 +30,7 @@ SCHEMA = "v6t-audit/2"
 VERDICTS = get_args(Verdict)
 LEVELS = get_args(Level)
 ABSENT = "not tested"
-_HEADS = text_columns("clause", "section", "level", "sent", "expected", "got", "verdict")
+_HEADS = make_text_columns("clause", "section", "level", "sent", "expected", "got", "verdict")
 _SECTIONS = {
     "deviates": ("Deviations", "Clauses from which the device deviates"),
     "not testable": ("Not testable", "Clauses that could not be tested"),
@@ -29,7 +38,7 @@ _SECTIONS = {
 }
 
 
-class AuditFrame(Model):
+class AuditFrame(RecordModel):
     """A frame that the tester sent, or the device; ``number`` is that in the capture, from 1."""
 
     side: str
@@ -38,7 +47,7 @@ class AuditFrame(Model):
     number: int
 
 
-class AuditFinding(Model):
+class AuditFinding(RecordModel):
     """A clause with its verdict, and descriptions of what was sent, expected and received."""
 
     clause: str  # name, for example rfc7915-4.1-ttl-1
@@ -64,7 +73,7 @@ class AuditFinding(Model):
         return f"{self.clause}: {self.title}{variant}"
 
 
-class AuditRecord(Model):
+class AuditRecord(RecordModel):
     """The audit of one device."""
 
     schema_: Literal["v6t-audit/2"] = Field(alias="schema")
@@ -106,11 +115,8 @@ def audit_from(values: Any, place: str) -> AuditRecord:
         raise UsageError(problem, "repeat it with `v6t audit`", code="invalid-audit") from exc
 
 
-def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
+def audit_document(audit: AuditRecord, *, every: bool = True) -> ReportDocument:
     """Return the report of an audit; ``every``: with the clauses to which the device conforms."""
-    rfcs = dict.fromkeys(f.rfc for f in audit.findings)
-    counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
-    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
     facts = {
         "Technology": audit.plugin,
         "Device": f"{audit.device} (driver {audit.driver})",
@@ -119,20 +125,30 @@ def audit_document(audit: AuditRecord, *, every: bool = True) -> Document:
         "v6t": f"{audit.version}, commit {audit.source_commit or 'unknown'}",
     }
     summary: list[Block] = [
-        Text(summary_sentence(audit), "bad" if audit.fails else "good"),
-        Facts(list(facts.items())),
-        sheet("Clauses by RFC and level", (*text_columns("RFC", "level"), *VERDICTS), rows),
+        Paragraph(summary_sentence(audit), "bad" if audit.fails else "good"),
+        FactTable(list(facts.items())),
+        count_clauses(audit),
     ]
-    sections = [Section("Summary", "summary", summary)]
+    sections = [ReportSection("Summary", "summary", summary)]
     for verdict, (title, words) in _SECTIONS.items():
         if findings := audit.select(verdict):
             blocks = [_table(words, findings), *map(_frames, findings)]
-            sections.append(Section(title, title.lower().replace(" ", "-"), blocks))
+            sections.append(ReportSection(title, title.lower().replace(" ", "-"), blocks))
     if every:
         blocks = [_table("All clauses tested", audit.findings)]
-        sections.append(Section("All clauses", "clauses", blocks))
+        sections.append(ReportSection("All clauses", "clauses", blocks))
     title = f"Audit: {audit.plugin} by {audit.device}"
-    return Document(title, f"v6t {audit.version}, {audit.made}", sections)
+    return ReportDocument(title, f"v6t {audit.version}, {audit.made}", sections)
+
+
+def count_clauses(audit: AuditRecord) -> Table:
+    """Return a table of the verdicts for each RFC and level."""
+    rfcs = dict.fromkeys(f.rfc for f in audit.findings)
+    counts = {place: audit.counts(*place) for place in product(rfcs, LEVELS)}
+    rows = [[*place, *(str(some[v]) for v in VERDICTS)] for place, some in counts.items() if some]
+    return make_text_table(
+        "Clauses by RFC and level", (*make_text_columns("RFC", "level"), *VERDICTS), rows
+    )
 
 
 def summary_sentence(audit: AuditRecord) -> str:
@@ -154,7 +170,7 @@ def _table(title: str, findings: Sequence[AuditFinding]) -> Block:
         [f.full_title, f"{f.rfc} {f.section}", f.level, f.sent, f.expected, f.got, f.verdict]
         for f in findings
     ]
-    return replace(sheet(title, _HEADS, rows), cards=True)
+    return replace(make_text_table(title, _HEADS, rows), cards=True)
 
 
 def _frames(finding: AuditFinding) -> Block:
@@ -162,7 +178,7 @@ def _frames(finding: AuditFinding) -> Block:
     where = f"frames {numbers[0]} to {numbers[-1]} of frames.pcap" if numbers else "no frames"
     tries = f"tried {finding.tries} times" if finding.tries > 1 else "tried once"
     items = [f"expected: {finding.expected}", f"got: {finding.got}", f"{tries}; {where}"]
-    blocks = [Items(items), Listing("\n\n".join(map(_dump, finding.frames)))]
+    blocks = [BulletList(items), CodeListing("\n\n".join(map(_dump, finding.frames)))]
     return Collapsible(f"{finding.clause}: {finding.title}", blocks)
 
 
@@ -226,7 +242,7 @@ class AuditComparison:
             "parameters": self.params,
         }
 
-    def document(self) -> Document:
+    def document(self) -> ReportDocument:
         audits = {f"{n}: {a.device}, {a.plugin}": a for n, a in enumerate(self.audits, 1)}
         heads = "; ".join(audits)
         rows = [
@@ -235,8 +251,8 @@ class AuditComparison:
         ]
         blocks: list[Block] = [
             *self._summarize(),
-            Facts([("Audits", heads)]),
-            sheet("Verdicts", (*text_columns("audit", "made"), *VERDICTS), rows),
+            FactTable([("Audits", heads)]),
+            make_text_table("Verdicts", (*make_text_columns("audit", "made"), *VERDICTS), rows),
         ]
         rows = []
         for each in self.differences:
@@ -244,10 +260,12 @@ class AuditComparison:
             words = [f"{f.verdict}: {f.got}" if f else ABSENT for f in each]
             rows.append([clause.full_title, clause.level, *words])
         if rows:
-            names = text_columns("clause", "level", *map(str, range(1, len(audits) + 1)))
-            table = sheet("Clauses with different verdicts", names, rows)
+            names = make_text_columns("clause", "level", *map(str, range(1, len(audits) + 1)))
+            table = make_text_table("Clauses with different verdicts", names, rows)
             blocks.append(replace(table, cards=True))
-        return Document("Comparison of audits", heads, [Section("Audits", "audits", blocks)])
+        return ReportDocument(
+            "Comparison of audits", heads, [ReportSection("Audits", "audits", blocks)]
+        )
 
     def _summarize(self) -> Iterator[Block]:
         if self.params:
@@ -255,16 +273,18 @@ class AuditComparison:
                 f"{name} {', '.join('none' if v is None else json.dumps(v) for v in values)}"
                 for name, values in self.params.items()
             )
-            yield Text(f"The audits have different parameters: {words}.", "warning")
+            yield Paragraph(f"The audits have different parameters: {words}.", "warning")
         count, alone = len(self.differences), self.tested_once
         if count:
-            yield Text(f"{count} clause{'s have' if count > 1 else ' has'} different verdicts.")
+            yield Paragraph(
+                f"{count} clause{'s have' if count > 1 else ' has'} different verdicts."
+            )
         elif not any(alone):
-            yield Text("All verdicts are equal.", "good")
+            yield Paragraph("All verdicts are equal.", "good")
         elif sum(alone) == sum(len(audit.findings) for audit in self.audits):
-            yield Text("No clause was tested in two of the audits.", "warning")
+            yield Paragraph("No clause was tested in two of the audits.", "warning")
         else:
-            yield Text("All verdicts of clauses that several audits tested are equal.", "good")
+            yield Paragraph("All verdicts of clauses that several audits tested are equal.", "good")
         if any(alone):
             parts = [f"{n} in {number}" for number, n in enumerate(alone, 1) if n]
-            yield Text(f"Tested in one audit only: {', '.join(parts)}.")
+            yield Paragraph(f"Tested in one audit only: {', '.join(parts)}.")

@@ -70,21 +70,23 @@ class TranslatorHosts(LinkHosts):
         return UDP(sport=self.view.port, dport=self.view.server_port)
 
     def ip4(self, **fields: Any) -> IP:
-        return IP(**{"src": str(self.view.four), "dst": str(self.six4), "ttl": TTL, **fields})
+        return IP(**{"src": str(self.view.ipv4_host), "dst": str(self.six4), "ttl": TTL, **fields})
 
     def ip6(self, **fields: Any) -> IPv6:
-        ends = {"src": str(self.view.six), "dst": str(self.view.four6)}
+        ends = {"src": str(self.view.ipv6_host), "dst": str(self.view.mapped_ipv6)}
         return IPv6(**{**ends, "hlim": TTL, **fields})
 
     def at6(self, **fields: Any) -> IPv6:
-        return IPv6(**{"src": str(self.view.four6), "dst": str(self.view.six), **fields})
+        ends = {"src": str(self.view.mapped_ipv6), "dst": str(self.view.ipv6_host)}
+        return IPv6(**{**ends, **fields})
 
     def at4(self, **fields: Any) -> Packet:
-        sources = tuple(map(str, self.view.six4))
-        return allow(IP(dst=str(self.view.four), **fields), src=sources)
+        sources = tuple(map(str, self.view.mapped_ipv4))
+        return allow(IP(dst=str(self.view.ipv4_host), **fields), src=sources)
 
     def quoted4(self, **fields: Any) -> IP:
-        return IP(**{"src": str(self.six4), "dst": str(self.view.four), "ttl": INNER_TTL, **fields})
+        ends = {"src": str(self.six4), "dst": str(self.view.ipv4_host), "ttl": INNER_TTL}
+        return IP(**{**ends, **fields})
 
     def quoted6(self, **fields: Any) -> IPv6:
         return self.at6(**{"hlim": INNER_TTL, **fields})
@@ -190,7 +192,7 @@ def rows_without_df(h: TranslatorHosts, suffix: str = "") -> Iterator[Row]:
 def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     """Return the clauses of section 5 but those about ICMPv6."""
     v, ip, at, udp, plain = h.view, h.ip6, h.at4, h.udp6, h.plain6()
-    up, sender = partial(Row, "RFC 7915", side=v.ipv6_side), IPv6(dst=str(v.six))
+    up, sender = partial(Row, "RFC 7915", side=v.ipv6_side), IPv6(dst=str(v.ipv6_host))
     yield up("5.1", "udp", "an IPv6 packet becomes an IPv4 packet between the mapped addresses, "
              "its checksum updated, its data unchanged", plain, at(ihl=5) / UDP() / Raw(DATA), plain=True)
     yield up("5.1", "tos", "the TOS octet is the traffic class", ip(tc=0xB9) / udp / DATA, IP(tos=0xB9),
@@ -277,7 +279,8 @@ def _fragment_data(octets: bytes, start: int) -> Packet:
 
 def _check_fragments(h: TranslatorHosts, payload: bytes, has_end: bool, far: list[IPPacket]) -> str:
     """Check fragments of UDP that make up a payload, up to its end or all with the M flag set."""
-    ordered, joined, ends = sorted(far, key=lambda p: p.offset), b"", (h.view.four6, h.view.six)
+    ordered, joined = sorted(far, key=lambda p: p.offset), b""
+    ends = h.view.mapped_ipv6, h.view.ipv6_host
     for p in ordered:
         wrong = {
             "a packet without fragment header": p.id is None,

@@ -97,7 +97,7 @@ def rows_from_ipv4(h: TranslatorHosts) -> Iterator[Row]:
     yield Row("RFC 7915", "4.4", "no-error-about-error", "no ICMP error is sent about an ICMP error",
               ip(ttl=1) / ICMP(type=3, code=1) / about, side=v.ipv4_side, silent=True, only_reply=True)
     unreachable = six / icmp6(1, code=4)
-    about6 = partial(h.quoted6, src=str(v.six), dst=str(v.four6))
+    about6 = partial(h.quoted6, src=str(v.ipv6_host), dst=str(v.mapped_ipv6))
     yield into("inner", "the packet within an ICMP error is translated, its TTL kept",
                error(3, 3), unreachable / about6(nh=17))
     yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",
@@ -149,7 +149,7 @@ def rows_from_ipv6(h: TranslatorHosts) -> Iterator[Row]:
     yield Row("RFC 7915", "5.4", "no-error-about-error", "no ICMPv6 error is sent about an ICMPv6 error",
               ip(hlim=1) / icmp6(1, code=0) / about, side=v.ipv6_side, silent=True, only_reply=True)
     message, unreachable = icmp6(1, code=4), four / ICMP(type=3, code=3)
-    about4 = partial(h.quoted4, src=str(v.four), dst=str(h.six4))
+    about4 = partial(h.quoted4, src=str(v.ipv4_host), dst=str(h.six4))
     yield into("inner", "the packet within an ICMPv6 error is translated, its hop limit kept",
                error(message), unreachable / about4(proto=17))
     yield into("inner-checksum", "length, ports and checksum of the inner UDP are translated",

@@ -22,7 +22,7 @@ from v6t.plugins.translation import WELL_KNOWN, embed, may_represent
 
 _MAPPED_TO = {
     views.OVERLAPPING_MAPPINGS: IPv6Address("2001:2:0:64::1"),
-    views.UNLIKE_MAPPINGS: IPv6Address("2001:2:0:64:4100::"),
+    views.UNEQUAL_MAPPINGS: IPv6Address("2001:2:0:64:4100::"),
 }
 
 
@@ -37,7 +37,7 @@ class TranslationSuite(Suite):
         if view is None or (variant != views.WELL_KNOWN_PREFIX and self.requirement(subject)):
             return ()
         mtus = wire.mtu(view.ipv6_side), wire.mtu(view.ipv4_side)
-        h = TranslatorHosts(view, *mtus, view.six4[0], view.port)
+        h = TranslatorHosts(view, *mtus, view.mapped_ipv4[0], view.port)
         edge, sources = subject.find(CustomerEdge), []
         if not variant:
             sources = [rfc7915.rows_from_ipv6, rfc7915.rows_from_ipv4]
@@ -50,10 +50,10 @@ class TranslationSuite(Suite):
             neighbors = subject.neighbors[view.ipv4_side]
             local = next(a for a in neighbors if isinstance(a, IPv4Address))
             sources = [partial(_well_known_rows, local=local)]
-        elif variant == views.PREFIX_BESIDE_MAPPINGS and view.table and view.table.prefix:
+        elif variant == views.PREFIX_AND_MAPPINGS and view.table and view.table.prefix:
             sources = [partial(_hairpin_rows, prefix=view.table.prefix)]
         elif variant in _MAPPED_TO:
-            mapped = replace(view, six=_MAPPED_TO[variant], six4=(MAPPED_HOST,))
+            mapped = replace(view, ipv6_host=_MAPPED_TO[variant], mapped_ipv4=(MAPPED_HOST,))
             h = replace(h, view=mapped, six4=MAPPED_HOST)
             sources = [partial(_table_rows, longest=variant == views.OVERLAPPING_MAPPINGS)]
         elif variant in views.PREFIX_VARIANTS:
@@ -62,7 +62,7 @@ class TranslationSuite(Suite):
 
     def requirement(self, subject: Subject) -> Requirement:
         v = subject.find(Translator)
-        hosts = ((v.six, v.six4[0]), (v.four6, v.four)) if v else ()
+        hosts = ((v.ipv6_host, v.mapped_ipv4[0]), (v.mapped_ipv6, v.ipv4_host)) if v else ()
         return prefix_requirement(WELL_KNOWN, (four for six, four in hosts if six in WELL_KNOWN))
 
 
@@ -78,10 +78,10 @@ def _prefix_rows(h: TranslatorHosts, length: int) -> Iterator[Row]:
 
 def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
     v, row = h.view, partial(Row, "RFC 6052", "3.1")
-    address = v.four if v.four.is_global else v.six4[0]
+    address = v.ipv4_host if v.ipv4_host.is_global else v.mapped_ipv4[0]
     yield row("global", f"{address}, which is global, may stand behind the prefix",
               h.plain(v.ipv6_side), h.at4() / UDP(), "MAY", side=v.ipv6_side, plain=True)
-    end, words = ("src", "from") if v.prefix_side == "six" else ("dst", "for")
+    end, words = ("src", "from") if v.prefix_side == "ipv6" else ("dst", "for")
     yield row("not-global", f"a packet {words} {local}, which is not global, behind the prefix is dropped",
               h.ip6(**{end: str(embed(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.ipv6_side)
     if not v.stateful and end == "dst":
@@ -91,10 +91,10 @@ def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
 
 def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
     v, row, name = h.view, partial(Row, "RFC 7757", plain=True), "longest" if longest else "padded"
-    yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.six}: "
+    yield row("3.3.1", name, f"{MAPPED_HOST} becomes {v.ipv6_host}: "
               + ("the longest IPv4 prefix tells" if longest else "zeros follow the suffix"),
               h.plain(v.ipv4_side), h.at6() / UDP(), side=v.ipv4_side)
-    source = v.six if longest else v.six + 7
+    source = v.ipv6_host if longest else v.ipv6_host + 7
     yield row("3.3.2", name, f"{source} becomes {MAPPED_HOST}: "
               + ("the longest IPv6 prefix tells" if longest else "bits behind the suffix are discarded"),
               h.ip6(src=str(source)) / h.udp6 / Raw(DATA), h.at4() / UDP(), side=v.ipv6_side)
@@ -102,8 +102,8 @@ def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
 
 def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
     near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.ipv6_side, near=True)
-    one, two = h.view.six, h.view.six + 1
-    name1, name2 = (str(embed(prefix, h.view.six4[0] + n)) for n in (0, 1))
+    one, two = h.view.ipv6_host, h.view.ipv6_host + 1
+    name1, name2 = (str(embed(prefix, h.view.mapped_ipv4[0] + n)) for n in (0, 1))
     request, reply = UDP(sport=PORT, dport=SERVER_PORT), UDP(sport=SERVER_PORT, dport=PORT)
     yield near("hairpin",
                "a host with a mapping reaches another one by the prefix, and is named by the prefix itself",

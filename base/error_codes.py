@@ -5,7 +5,7 @@ from __future__ import annotations
 ERROR_CODES: dict[str, str] = {
     "above-line-rate": "The rate exceeds what the line carries.",
     "address-conflict": "An address or prefix is in use already, or overlaps one that the test needs.",
-    "beyond-trex": "TRex's field engine cannot express this traffic.",
+    "beyond-trex": "A TRex stream, which the embedded tester sends too, cannot express this traffic.",
     "campaign-changed": "The campaign file differs from the plan that its directory holds.",
     "chain-conflict": "The parts of a chain cannot be combined in this way.",
     "changed-by-another-owner": "Another owner has configured the device since v6t changed it.",

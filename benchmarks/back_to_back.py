@@ -7,15 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import NotedSeries, Number, RangedSeries, Record, Row
+from v6t.analysis.presentation import Card, Quantity, Ruling, judge
+from v6t.analysis.record import AnnotatedSeries, Number, RangedSeries, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, offered, table, write
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    format_count,
+    format_offered_rate,
+    make_table,
+)
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import COUNTED_BY, POINT, REPEATED, compare_minimum, make_row_head
+from v6t.benchmarks.common import (
+    COUNTING_COLUMN,
+    POINT_COLUMNS,
+    REPETITIONS_COLUMN,
+    compare_minimum,
+)
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.back_to_back import (
     FORMULA,
     BurstResult,
@@ -25,7 +36,7 @@ from v6t.procedures.back_to_back import (
 )
 
 
-class BurstRecord(RangedSeries, NotedSeries, Record):
+class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     """Longest burst without loss (RFC 9004)."""
 
     unit_name = "frames"
@@ -84,34 +95,6 @@ class BurstRecord(RangedSeries, NotedSeries, Record):
         return [self.burst_rate]
 
 
-def make_burst_record(
-    result: BurstResult, *, refused: str | None, conditions: Mapping[str, Any]
-) -> BurstRecord:
-    """Make the record of one back-to-back point."""
-    spec = result.spec
-    bursts = [float(frames) for frames in result.bursts]
-    time = result.buffer_time
-    return BurstRecord.from_result(
-        result,
-        conditions,
-        burst_rate=spec.rate_fps,
-        burst_rate_reason=spec.rate_reason,
-        not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
-        repetitions=len(bursts),
-        invalid_repetitions=sum(not r.valid for r in result.repetitions),
-        average=result.average_frames,
-        deviation=compute_deviation(bursts),
-        values=bursts,
-        hit_longest=sum(r.hit_longest for r in result.repetitions),
-        longest_frames=spec.most_frames,
-        algorithm=spec.search,
-        shortest_frames=spec.least_frames,
-        implied_buffer_s=time.implied_s if time else None,
-        corrected_buffer_s=time.corrected_s if time else None,
-        formula=FORMULA,
-    )
-
-
 def _explain_missing_burst(result: BurstResult) -> str | None:
     if result.bursts:
         return None
@@ -121,21 +104,6 @@ def _explain_missing_burst(result: BurstResult) -> str | None:
             "ones the tester cannot prove that they left back to back"
         )
     return "the tester could not send the bursts as asked in any repetition"
-
-
-def list_burst_rows(result: BurstResult) -> list[Row]:
-    """Return a row for each repetition."""
-    spec = result.spec
-    return [
-        {
-            **make_row_head(spec.conditions, r.number),
-            "burst_rate": spec.rate_fps,
-            "frames": r.frames if r.valid else "",
-            "hit_longest": r.hit_longest,
-            "trials": len(r.attempts),
-        }
-        for r in result.repetitions
-    ]
 
 
 RFC_BURSTS = 50
@@ -185,11 +153,11 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         # bursts of milliseconds: one hiccup of a shared machine is longer than all of them
         sending_time_tolerance=3.0,
     )
-    heeds = frozenset({"rate_from"})
+    used_settings = frozenset({"rate_from"})
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        b = self.get_settings(bound)
-        if unprovable := self._find_unprovable(bound):
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        b = self.get_settings(context)
+        if unprovable := self._find_unprovable(context):
             yield f"back-to-back is not measured: {unprovable}"
         if (b.sending_time_tolerance or 1) > 1.001:
             yield (
@@ -202,36 +170,66 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "section 26.4"
             )
 
-        if any(isinstance(size, str) for size in bound.settings.frame_sizes):
+        if any(isinstance(size, str) for size in context.settings.frame_sizes):
             yield (
                 "back-to-back: bursts of several frame sizes at the rate that the medium carries of "
                 "their mean, not of one size (RFC 9004 section 3)"
             )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Search the longest burst if the tester can send frames back to back."""
         spec = self._specify(point, point.find_throughput()[0])
         refused = None
-        if point.limit_reason == "tester" and self.get_settings(point.bound).at == "media":
+        if point.limit_reason == "tester" and self.get_settings(point.context).at == "media":
             refused = (
                 f"the tester sends {point.tester_capacity.rate_fps:,.0f} fps, the medium carries "
                 f"{point.media_fps:,.0f}: bursts would not be back to back "
                 "(back_to_back.at: tester measures them all the same)"
             )
-        refused = refused or self._find_unprovable(point.bound)
+        refused = refused or self._find_unprovable(point.context)
         result = (
             BurstResult(spec) if refused else measure_back_to_back(spec, point.measure, point.watch)
         )
-        record = make_burst_record(result, refused=refused, conditions=point.run_conditions)
-        return Measured(record, list_burst_rows(result))
+        return self.make_measurement(result, refused, point.run_conditions)
 
-    def _get_tolerance(self, bound: RunContext) -> float:
-        general = bound.settings.procedure.sending_time_tolerance
-        return self.get_settings(bound).sending_time_tolerance or general
+    def make_measurement(
+        self, result: BurstResult, refused: str | None, conditions: Mapping[str, Any]
+    ) -> Measurement:
+        """Make the record of a point and a row for each repetition."""
+        spec, buffer_time = result.spec, result.buffer_time
+        bursts = [float(frames) for frames in result.bursts]
+        record = BurstRecord.from_result(
+            result,
+            conditions,
+            burst_rate=spec.rate_fps,
+            burst_rate_reason=spec.rate_reason,
+            not_measured=refused or spec.not_applicable or _explain_missing_burst(result),
+            repetitions=len(bursts),
+            invalid_repetitions=sum(not r.valid for r in result.repetitions),
+            average=result.average_frames,
+            deviation=compute_deviation(bursts),
+            values=bursts,
+            hit_longest=sum(r.hit_longest for r in result.repetitions),
+            longest_frames=spec.most_frames,
+            algorithm=spec.search,
+            shortest_frames=spec.least_frames,
+            implied_buffer_s=buffer_time and buffer_time.implied_s,
+            corrected_buffer_s=buffer_time and buffer_time.corrected_s,
+            formula=FORMULA,
+        )
+        rows = (
+            (r.number, (spec.rate_fps, r.frames if r.valid else "", r.hit_longest, len(r.attempts)))
+            for r in result.repetitions
+        )
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
-    def _find_unprovable(self, bound: RunContext) -> str | None:
-        longest_s, error_s = self.get_settings(bound).longest_s, bound.tester.sending_error_s
-        slack_s = longest_s * (self._get_tolerance(bound) - 1)
+    def _get_tolerance(self, context: RunContext) -> float:
+        general = context.settings.procedure.sending_time_tolerance
+        return self.get_settings(context).sending_time_tolerance or general
+
+    def _find_unprovable(self, context: RunContext) -> str | None:
+        longest_s, error_s = self.get_settings(context).longest_s, context.tester.sending_error_s
+        slack_s = longest_s * (self._get_tolerance(context) - 1)
         if slack_s >= error_s:
             return None
         return (
@@ -241,9 +239,9 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
 
     def _specify(self, point: Point, throughput_fps: float) -> BurstSpec:
-        b = self.get_settings(point.bound)
-        tolerance = self._get_tolerance(point.bound)
-        error_s = point.bound.tester.sending_error_s
+        b = self.get_settings(point.context)
+        tolerance = self._get_tolerance(point.context)
+        error_s = point.context.tester.sending_error_s
         return point.specify(
             BurstSpec,
             b,
@@ -257,36 +255,34 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
         )
 
     columns = (
-        *POINT,
-        Column("average\nframes", lambda r: write(r.average, ",.1f")),
-        Column("min", lambda r: count(r.min)),
-        Column("max", lambda r: count(r.max)),
-        Column("deviation", lambda r: write(r.deviation, ",.1f")),
-        REPEATED,
-        Column("burst rate\nfps", lambda r: offered(r, r.burst_rate), wide=True),
+        *POINT_COLUMNS,
+        Column("average\nframes", lambda r: r.average, ",.1f"),
+        Column("min", lambda r: r.min),
+        Column("max", lambda r: r.max),
+        Column("deviation", lambda r: r.deviation, ",.1f"),
+        REPETITIONS_COLUMN,
+        Column("burst rate\nfps", lambda r: format_offered_rate(r, r.burst_rate), wide=True),
         Column(
-            "implied\nbuffer ms",
-            lambda r: write(r.implied_buffer_s and r.implied_buffer_s * 1000, ".3f"),
+            "implied\nbuffer ms", lambda r: r.implied_buffer_s and r.implied_buffer_s * 1000, ".3f"
         ),
         Column(
             "corrected\nbuffer ms",
-            lambda r: write(r.corrected_buffer_s and r.corrected_buffer_s * 1000, ".3f"),
+            lambda r: r.corrected_buffer_s and r.corrected_buffer_s * 1000,
+            ".3f",
         ),
-        Column("step\nframes", lambda r: count(r.resolution_frames)),
-        Column("longest\nsearched", lambda r: count(r.longest_frames), wide=True),
-        COUNTED_BY,
+        Column("step\nframes", lambda r: r.resolution_frames),
+        Column("longest\nsearched", lambda r: r.longest_frames, wide=True),
+        COUNTING_COLUMN,
     )
 
-    def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Sheet]:
-        yield self.make_sheet(records)
-        with_algorithm = [r for r in records if r.algorithm]  # earlier versions did not keep it
-        if with_algorithm:
-            title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
-            yield table(title, with_algorithm, _SEARCH)
+    def make_tables(self, records: Sequence[BurstRecord]) -> Iterator[Table]:
+        yield self.make_main_table(records)
+        title = "Search of the longest burst (ETSI GS NFV-TST 009 clause 12.3)"
+        yield make_table(title, records, _SEARCH_COLUMNS)
 
-    def results(self, record: BurstRecord) -> Iterator[Result]:
+    def list_quantities(self, record: BurstRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, average of {record.repetitions}"
-        yield Result(
+        yield Quantity(
             "burst",
             "frames",
             record.values,
@@ -295,7 +291,7 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
             headline=self.name,
             summary=record,
             uncovered=bool(record.above_usable),
-            card=Card(count(record.average), "frames", what),
+            card=Card(format_count(record.average), "frames", what),
         )
 
     def find_warnings(self, record: BurstRecord) -> Iterator[tuple[str, str]]:
@@ -312,32 +308,32 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
                 "the device; repeat with a longer back_to_back.longest_s (RFC 9004 section 6.2)",
             )
 
-    def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Clause]:
-        yield clause("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
-                     *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
+    def check_clauses(self, data: RunData, records: Sequence[BurstRecord]) -> Iterator[Ruling]:
+        yield judge("RFC 9004 section 6.3 (B2B-01)", "average of at least 50 searches",
+                    *compare_minimum(50, (len(r.values) for r in records), "searches"))  # fmt: skip
         waits = (t.asked["residual_wait_s"] for t in data.list_valid_trials(records))
-        yield clause("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
-                     *compare_minimum(2.0, waits))  # fmt: skip
+        yield judge("RFC 9004 section 6.2 (B2B-01)", "2 s for a burst to drain",
+                    *compare_minimum(2.0, waits))  # fmt: skip
         complete = [r.algorithm != "" and r.verifications is not None for r in records]
-        yield clause("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
-                     ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
-                     complete)  # fmt: skip
+        yield judge("RFC 9004 section 6.2 (B2B-02)", "the search of TST009, and its parameters",
+                    ", ".join(dict.fromkeys(r.algorithm or "not kept" for r in records)) or "none yet",
+                    complete)  # fmt: skip
         slower = any(r.burst_rate_reason == "tester" for r in records)
-        yield clause("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
-                     "at the tester's own maximum" if slower else "at the medium's rate",
-                     not slower if records else None)  # fmt: skip
+        yield judge("RFC 9004 section 6.1 (B2B-03)", "bursts at the medium's rate",
+                    "at the tester's own maximum" if slower else "at the medium's rate",
+                    not slower if records else None)  # fmt: skip
 
 
-_SEARCH: Sequence[Column[BurstRecord]] = (
-    *POINT,
+_SEARCH_COLUMNS: Sequence[Column[BurstRecord]] = (
+    *POINT_COLUMNS,
     Column("search", lambda r: r.algorithm, text=True),
-    Column("shortest\nframes", lambda r: count(r.shortest_frames)),
-    Column("longest\nframes", lambda r: count(r.longest_frames)),
-    Column("longest\ns", lambda r: write(r.longest_s, "g")),
-    Column("step\nframes", lambda r: count(r.resolution_frames)),
+    Column("shortest\nframes", lambda r: r.shortest_frames),
+    Column("longest\nframes", lambda r: r.longest_frames),
+    Column("longest\ns", lambda r: r.longest_s, "g"),
+    Column("step\nframes", lambda r: r.resolution_frames),
     Column("verifications", lambda r: str(r.verifications)),
-    Column("loss\ntolerance", lambda r: write(r.loss_tolerance, "g")),
-    REPEATED,
-    Column("wait\ns", lambda r: write(r.residual_wait_s, "g")),
-    Column("throughput\nfps", lambda r: count(r.throughput)),
+    Column("loss\ntolerance", lambda r: r.loss_tolerance, "g"),
+    REPETITIONS_COLUMN,
+    Column("wait\ns", lambda r: r.residual_wait_s, "g"),
+    Column("throughput\nfps", lambda r: r.throughput),
 )

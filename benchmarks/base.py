@@ -1,9 +1,9 @@
-"""What a benchmark is: settings, needs, procedure and results; and those at a share of the throughput."""
+"""Base classes of benchmarks: settings, requirements, measurement and results."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from pydantic import Field
 from v6t.analysis.means import add_means
 from v6t.analysis.presentation import Presentation
-from v6t.analysis.record import FrameSizes, Model, Number, Record, find_counting
+from v6t.analysis.record import (
+    CsvRow,
+    FrameSizes,
+    Number,
+    Record,
+    RecordModel,
+    find_counting_method,
+)
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.tester_rate import compute_usable_rate
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -31,7 +38,7 @@ R = TypeVar("R", bound=Record)
 
 S = TypeVar("S", bound=StrictModel)
 
-RFC_DURATION_S = 60.0
+RFC_TRIAL_S = 60.0
 """Trials of RFC 2544 section 24; shorter ones are demonstrations."""
 
 
@@ -70,23 +77,23 @@ class Benchmark(Presentation[R], Generic[R, S]):
         phase, order: when it has its turn: those of a phase by their order.
         connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
         section: the key of its settings below ``procedure``; by default its name, with underscores.
-        model: of these settings; None: it has none of its own.
-        further: settings it shares with others, by their key below ``procedure``.
-        quick: what the preset ``quick`` makes of their defaults, which are those of ``rfc``.
-        heeds: settings of ``procedure`` that are for certain benchmarks only, and for this one.
+        model: model of these settings; None without settings.
+        further: settings it shares with other benchmarks, by their key below ``procedure``.
+        quick: defaults of the preset ``quick``; those of the model belong to ``rfc``.
+        used_settings: settings of ``procedure`` that only some benchmarks use, this one included.
         capabilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
-        incremental: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
-        exchange: of the technologies it is for.
-        one_size: it counts connections: a mix of frame sizes means nothing to it.
+        can_stagger_flows: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
+        exchange: what its technologies exchange: frames or queries.
+        needs_one_size: it does not accept a mix of frame sizes.
         reconfigures: its trials change the device while traffic goes on.
-        alone: it cannot stand beside others in one run.
-        searches: it offers what device or tester may not carry; trials that the tester spoils are made again.
-        in_all: ``--measure all`` means it, too; not what has a run of its own or asks for a setting.
+        alone: it must be the only benchmark of a run.
+        searches: it offers rates that device or tester may not carry; invalid trials are repeated.
+        included_in_all: whether ``--measure all`` includes it.
         csv_columns: meaning of each column of its CSV file, with the unit in brackets.
         csv_model: model whose fields are columns as well.
         csv_file: name of that file; by default the benchmark's name with ``.csv``.
-        further_csv: columns of its other CSV files, by their names.
+        extra_csv_columns: columns of its other CSV files, by their names.
     """
 
     summary: ClassVar[str]
@@ -97,20 +104,20 @@ class Benchmark(Presentation[R], Generic[R, S]):
     model: type[S] | None = None
     quick: S | None = None
     further: ClassVar[Mapping[str, type[StrictModel]]] = {}
-    heeds: ClassVar[frozenset[str]] = frozenset()
+    used_settings: ClassVar[frozenset[str]] = frozenset()
     capabilities: ClassVar[frozenset[Capability]] = frozenset()
     exchange: ClassVar[Exchange] = "frames"
     fills_table: ClassVar[bool] = True
-    incremental: ClassVar[bool] = False
-    one_size: ClassVar[bool] = False
+    can_stagger_flows: ClassVar[bool] = False
+    needs_one_size: ClassVar[bool] = False
     reconfigures: ClassVar[bool] = False
     alone: ClassVar[bool] = False
     searches: ClassVar[bool] = False
-    in_all: ClassVar[bool] = True
+    included_in_all: ClassVar[bool] = True
     csv_file: ClassVar[str]
     csv_columns: ClassVar[Mapping[str, str]] = {}
-    csv_model: ClassVar[type[Model] | None] = None
-    further_csv: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    csv_model: ClassVar[type[RecordModel] | None] = None
+    extra_csv_columns: ClassVar[Mapping[str, Mapping[str, str]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -136,42 +143,42 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Return parameters of the technology for users who set none."""
         return {}
 
-    def get_settings(self, bound: RunContext) -> S:
+    def get_settings(self, context: RunContext) -> S:
         """Return its settings in a run."""
-        settings: S = self.get_shared_settings(bound, self.section or "")
+        settings: S = self.get_shared_settings(context, self.section or "")
         return settings
 
-    def get_shared_settings(self, bound: RunContext, key: str) -> Any:
+    def get_shared_settings(self, context: RunContext, key: str) -> Any:
         """Return the settings below a key of ``procedure`` in a run."""
-        return getattr(bound.settings.procedure, key)
+        return getattr(context.settings.procedure, key)
 
-    def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
+    def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
         """List the capabilities that the tester must have in this run."""
         return self.capabilities
 
-    def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
+    def list_parts(self, context: RunContext) -> Sequence[Benchmark[Any, Any]]:
         """List other benchmarks that are a part of it."""
         return ()
 
-    def find_max_connections(self, bound: RunContext) -> int:
+    def find_max_connections(self, context: RunContext) -> int:
         """Return the number of connections of its largest trial."""
-        return bound.settings.procedure.connections.count if self.fills_table else 0
+        return context.settings.procedure.connections.count if self.fills_table else 0
 
-    def find_min_connections(self, bound: RunContext) -> int:
+    def find_min_connections(self, context: RunContext) -> int:
         """Return the connections that the device must hold for this benchmark to give a result."""
-        return self.find_max_connections(bound)
+        return self.find_max_connections(context)
 
-    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
+    def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
         """List the benchmarks that must precede it at the same point."""
-        p = bound.settings.procedure
+        p = context.settings.procedure
         names = []
-        if bound.settings.connects and p.connections.rate_cps is None and self.fills_table:
+        if context.settings.connects and p.connections.rate_cps is None and self.fills_table:
             names.append(CONNECTION_RATE)
-        if "rate_from" in self.heeds and not self.has_own_rate(bound):
+        if "rate_from" in self.used_settings and not self.has_own_rate(context):
             names.append(THROUGHPUT)
         return tuple(names)
 
-    def has_own_rate(self, bound: RunContext) -> bool:
+    def has_own_rate(self, context: RunContext) -> bool:
         """Check whether its settings give a rate in place of the measured throughput."""
         return False
 
@@ -179,37 +186,52 @@ class Benchmark(Presentation[R], Generic[R, S]):
         """Make the conditions of its trials."""
         return point.make_conditions()
 
-    def check(self, bound: RunContext) -> None:
+    def check(self, context: RunContext) -> None:
         """Check the settings.
 
         Raises:
             UsageError: the first of them.
         """
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
         """Yield warnings about deviations from the RFC, for the results."""
         yield from ()
 
-    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
+    def list_setting_warnings(self, context: RunContext) -> Iterator[str]:
         """Yield warnings about settings that are probably mistakes."""
         yield from ()
 
-    def measure(self, point: Point) -> Measured:
-        """Run at a point and complete the record with what concerns the tester."""
-        return self._complete(point, self.run(point))
+    def measure(self, point: Point) -> Measurement:
+        """Run at a point and add to the record what the tester's self-test covers."""
+        try:
+            return self._complete(point, self.run(point))
+        except NotMeasured as exc:
+            return self.skip(point, str(exc))
 
-    def skip(self, point: Point, why: str) -> Measured:
-        """Make the complete record of a point that is not measured."""
-        return self._complete(point, self.make_unmeasured(point, why))
+    def skip(self, point: Point, reason: str) -> Measurement:
+        """Make the record of a point without a result."""
+        record = Record(
+            benchmark=self.name,
+            direction=point.mode,
+            frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
+            not_measured=reason,
+            repetitions=0,
+            trials=[],
+            invalid_trials=[],
+            conditions=point.run_conditions,
+        )
+        return self._complete(point, Measurement(record))
 
-    def _complete(self, point: Point, measured: Measured) -> Measured:
+    def _complete(self, point: Point, measured: Measurement) -> Measurement:
         record = measured.record
         changes: dict[str, Any] = {}
         if record.offered_rates and self.phase is Phase.STREAMS:
             margin = point.procedure.selftest_margin
             changes = {"usable_fps": compute_usable_rate(point.tester_capacity.rate_fps, margin)}
         results = point.runner.results
-        if counting := find_counting(results[key] for key in record.trials if key in results):
+        if counting := find_counting_method(
+            results[key] for key in record.trials if key in results
+        ):
             changes["counted_by"] = counting
         record = record.model_copy(update=changes)
         if point.procedure.means:
@@ -217,22 +239,26 @@ class Benchmark(Presentation[R], Generic[R, S]):
         return replace(measured, record=record)
 
     @abstractmethod
-    def run(self, point: Point) -> Measured:
-        """Measure; deterministic given the trial results, so that a run is resumed by replaying it."""
+    def run(self, point: Point) -> Measurement:
+        """Measure a point.
 
-    def make_unmeasured(self, point: Point, why: str) -> Measured:
-        """Make a record without a result."""
-        record = Record(
-            benchmark=self.name,
-            direction=point.mode,
-            frame_sizes=FrameSizes(**sizes_to_json(point.sizes)),
-            not_measured=why,
-            repetitions=0,
-            trials=[],
-            invalid_trials=[],
-            conditions=point.run_conditions,
-        )
-        return Measured(record)
+        Equal trial results must give an equal record, since `v6t resume` replays the journal.
+
+        Raises:
+            NotMeasured: the point can have no result.
+        """
+
+    def make_rows(
+        self, conditions: Conditions, rows: Iterable[tuple[int, Sequence[Any]]], direction: str = ""
+    ) -> list[CsvRow]:
+        """Make rows of its CSV file from their numbers and the values of its ``csv_columns``."""
+        columns = (*(self.csv_model.model_fields if self.csv_model else ()), *self.csv_columns)
+        size, direction = conditions.size_label, direction or conditions.mode
+        return [
+            {"No": number, "Size": size, "Dir": direction[0],
+             **dict(zip(columns, values, strict=True))}
+            for number, values in rows
+        ]  # fmt: skip
 
 
 class StreamRecord(Record):
@@ -261,17 +287,26 @@ Q = TypeVar("Q", bound=ShareSettings)
 
 
 class RateShareBenchmark(Benchmark[R, Q]):
-    """A benchmark at a share of the throughput."""
+    """A benchmark at a share of the throughput.
 
-    heeds = frozenset({"rate_from"})
+    Attributes:
+        no_rate_reason: why a point without a throughput is not measured.
+    """
 
-    def has_own_rate(self, bound: RunContext) -> bool:
-        return self.get_settings(bound).rate_fps is not None
+    no_rate_reason: ClassVar[str]
+    used_settings = frozenset({"rate_from"})
+
+    def has_own_rate(self, context: RunContext) -> bool:
+        return self.get_settings(context).rate_fps is not None
 
     def find_rate(self, point: Point) -> tuple[float, str]:
-        """Return the rate per direction [fps] and its origin; 0.0 if no rate passed."""
-        own = self.get_settings(point.bound)
+        """Return the rate per direction [fps] and its origin.
+
+        Raises:
+            NotMeasured: no rate passed.
+        """
+        own = self.get_settings(point.context)
         if own.rate_fps is not None:
             return own.rate_fps, "given"
-        rate_fps, source = point.find_throughput()
+        rate_fps, source = point.require_throughput(self.no_rate_reason)
         return own.share * rate_fps, f"{own.share:g} of the {source}"

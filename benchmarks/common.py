@@ -1,4 +1,4 @@
-"""What presentations of several benchmarks share: cells of tables, clauses."""
+"""Columns, quantities and clauses that several benchmarks share."""
 
 from __future__ import annotations
 
@@ -6,62 +6,75 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from v6t.analysis.presentation import Card, Clause, Line, Result, clause
-from v6t.analysis.record import Interval, RateRecord, Record, Row
+from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
+from v6t.analysis.record import MedianInterval, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, count, mark, percent, write
+from v6t.analysis.sheet import (
+    ABSENT,
+    SIZES,
+    Column,
+    format_count,
+    format_number,
+    mark_limited,
+)
 from v6t.benchmarks.point import Point
-from v6t.trials.conditions import Conditions
 from v6t.trials.verdict import Attempt
 
-REPETITIONS, TRIAL_S = 20, 60.0
+REQUIRED_REPETITIONS, REQUIRED_TRIAL_S = 20, 60.0
 
 
 def _get_record(row: Any) -> Record:
-    record: Record = row.record if isinstance(row, Line) else row
+    record: Record = row.record if isinstance(row, TableRow) else row
     return record
 
 
 def _label_direction(row: Any) -> str:
-    record, way = _get_record(row), row.way if isinstance(row, Line) else None
-    return record.direction if way is None else record.label_direction(way)
+    record, direction = _get_record(row), row.direction if isinstance(row, TableRow) else None
+    return record.direction if direction is None else record.describe_direction(direction)
 
 
-POINT: tuple[Column[Any], ...] = (
+POINT_COLUMNS: tuple[Column[Any], ...] = (
     Column(SIZES, lambda row: _get_record(row).sizes),
     Column("direction", _label_direction, text=True),
 )
-"""First columns of every table; a row is a record or a :class:`Line`."""
-COUNTED_BY: Column[Any] = Column(
+"""First columns of every table; a row is a record or a :class:`TableRow`."""
+COUNTING_COLUMN: Column[Any] = Column(
     "counted\nby", lambda row: _get_record(row).counted_by or ABSENT, wide=True, optional=True
 )
 """How test frames were told from others, where testers differ."""
-REPEATED: Column[Any] = Column("repetitions", lambda row: str(_get_record(row).repetitions))
+REPETITIONS_COLUMN: Column[Any] = Column(
+    "repetitions", lambda row: str(_get_record(row).repetitions)
+)
 
-WIDE_REPEATED = replace(REPEATED, wide=True)
+WIDE_REPETITIONS_COLUMN = replace(REPETITIONS_COLUMN, wide=True)
 
 
-def get_part(row: Any) -> Any:
+def get_row_value(row: Any) -> Any:
     """Return the part of a record that a row shows."""
-    return row.value if isinstance(row, Line) else row
+    return row.value if isinstance(row, TableRow) else row
 
 
 def make_rate_columns(heading: str) -> tuple[Column[Any], Column[Any], Column[Any]]:
     """Make the columns of the median, with its mark, and of the percentiles of a rate."""
     return (
-        Column(heading, lambda row: mark(count(get_part(row).median), get_part(row).limited)),
-        Column("P1", lambda row: count(get_part(row).p1)),
-        Column("P99", lambda row: count(get_part(row).p99)),
+        Column(
+            heading,
+            lambda row: mark_limited(
+                format_count(get_row_value(row).median), get_row_value(row).limited
+            ),
+        ),
+        Column("P1", lambda row: get_row_value(row).p1),
+        Column("P99", lambda row: get_row_value(row).p99),
     )
 
 
-INTERVAL: Column[Any] = Column(
+INTERVAL_COLUMN: Column[Any] = Column(
     "95 % interval\nof the median",
-    lambda row: format_interval(get_part(row).median_interval),
+    lambda row: format_interval(get_row_value(row).median_interval),
     wide=True,
 )
-DISPERSION: Column[Any] = Column(
-    "dispersion\n%", lambda row: percent(get_part(row).dispersion), wide=True
+DISPERSION_COLUMN: Column[Any] = Column(
+    "dispersion\n%", lambda row: get_row_value(row).dispersion, ".2f", wide=True
 )
 
 
@@ -73,11 +86,11 @@ def make_rate_result(
     resolution: float = 0.0,
     headline: str = "",
     card: tuple[str, str] | None = None,
-) -> Result:
+) -> Quantity:
     """Make the figure of a rate; ``card`` holds unit and description for the first page of a report."""
     limit = " - limited by the tester or the medium" if rates.limited else ""
-    number = mark(count(rates.median), rates.limited)
-    return Result(
+    number = mark_limited(format_count(rates.median), rates.limited)
+    return Quantity(
         name,
         unit,
         rates.repetition_values,
@@ -89,7 +102,9 @@ def make_rate_result(
     )
 
 
-def format_interval(bounds: Interval | None, show: Callable[[float | None], str] = count) -> str:
+def format_interval(
+    bounds: MedianInterval | None, show: Callable[[float | None], str] = format_count
+) -> str:
     """Write the confidence interval of a median, or a dash if there are too few values for one."""
     if bounds is None or bounds.low is None or bounds.high is None:
         return "-"
@@ -98,36 +113,36 @@ def format_interval(bounds: Interval | None, show: Callable[[float | None], str]
 
 def format_match_share(value: float | None) -> str:
     """Write the share of compared frames that equal the reference translation."""
-    return write(value, ".2%", ABSENT)
+    return format_number(value, ".2%", ABSENT)
 
 
-def check_repetitions(name: str, records: Sequence[Record]) -> Clause:
+def check_repetitions(name: str, records: Sequence[Record]) -> Ruling:
     """Check that a benchmark was repeated 20 times."""
     least = min((r.repetitions for r in records), default=None)
-    return clause(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REPETITIONS} repetitions",
-                  "none yet" if least is None else str(least),
-                  None if least is None else least >= REPETITIONS)  # fmt: skip
+    return judge(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REQUIRED_REPETITIONS} repetitions",
+                 "none yet" if least is None else str(least),
+                 None if least is None else least >= REQUIRED_REPETITIONS)  # fmt: skip
 
 
-def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
     """Check that streams were sent at the throughput of their point, its median or P1."""
     throughputs = {
-        (r.sizes, r.direction): (r.median, r.p1)
+        (r.sizes, r.direction): (found.median, found.p1)
         for r in data.records
-        if isinstance(r, RateRecord) and r.throughput_fps is not None
+        if r.throughput_fps is not None and (found := r.as_rate_record)
     }
     offered = [(r, t.asked["rate_fps"]) for r in records for t in data.list_valid_trials([r])]
     right = [fps in throughputs.get((r.sizes, r.direction), ()) for r, fps in offered]
-    return clause(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
-                  f"{sum(right)} of {len(right)} streams at the throughput found in this run",
-                  right)  # fmt: skip
+    return judge(f"RFC 8219 section 7 (LAT-01), {name}", "at the throughput of the same point",
+                 f"{sum(right)} of {len(right)} streams at the throughput found in this run",
+                 right)  # fmt: skip
 
 
-def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Clause:
+def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
     """Check that trials lasted 60 s."""
-    return clause(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {TRIAL_S:g} s",
-                  *compare_minimum(TRIAL_S, (t.asked["duration_s"] for t in data.list_valid_trials(records)))
-                  )  # fmt: skip
+    lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
+    return judge(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {REQUIRED_TRIAL_S:g} s",
+                 *compare_minimum(REQUIRED_TRIAL_S, lengths))  # fmt: skip
 
 
 def compare_minimum(
@@ -140,31 +155,33 @@ def compare_minimum(
     return f"{least:g} {unit}", least >= wanted
 
 
-ROW_HEAD: Mapping[str, str] = {
+FIRST_CSV_COLUMNS: Mapping[str, str] = {
     "No": "number of the repetition, trial or stretch, from 1",
     "Size": "frame size on the IPv6 side with FCS, or mix of sizes [octets]",
     "Dir": "direction: `f` forward, `r` reverse, `b` both, `c` connections",
 }
 """Meaning of the first columns of the CSV files of benchmarks."""
-ROW_RATE = "rate of the row [frames per second per direction]"
-ROW_DIRECTION = "direction of the frames counted in this row: `forward` or `reverse`"
-ROW_DURATION = "duration of the trial [s]"
-SEARCH_COLUMNS: Mapping[str, str] = {
-    "Initial Rate": "upper bound of the search, its first rate [frames per second per direction]",
-    "Error": "width of the interval that the search left open [frames per second]",
-    "Date": "start of the first trial, ISO 8601, UTC",
-    "Iterations": "trials of the search",
-    "rate": "highest rate that passed [frames per second per direction]",
-}
-"""Meaning of the columns of a search for a rate."""
+RATE_MEANING = "rate of the row [frames per second per direction]"
+DIRECTION_MEANING = "direction of the frames counted in this row: `forward` or `reverse`"
+DURATION_MEANING = "duration of the trial [s]"
 
 
-def make_row_head(at: Conditions, number: int) -> Row:
-    """Return the first cells of a row of a CSV file: the repetition and its point."""
-    return {"No": number, "Size": at.size_label, "Dir": at.mode[0]}
+def describe_search_columns(unit: str, rate: str = "rate") -> dict[str, str]:
+    """Describe the columns of a search for a rate; ``rate`` names the column of its result."""
+    return {
+        "Initial Rate": f"upper bound of the search, its first rate [{unit}]",
+        "Error": f"width of the interval that the search left open [{unit}]",
+        "Date": "start of the first trial, ISO 8601, UTC",
+        "Iterations": "trials of the search",
+        rate: f"highest rate that passed [{unit}]",
+    }
 
 
-def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> Row:
-    """Return the cells of a search's row about its trials."""
+SEARCH_COLUMNS = describe_search_columns("frames per second per direction")
+"""Meaning of the columns of a search for a rate of frames."""
+
+
+def describe_attempts(point: Point, attempts: Sequence[Attempt]) -> tuple[str, int]:
+    """Return the start of a search and the number of its trials, for a CSV row."""
     started = point.find(attempts[0].trial.key).started if attempts else ""
-    return {"Date": started, "Iterations": len(attempts)}
+    return started, len(attempts)

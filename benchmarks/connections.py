@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt
-from v6t.analysis.presentation import AT_LEAST, Clause, Percentiles, Result, clause
+from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity, Ruling, judge
 from v6t.analysis.record import (
+    AnnotatedSeries,
+    CsvRow,
     FindResult,
-    Model,
-    NotedSeries,
     Number,
     RateRecord,
     Record,
-    Row,
-    describe_rates,
+    RecordModel,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, count, seconds
+from v6t.analysis.sheet import ABSENT, SIZES, Column, format_count, format_seconds
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measured, Point
-from v6t.benchmarks.settings import MOST_CONNECTIONS, ProcedureSettings
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.settings import MAX_CONNECTIONS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -38,15 +38,14 @@ from v6t.procedures.stateful.phases import ConnectionPreparer, PhaseOneSettings
 from v6t.procedures.stateful.teardown import TeardownSpec, measure_teardown
 from v6t.procedures.trial_runner import Repeated
 from v6t.trials.codec import connections_to_json
-from v6t.trials.conditions import Conditions
 from v6t.trials.order_statistics import percentile
 from v6t.trials.verdict import Attempt
 
-ANY_DIRECTION = "connections"
-"""In place of a direction: phase 1 goes forward, the validation back."""
+NO_DIRECTION = "connections"
+"""Label of records whose trials use both directions in turn."""
 
 
-class PortRange(Model):
+class PortRange(RecordModel):
     """Ports of one side."""
 
     min: int
@@ -59,7 +58,7 @@ class PortRange(Model):
         return f"{self.min}-{self.max}"
 
 
-class StatefulDevice(Model):
+class StatefulDevice(RecordModel):
     """A device between the tester's ports."""
 
     name: str
@@ -68,7 +67,7 @@ class StatefulDevice(Model):
     """whether it keeps connections"""
 
 
-class ConnectionSetup(Model):
+class ConnectionSetup(RecordModel):
     """How connections are made (RFC 9693)."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
@@ -93,7 +92,7 @@ class ConnectionSetup(Model):
     """devices in a row, and which of them is stateful"""
 
 
-class ConnectionCounts(Model):
+class ConnectionCounts(RecordModel):
     """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
 
     connections: int
@@ -162,15 +161,15 @@ def make_rate_record(kind: type[R], result: ConnectionRateResult, point: Point, 
     return kind.from_result(
         result,
         point.run_conditions,
-        **describe_rates(found, capacity, margin),
-        direction=ANY_DIRECTION,
+        **summarize_rates(found, capacity, margin),
+        direction=NO_DIRECTION,
         alpha=spec.phase_one.alpha,
         validated=spec.phase_one.alpha is not None,
         resolution_cps=result.error_cps,
         upper_bound_hit=any(r.search.hit_upper_bound for r in result.repetitions),
         wait_s=spec.phase_one.wait_s,
         counts=_count_connections(result.attempts, point.find),
-        setup=describe_setup(point.bound.technology),
+        setup=describe_setup(point.context.technology),
         **values,
     )
 
@@ -193,7 +192,7 @@ def _count_connections(attempts: Sequence[Attempt], find: FindResult) -> Connect
     )
 
 
-class TeardownRecord(NotedSeries, Record):
+class TeardownRecord(AnnotatedSeries, Record):
     """Connection tear-down rate (RFC 9693 section 4.8)."""
 
     heading = "Connection tear-down rate"
@@ -224,7 +223,7 @@ class TeardownRecord(NotedSeries, Record):
         return [rate for rate in self.rates if rate is not None]
 
 
-class CapacitySearchStep(Model):
+class CapacitySearchStep(RecordModel):
     """One number of connections in the search."""
 
     phase: str
@@ -284,7 +283,7 @@ class CapacityRecord(Record):
     @property
     def shown(self) -> str:
         """The capacity, for a table."""
-        return ("at least " if self.at_least else "") + count(self.capacity)
+        return ("at least " if self.at_least else "") + format_count(self.capacity)
 
     @property
     def end(self) -> str:
@@ -302,7 +301,7 @@ def make_capacity_record(
     return kind.from_result(
         Repeated(spec, (result,), (*result.attempts, *also)),
         point.run_conditions,
-        direction=ANY_DIRECTION,
+        direction=NO_DIRECTION,
         capacity=result.capacity,
         rate_cps=result.rate_cps,
         first_failed=result.first_failed,
@@ -312,7 +311,7 @@ def make_capacity_record(
         r0=result.first_rate_cps,
         alpha=spec.phase_one.alpha,
         steps=[CapacitySearchStep.model_validate(s, from_attributes=True) for s in result.steps],
-        setup=describe_setup(point.bound.technology),
+        setup=describe_setup(point.context.technology),
         **values,
     )
 
@@ -339,14 +338,14 @@ def find_rate(point: Point) -> tuple[float, str]:
 
 
 def choose_rate(
-    point: Point, benchmark: str, words: str, share: float, given_cps: float | None
+    point: Point, benchmark: str, description: str, share: float, given_cps: float | None
 ) -> tuple[float, str]:
     """Return the configured rate, or a share of P1 of the measured rates; and its origin."""
     if given_cps is not None:
         return given_cps, "given"
-    rates = point.found_rates.get(benchmark, ())
+    rates = point.measured_rates.get(benchmark, ())
     rate = percentile(rates, 1) if rates else 0.0
-    return rate * share, f"{share:.0%} of P1 of the {words}"
+    return rate * share, f"{share:.0%} of P1 of the {description}"
 
 
 def specify_rate_search(
@@ -384,7 +383,7 @@ def prepare_connections(point: Point, flows: int | None = None) -> Point | None:
         **connections_to_json(connections),
         "rate_source": source,
         "delay_s": connections.phase_one_s + connections.wait_s + connections.gap_s,
-        **describe_setup(point.bound.technology),
+        **describe_setup(point.context.technology),
     }
     return replace(
         point,
@@ -408,22 +407,31 @@ def describe_setup(plugin: MeasuredTechnology) -> dict[str, Any]:
     }
 
 
-class ConnectionBenchmark(Benchmark[C, S]):
-    """A benchmark that is invalid if the device forgets connections."""
+class TableBenchmark(Benchmark[C, S]):
+    """A benchmark of the connection table."""
 
     connections = "only"
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        if not bound.settings.procedure.connections.validate_connections:
+    def number_rows(self, point: Point, rows: Iterable[Collection[Any]]) -> list[CsvRow]:
+        """Make the rows of its CSV file, which have no direction."""
+        numbered = enumerate(map(tuple, rows), 1)
+        return self.make_rows(point.make_conditions(), numbered, NO_DIRECTION)
+
+
+class ConnectionBenchmark(TableBenchmark[C, S]):
+    """A benchmark that is invalid if the device forgets connections."""
+
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        if not context.settings.procedure.connections.validate_connections:
             yield "connections are not validated: the device may have forgotten them"
 
 
 class CapacityRange(StrictModel):
     """Range and error of a search for the number of connections."""
 
-    first: int = Field(default=1_000_000, ge=1, le=MOST_CONNECTIONS)
+    first: int = Field(default=1_000_000, ge=1, le=MAX_CONNECTIONS)
     """C0, connections that the search begins with."""
-    most: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
+    most: int | None = Field(default=None, ge=1, le=MAX_CONNECTIONS)
     """Never more connections than these; None: as many as there are four-tuples."""
     error: int = Field(default=1, ge=1)
     """E, error of the search [connections]."""
@@ -435,18 +443,18 @@ class CapacityBenchmark(ConnectionBenchmark[C, S]):
     searches = True
     fills_table = False
 
-    def find_max_connections(self, bound: RunContext) -> int:
-        settings: Any = self.get_settings(bound)
-        most, there = settings.most, bound.technology.combinations
+    def find_max_connections(self, context: RunContext) -> int:
+        settings: Any = self.get_settings(context)
+        most, there = settings.most, context.technology.combinations
         return there if most is None else min(there, most)
 
-    def find_min_connections(self, bound: RunContext) -> int:
-        settings: Any = self.get_settings(bound)
+    def find_min_connections(self, context: RunContext) -> int:
+        settings: Any = self.get_settings(context)
         return int(settings.first)
 
-    def check(self, bound: RunContext) -> None:
-        super().check(bound)
-        first, most = self.find_min_connections(bound), self.find_max_connections(bound)
+    def check(self, context: RunContext) -> None:
+        super().check(context)
+        first, most = self.find_min_connections(context), self.find_max_connections(context)
         if first > most:
             raise UsageError(
                 f"the search begins with {first} connections, but may not ask for more than {most}",
@@ -466,18 +474,19 @@ def _make_count_column(
     return Column(heading, cell, wide=True)
 
 
+_SEARCH_COLUMNS = common.describe_search_columns("connections per second")
+
+
 class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     """The highest rate at which every new connection stands."""
 
     name = "connection-rate"
     csv_columns: ClassVar = {
-        **common.SEARCH_COLUMNS,
         "Connections": "connections to establish",
-        "Initial Rate": "upper bound of the search, its first rate [connections per second]",
+        "Initial Rate": _SEARCH_COLUMNS["Initial Rate"],
         "Timeout": "wait for late frames after phase 1 [s]",
         "Alpha": "rate of the validation as a share of that of phase 1; empty: no validation",
-        "Error": "width of the interval that the search left open [connections per second]",
-        "rate": "highest rate that passed [connections per second]",
+        **_SEARCH_COLUMNS,
     }
     record = ConnectionRateRecord
     metrics: ClassVar = {"max connection establishment rate": "rate"}
@@ -485,29 +494,24 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     order = 10
     searches = True
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = specify_rate_search(point, make_phase_one_settings(point.procedure))
         result = measure_connection_rate(spec, point.measure, point.watch)
-        rows = [
-            {
-                "Connections": spec.connections,
-                "Initial Rate": spec.upper_bound_cps,
-                "Timeout": spec.phase_one.wait_s,
-                "Alpha": "" if spec.phase_one.alpha is None else spec.phase_one.alpha,
-                "Error": r.search.error_fps(spec.resolution_cps),
-                **common.describe_attempts(point, r.attempts),
-                "rate": r.rate_cps,
-            }
+        alpha = "" if spec.phase_one.alpha is None else spec.phase_one.alpha
+        rows = (
+            (spec.connections, spec.upper_bound_cps, spec.phase_one.wait_s, alpha,
+             r.search.error_fps(spec.resolution_cps),
+             *common.describe_attempts(point, r.attempts), r.rate_cps)
             for r in result.repetitions
-        ]
+        )  # fmt: skip
         record = make_rate_record(ConnectionRateRecord, result, point)
-        return Measured(record, number_rows(spec.conditions, rows), record.rates)
+        return Measurement(record, self.number_rows(point, rows), record.rates)
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
-        Column("connections", lambda r: count(r.connections)),
+        Column("connections", lambda r: r.connections),
         *common.make_rate_columns("median\nconnections/s"),
-        common.DISPERSION,
+        common.DISPERSION_COLUMN,
         Column("source\nports", lambda r: str(r.setup.initiator_ports or ABSENT)),
         Column("destination\nports", lambda r: str(r.setup.responder_ports or ABSENT)),
         Column("validated\nat", lambda r: f"{r.alpha:g} R" if r.validated else "not"),
@@ -518,33 +522,33 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
             "DUT's table\nentries", lambda c: (c.device or {}).get("nf_conntrack_max")
         ),
         Column("connections\nper bucket", lambda r: r.per_bucket, wide=True),
-        common.WIDE_REPEATED,
-        Column("search\nends within", lambda r: count(r.resolution_cps), wide=True),
+        common.WIDE_REPETITIONS_COLUMN,
+        Column("search\nends within", lambda r: r.resolution_cps, wide=True),
     )
 
-    def results(self, record: ConnectionRateRecord) -> Iterator[Result]:
+    def list_quantities(self, record: ConnectionRateRecord) -> Iterator[Quantity]:
         label = f"{record.title}, {record.point}"
         yield make_rate_result(record, label, record.resolution_cps)
 
     def check_clauses(
         self, data: RunData, records: Sequence[ConnectionRateRecord]
-    ) -> Iterator[Clause]:
+    ) -> Iterator[Ruling]:
         yield _make_validation_clause(data, records)
         counts = [r.counts for r in records if r.counts]
         missing = sum(c.connections - c.learned for c in counts)
-        yield clause("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
-                     f"{missing:,} missing at the rates found; no tolerance can be set",
-                     not missing if counts else None)  # fmt: skip
+        yield judge("RFC 9693 section 4.5 (ST-06)", "no connection of phase 1 may be missing",
+                    f"{missing:,} missing at the rates found; no tolerance can be set",
+                    not missing if counts else None)  # fmt: skip
         coarsest = max((r.resolution_cps for r in records), default=None)
-        yield clause("RFC 9693 section 4.5 (ST-06)", "the search ends within 1,000 connections/s",
-                     "not searched" if coarsest is None else f"within {coarsest:,.0f}",
-                     None if coarsest is None else coarsest <= 1000)  # fmt: skip
+        yield judge("RFC 9693 section 4.5 (ST-06)", "the search ends within 1,000 connections/s",
+                    "not searched" if coarsest is None else f"within {coarsest:,.0f}",
+                    None if coarsest is None else coarsest <= 1000)  # fmt: skip
         before = [c.sessions_before for c in counts]
         known = [n for n in before if n is not None]
-        yield clause("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
-                     "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
-                     if known else "emptied; the device does not tell its count",
-                     (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
+        yield judge("RFC 9693 section 4.5 (ST-11)", "an empty connection table before every step",
+                    "emptied; the device counted " + (f"at most {max(known):,}" if known else "-")
+                    if known else "emptied; the device does not tell its count",
+                    (not any(known)) if known and len(known) == len(before) else None)  # fmt: skip
         yield common.check_repetitions(self.name, records)
 
 
@@ -566,31 +570,31 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     csv_columns: ClassVar = {
         "phase": "phase of the search: `first`, `exponential` or `binary`",
         "connections": "connections to establish",
-        "carried": "the table is large enough for them",
         "rate": "highest rate at which they were established; empty: none [connections per second]",
+        "carried": "the table is large enough for them",
     }
     record = CapacityRecord
     phase = Phase.TABLE
     order = 20
-    one_size = True
+    needs_one_size = True
     model = CapacitySettings
     quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
-    def check(self, bound: RunContext) -> None:
-        c = self.get_settings(bound)
+    def check(self, context: RunContext) -> None:
+        c = self.get_settings(context)
         if c.beta > c.gamma:
             raise UsageError(
                 f"beta = {c.beta:g} is larger than gamma = {c.gamma:g}",
                 "a table that is too small must be slower than one that is large enough",
                 code="out-of-range",
             )
-        super().check(bound)
+        super().check(context)
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         p, own, most = (
             point.procedure,
-            self.get_settings(point.bound),
-            self.find_max_connections(point.bound),
+            self.get_settings(point.context),
+            self.find_max_connections(point.context),
         )
         upper = find_upper_bound(point)
         resolution_cps = own.resolution_cps or p.connections.resolution_cps
@@ -605,32 +609,32 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
         )
         result = measure_capacity(spec, point.measure, point.watch)
         record = make_capacity_record(CapacityRecord, result, point)
-        names = {"rate_cps": "rate"}
-        rows = [{names.get(k, k): v for k, v in step} for step in record.steps]
-        return Measured(record, number_rows(result.spec.conditions, rows))
+        return Measurement(
+            record, self.number_rows(point, (dict(s).values() for s in record.steps))
+        )
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
         Column("capacity\nconnections", lambda r: r.shown),
-        Column("error", lambda r: count(r.error)),
-        Column("rate at it\nconnections/s", lambda r: count(r.rate_cps)),
-        Column("C0", lambda r: count(r.first_connections)),
-        Column("R0", lambda r: count(r.r0)),
+        Column("error", lambda r: r.error),
+        Column("rate at it\nconnections/s", lambda r: r.rate_cps),
+        Column("C0", lambda r: r.first_connections),
+        Column("R0", lambda r: r.r0),
         Column("alpha", lambda r: "-" if r.alpha is None else f"{r.alpha:g}"),
         Column("beta", lambda r: f"{r.beta:g}"),
         Column("gamma", lambda r: f"{r.gamma:g}"),
         Column("steps", lambda r: str(len(r.steps))),
     )
 
-    def results(self, record: CapacityRecord) -> Iterator[Result]:
+    def list_quantities(self, record: CapacityRecord) -> Iterator[Quantity]:
         yield make_capacity_result(self.name, record)
 
-    def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[CapacityRecord]) -> Iterator[Ruling]:
         for r in records:
-            yield clause("RFC 9693 section 4.9 (ST-12)",
-                         "exponential, then binary search for the capacity",
-                         f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end}",
-                         not r.at_least and r.bracketed)  # fmt: skip
+            yield judge("RFC 9693 section 4.9 (ST-12)",
+                        "exponential, then binary search for the capacity",
+                        f"{r.sizes}: from {r.c0:,} on, beta {r.beta:g}, gamma {r.gamma:g}; {r.end}",
+                        not r.at_least and r.bracketed)  # fmt: skip
         yield _make_validation_clause(data, records)
 
 
@@ -641,7 +645,7 @@ class TeardownSettings(StrictModel):
     """Fillings; none: as for throughput."""
 
 
-class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
+class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
     """How fast the device empties a full table of connections."""
 
     name = "teardown"
@@ -654,18 +658,17 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
     record = TeardownRecord
     phase = Phase.TABLE
     order = 10
-    connections = "only"
-    one_size = True
+    needs_one_size = True
     model = TeardownSettings
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_cps, source = find_rate(point)
         if not rate_cps:
-            return self.make_unmeasured(point, "no connection rate passed")
+            raise NotMeasured("no connection rate passed")
         p, c = point.procedure, point.procedure.connections
         spec = point.specify(
             TeardownSpec,
-            self.get_settings(point.bound),
+            self.get_settings(point.context),
             connections=c.count,
             rate_cps=rate_cps,
             rate_source=source,
@@ -678,43 +681,43 @@ class Teardown(Benchmark[TeardownRecord, TeardownSettings]):
         record = TeardownRecord.from_result(
             result,
             point.run_conditions,
-            direction=ANY_DIRECTION,
+            direction=NO_DIRECTION,
             not_measured=unknown if all(rate is None for rate in rates) else None,
             rates=rates,
             established_at_cps=spec.rate_cps,
-            method=point.runner.describe_flush,
+            method=point.context.flush_description,
             **{
                 name: [getattr(r, name) for r in result.repetitions]
                 for name in ("full_s", "idle_s", "sessions")
             },
-            setup=describe_setup(point.bound.technology),
+            setup=describe_setup(point.context.technology),
         )
-        rows = [
-            {"Connections": spec.connections, "full_s": r.full_s, "idle_s": r.idle_s, "rate": rate}
+        rows = (
+            (spec.connections, r.full_s, r.idle_s, rate)
             for r, rate in zip(result.repetitions, rates, strict=True)
-        ]
-        return Measured(record, number_rows(spec.conditions, rows))
+        )
+        return Measurement(record, self.number_rows(point, rows))
 
     columns = (
         Column(SIZES, lambda r: r.sizes),
-        Column("connections", lambda r: count(r.connections)),
+        Column("connections", lambda r: r.connections),
         *common.make_rate_columns("median\nconnections/s"),
         Column("full table\ns", lambda r: _format_longest(r.full_s)),
         Column("empty table\ns", lambda r: _format_longest(r.idle_s)),
-        common.REPEATED,
+        common.REPETITIONS_COLUMN,
     )
 
-    def results(self, record: TeardownRecord) -> Iterator[Result]:
+    def list_quantities(self, record: TeardownRecord) -> Iterator[Quantity]:
         yield make_rate_result(record, f"{record.title}, {record.point}")
 
-    def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[TeardownRecord]) -> Iterator[Ruling]:
         rates = [rate for r in records for rate in r.rates]
         undefined = sum(rate is None for rate in rates)
-        yield clause("RFC 9693 section 4.8 (ST-10)",
-                     "N / (t(N) - t(0)), the device empties its table",
-                     "both times taken with the same command"
-                     + (f"; {undefined} of {len(rates)} tell nothing" if undefined else ""),
-                     not undefined if rates else None)  # fmt: skip
+        yield judge("RFC 9693 section 4.8 (ST-10)",
+                    "N / (t(N) - t(0)), the device empties its table",
+                    "both times taken with the same command"
+                    + (f"; {undefined} of {len(rates)} tell nothing" if undefined else ""),
+                    not undefined if rates else None)  # fmt: skip
         yield common.check_repetitions(self.name, records)
 
 
@@ -723,7 +726,7 @@ def make_rate_result(
     label: str,
     resolution_cps: float = 0.0,
     unit: str = "connections/s",
-) -> Result:
+) -> Quantity:
     """Make the figure of a connection rate; ``label`` and ``unit`` are those of its card."""
     what = f"{label}, {record.connections:,} connections, median of {record.repetitions}"
     return common.make_rate_result(
@@ -735,26 +738,21 @@ def make_rate_result(
     )
 
 
-def make_capacity_result(name: str, record: CapacityRecord) -> Result:
+def make_capacity_result(name: str, record: CapacityRecord) -> Quantity:
     """Make the figure of a capacity, or of its lower bound."""
     summary = Percentiles(*(record.capacity,) * 3)
-    headline = AT_LEAST if record.at_least else name
-    return Result("", "connections", (), headline=headline, summary=summary)
+    headline = LOWER_BOUND if record.at_least else name
+    return Quantity("", "connections", (), headline=headline, summary=summary)
 
 
-def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Clause:
+def _make_validation_clause(data: RunData, records: Sequence[Record]) -> Ruling:
     connections = [t.result.connections for t in data.list_valid_trials(records)]
     filled = [c for c in connections if c is not None and c.is_complete]
     tried = [c.validated is not None for c in filled]
-    return clause("RFC 9693 section 4.6 (ST-07)", "every connection is validated",
-                  f"in {sum(tried)} of {len(tried)} trials that made them all",
-                  tried)  # fmt: skip
+    return judge("RFC 9693 section 4.6 (ST-07)", "every connection is validated",
+                 f"in {sum(tried)} of {len(tried)} trials that made them all",
+                 tried)  # fmt: skip
 
 
 def _format_longest(times_s: Sequence[float | None]) -> str:
-    return seconds(max((t for t in times_s if t is not None), default=None))
-
-
-def number_rows(at: Conditions, rows: Iterable[Row]) -> list[Row]:
-    """Add number and frame size to the rows of a benchmark without a direction."""
-    return [{"No": n, "Size": at.size_label, "Dir": "c", **row} for n, row in enumerate(rows, 1)]
+    return format_seconds(max((t for t in times_s if t is not None), default=None))

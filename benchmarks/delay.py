@@ -11,17 +11,25 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures import delays
-from v6t.analysis.presentation import Card, Clause, Line, Result, clause
-from v6t.analysis.record import Figure, Model, Number, Row, Series
+from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
+from v6t.analysis.record import Number, RecordModel, RepeatedFigure, RepetitionSeries
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, count, milliseconds, offered, significant, table
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    format_count,
+    format_milliseconds,
+    format_offered_rate,
+    format_significant,
+    make_table,
+)
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import RFC_DURATION_S, Benchmark, StreamRecord
+from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark, StreamRecord
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.delay_figures import find_tag_conflict
 from v6t.procedures.timing import (
@@ -34,22 +42,22 @@ from v6t.procedures.timing import (
 from v6t.trials.delays import Distribution
 from v6t.trials.trial import RFC_MIN_TAGS, DelayRequest, list_directions
 
-DEFINITION = (
+DELAY_DEFINITION = (
     "one way, {stamps}; this is longer than store and forward latency, from the last bit in to the "
     "first bit out (RFC 1242 section 3.8), by the frame's own time on the wire and by the tester's "
     "share, which is measured in loopback and not subtracted"
 )
 
-UNSAID = "between the moments at which the tester stamps a frame, which it does not name"
+UNKNOWN_STAMPS = "between the moments at which the tester stamps a frame, which it does not name"
 
 
-class DelayFigure(Figure):
+class DelayFigure(RepeatedFigure):
     """A delay, or difference of delays, of each repetition [ms]."""
 
     unit_name = "ms"
 
 
-class Delays(Model):
+class DelayStatistics(RecordModel):
     """Figures of one direction, or of one class of its frames."""
 
     timed: list[int]
@@ -60,11 +68,11 @@ class Delays(Model):
     """negative delays counted as 0, each repetition"""
 
     @property
-    def figures(self) -> dict[str, Figure]:
-        return {name: value for name, value in self if isinstance(value, Figure)}
+    def figures(self) -> dict[str, RepeatedFigure]:
+        return {name: value for name, value in self if isinstance(value, RepeatedFigure)}
 
 
-class Latencies(Delays):
+class LatencyStatistics(DelayStatistics):
     """Latencies of one direction or class."""
 
     tl: DelayFigure
@@ -75,11 +83,11 @@ class Latencies(Delays):
     """shortest delay [ms]"""
     max: DelayFigure
     """longest delay [ms]"""
-    classes: Mapping[str, Latencies] = {}
+    classes: Mapping[str, LatencyStatistics] = {}
     """the same of each class of frames; empty for a class"""
 
 
-class Pdvs(Delays):
+class PdvStatistics(DelayStatistics):
     """Packet delay variation of one direction or class."""
 
     pdv: DelayFigure
@@ -90,11 +98,11 @@ class Pdvs(Delays):
     """D99.9, 99.9th percentile of the delays [ms]"""
     max: DelayFigure
     """Dmax, longest delay [ms]"""
-    classes: Mapping[str, Pdvs] = {}
+    classes: Mapping[str, PdvStatistics] = {}
     """the same of each class of frames; empty for a class"""
 
 
-class Ipdvs(Delays):
+class IpdvStatistics(DelayStatistics):
     """Inter packet delay variation of one direction or class."""
 
     min: DelayFigure
@@ -103,7 +111,7 @@ class Ipdvs(Delays):
     """median of the differences [ms]"""
     max: DelayFigure
     """largest difference [ms]"""
-    classes: Mapping[str, Ipdvs] = {}
+    classes: Mapping[str, IpdvStatistics] = {}
     """the same of each class of frames; empty for a class"""
 
 
@@ -131,10 +139,12 @@ class DelayRecord(StreamRecord):
     share: Number | None
     """share of the frames that were timed; of tags, share of the connections or the load they came
     from"""
-    directions: Mapping[str, Delays]
+    directions: Mapping[str, DelayStatistics]
     """the figures of each direction"""
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
+    below_rfc_tags: bool = False
+    """fewer tagged frames than the 500 of RFC 8219"""
     tester_error: str = ""
     """the documented error of the tester's delays; empty: the tester sends no frames"""
 
@@ -144,17 +154,17 @@ class DelayRecord(StreamRecord):
         return f"sampled {self.heading} (not all {self.timed_unit}: {self.share:.2%})"
 
     @property
-    def offered_from(self) -> str:
+    def rate_origin(self) -> str:
         return self.rate_source
 
     @property
-    def lowered(self) -> bool:
+    def is_rate_lowered(self) -> bool:
         return self.share_of_rate < 1
 
-    def list_series(self) -> Iterator[tuple[str, Series, str]]:
-        for way, direction in self.directions.items():
-            for name, figure in direction.figures.items():
-                yield f"{way} {name.upper()} ", figure, self.unit
+    def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
+        for direction, figures in self.directions.items():
+            for name, figure in figures.figures.items():
+                yield f"{direction} {name.upper()} ", figure, self.unit
 
 
 class LatencyRecord(DelayRecord):
@@ -162,21 +172,19 @@ class LatencyRecord(DelayRecord):
 
     heading = "Latency"
     names = ("tl", "wcl", "min", "max")
-    directions: Mapping[str, Latencies]
+    directions: Mapping[str, LatencyStatistics]
     """latencies of each direction"""
     tags: int | None = None
     """tagged frames"""
     first_tag_s: Number | None = None
     """when the first frame is tagged [s]"""
-    below_rfc_tags: bool = False
-    """fewer tagged frames than the 500 of RFC 8219"""
     of_load: bool = False
     """the tagged frames are a stream of their own beside the load"""
 
     def describe(self) -> str:
         if not self.sampled:
             return self.heading
-        if self.of_load or "stamped" in self._stored("title", ""):  # of earlier versions
+        if self.of_load:
             return f"Latency of a stamped stream ({self.share:.2%} of the load)"
         return f"Latency of a subset ({self.share:.2%} of the connections)"
 
@@ -192,7 +200,7 @@ class PdvRecord(DelayRecord):
 
     heading = "PDV"
     names = ("pdv", "min", "p99_9", "max")
-    directions: Mapping[str, Pdvs]
+    directions: Mapping[str, PdvStatistics]
     """PDV of each direction"""
 
 
@@ -201,90 +209,24 @@ class IpdvRecord(DelayRecord):
 
     heading, timed_unit = "IPDV", "pairs"
     names = ("min", "med", "max")
-    directions: Mapping[str, Ipdvs]
+    directions: Mapping[str, IpdvStatistics]
     """IPDV of each direction"""
 
 
-_KINDS: Mapping[str, type[DelayRecord]] = {
-    "latency": LatencyRecord,
-    "pdv": PdvRecord,
-    "ipdv": IpdvRecord,
-}
-
-
-def make_delay_record(
-    result: TimingResult,
-    *,
-    loopback: TimingResult | None,
-    conditions: Mapping[str, Any],
-    stamps: str = "",
-    tester_error: str = "",
-) -> DelayRecord:
-    """Make the record of one latency, PDV or IPDV point.
-
-    Args:
-        loopback: delays of the tester without a device at the same rate.
-        stamps: when the tester stamps a frame, and how finely.
-    """
-    spec, tags = result.spec, result.spec.request.tags
-    kind = _KINDS[spec.benchmark]
-    ways = list_directions(spec.conditions.mode)
-    valid = [r for r in result.repetitions if r.valid]
-    own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
-    of_tags: dict[str, Any] = {} if not tags else {
-        "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
-    }  # fmt: skip
-    if tags and result.of_load:
-        of_tags["of_load"] = True
-    return kind.from_result(
-        result,
-        conditions,
-        rate=result.rate_fps,
-        share_of_rate=result.share_of_rate,
-        repetitions=len(valid),
-        definition=DEFINITION.format(stamps=stamps or UNSAID),
-        sampled=result.sampled,
-        share=result.share,
-        directions={way: _summarize_direction(kind.names, valid, way) for way in ways},
-        loopback=own
-        and {way: {k: _to_ms(v) for k, v in own.directions[way].figures.items()} for way in ways},
-        tester_error=tester_error,
-        **of_tags,
-    )
-
-
-def list_delay_rows(result: TimingResult) -> list[Row]:
-    """Return a row for each repetition and direction, milliseconds; undefined figures are empty."""
-    spec = result.spec
-    return [
-        {
-            **common.make_row_head(spec.conditions, r.number),
-            "direction": way,
-            "rate": result.rate_fps,
-            "duration_s": spec.duration_s,
-            **{k: _to_ms(timed.figures[k]) for k in _KINDS[spec.benchmark].names},
-            "frames": timed.frames,
-            "lost": timed.lost,
-            "clamped": timed.clamped,
-        }
-        for r in result.repetitions
-        for way, timed in r.directions.items()
-    ]
-
-
 def _summarize_direction(
-    names: Sequence[str], valid: Sequence[TimingRepetition], way: str
+    kind: type[DelayRecord], valid: Sequence[TimingRepetition], direction: str
 ) -> dict[str, Any]:
-    classes = {
-        name: _make_figures([r.classes[way][name] for r in valid if name in r.classes[way]], names)
-        for name in sorted({name for r in valid for name in r.classes[way]})
+    names = sorted({name for r in valid for name in r.classes[direction]})
+    of_class = {
+        n: [r.classes[direction][n] for r in valid if n in r.classes[direction]] for n in names
     }
-    return {**_make_figures([r.directions[way] for r in valid], names), "classes": classes}
+    classes = {name: _make_figures(kind, timed) for name, timed in of_class.items()}
+    return {**_make_figures(kind, [r.directions[direction] for r in valid]), "classes": classes}
 
 
-def _make_figures(timed: Sequence[DelayFigures], names: Sequence[str]) -> dict[str, Any]:
+def _make_figures(kind: type[DelayRecord], timed: Sequence[DelayFigures]) -> dict[str, Any]:
     return {
-        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in names},
+        **{name: {"values": [_to_ms(t.figures[name]) for t in timed]} for name in kind.names},
         "timed": [t.frames for t in timed],
         "lost": [t.lost for t in timed],
         "clamped": [t.clamped for t in timed],
@@ -327,14 +269,14 @@ class DelayVariationSettings(DelaySettings):
     """PDV and IPDV."""
 
 
-LOWER_SHARES = (0.75, 0.5, 0.25)
-"""Of the throughput: a tester that found it in a search may not time frames at it."""
+FALLBACK_SHARES = (0.75, 0.5, 0.25)
+"""Shares of the throughput to try if the tester cannot time frames at the throughput itself."""
 
 D = TypeVar("D", bound=DelaySettings)
 
 
 class DelayColumn(NamedTuple):
-    """Names of a figure in tables, comparisons, headlines and cards; empty: it is not shown there."""
+    """Names of a figure in tables, comparisons, headlines and cards; empty to leave it out there."""
 
     key: str
     column: str
@@ -345,38 +287,41 @@ class DelayColumn(NamedTuple):
     card: str = ""
 
 
-_STREAM_COLUMNS: Mapping[str, str] = {
-    "direction": common.ROW_DIRECTION,
-    "rate": common.ROW_RATE,
-    "duration_s": common.ROW_DURATION,
-    "frames": "frames, or pairs of frames, with a delay",
-    "lost": "of those to be timed, frames or pairs lost",
-    "clamped": "negative delays counted as 0",
-}
-"""Meaning of the columns of every CSV file of delays."""
+def _describe_columns(**figures: str) -> dict[str, str]:
+    """Describe the columns of a CSV file of delays, with the benchmark's own figures [ms]."""
+    return {
+        "direction": common.DIRECTION_MEANING,
+        "rate": common.RATE_MEANING,
+        "duration_s": common.DURATION_MEANING,
+        **{name: f"{text} [ms]" for name, text in figures.items()},
+        "frames": "frames, or pairs of frames, with a delay",
+        "lost": "of those to be timed, frames or pairs lost",
+        "clamped": "negative delays counted as 0",
+    }
 
 
-class Delay(Benchmark[DelayRecord, D]):
+class DelayBenchmark(Benchmark[DelayRecord, D]):
     """A benchmark of delays at a rate, which is never adaptive."""
 
-    record = DelayRecord
+    record: ClassVar[type[DelayRecord]] = DelayRecord
     source: ClassVar[str] = "RFC 8219 section 7.3"
-    drawn_values: ClassVar[Literal["delays", "ipdv"]] = "delays"
+    distribution: ClassVar[Literal["delays", "ipdv"]] = "delays"
     caption: ClassVar[str] = (
         "One-way delays, {}, all repetitions together: histogram, and share of frames that take "
         "longer. Timed frames: {}. Lost frames count as infinitely late."
     )
-    shown_figures: ClassVar[Sequence[DelayColumn]]
+    figure_columns: ClassVar[Sequence[DelayColumn]]
     connections = "also"
-    heeds = frozenset({"rate_from"})
-    incremental = True
+    used_settings = frozenset({"rate_from"})
+    can_stagger_flows = True
+    format_value = staticmethod(format_significant)
 
     def request(self, settings: D, extra_s: float) -> DelayRequest:
         """Make the request of delays; ``extra_s`` is the extra length of the stream."""
         return DelayRequest(ipdv="ipdv" in self.capabilities)
 
     def _specify(self, point: Point, rate_fps: float, source: str) -> TimingSpec:
-        own, at = self.get_settings(point.bound), point.make_conditions()
+        own, at = self.get_settings(point.context), point.make_conditions()
         return point.specify(
             TimingSpec,
             own,
@@ -387,18 +332,18 @@ class Delay(Benchmark[DelayRecord, D]):
             benchmark=self.name,
         )
 
-    def has_own_rate(self, bound: RunContext) -> bool:
-        return self.get_settings(bound).given_fps(1) is not None
+    def has_own_rate(self, context: RunContext) -> bool:
+        return self.get_settings(context).given_fps(1) is not None
 
-    def check(self, bound: RunContext) -> None:
-        if bound.settings.procedure.adaptive is not None:
+    def check(self, context: RunContext) -> None:
+        if context.settings.procedure.adaptive is not None:
             raise UsageError(
                 f"adaptive repetition is for throughput and frame loss, not for {self.name}: "
                 "RFC 8219 asks for at least 20 repetitions there",
                 f"measure {self.name} in a separate run",
                 code="conflict",
             )
-        s = self.get_settings(bound)
+        s = self.get_settings(context)
         if s.rate_fps is not None and s.rate_bps is not None:
             raise UsageError(
                 f"the rate of {self.name} is given in fps and in bit/s",
@@ -407,7 +352,7 @@ class Delay(Benchmark[DelayRecord, D]):
                 related=[(self.section or "", "rate_bps")],
                 code="conflict",
             )
-        for size, longest, media in _list_media_rates(bound):
+        for size, longest, media in _list_media_rates(context):
             rate_fps = s.given_fps(longest)
             if rate_fps is not None and rate_fps > media:
                 raise UsageError(
@@ -416,21 +361,21 @@ class Delay(Benchmark[DelayRecord, D]):
                     code="above-line-rate",
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Send a stream per repetition at the given rate, or at the throughput."""
-        rate_fps, source = point.find_throughput()
-        fixed_fps = self.get_settings(point.bound).given_fps(point.sizes.longest)
+        fixed_fps = self.get_settings(point.context).given_fps(point.sizes.longest)
         if fixed_fps is not None:
             rate_fps, source = fixed_fps, "given"
-        if not rate_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is no rate to measure at")
+        else:
+            reason = "no rate passed, so there is no rate to measure at"
+            rate_fps, source = point.require_throughput(reason)
         try:
             spec = self._specify(point, rate_fps, source)
         except ValueError as exc:
-            return self.make_unmeasured(point, str(exc))
+            raise NotMeasured(str(exc)) from exc
         if fixed_fps is None:
             shares = []
-            for share in LOWER_SHARES:
+            for share in FALLBACK_SHARES:
                 with contextlib.suppress(ValueError):  # there can be no such trial
                     self._specify(point, rate_fps * share, source)
                     shares.append(share)
@@ -442,114 +387,162 @@ class Delay(Benchmark[DelayRecord, D]):
             own = measure_timing(
                 once, lambda trial: loopback(replace(trial, key=f"loopback-{trial.key}")), None
             )
-        record = make_delay_record(
-            result,
-            loopback=own,
-            conditions=point.run_conditions,
-            stamps=point.bound.tester.stamps,
-            tester_error=point.bound.tester.delay_error,
+        tester = point.context.tester
+        return self.make_measurement(
+            result, point.run_conditions, own, tester.stamps, tester.delay_error
         )
-        return Measured(record, list_delay_rows(result))
 
-    def make_sheet(self, records: Sequence[DelayRecord]) -> Sheet:
+    def make_measurement(
+        self,
+        result: TimingResult,
+        conditions: Mapping[str, Any],
+        loopback: TimingResult | None,
+        stamps: str = "",
+        tester_error: str = "",
+    ) -> Measurement:
+        """Make the record of a point, and a row for each repetition and direction.
+
+        Args:
+            loopback: delays of the tester without a device at the same rate.
+            stamps: when the tester stamps a frame, and how finely.
+        """
+        spec, kind = result.spec, self.record
+        tags, mode = spec.request.tags, spec.conditions.mode
+        valid = [r for r in result.repetitions if r.valid]
+        own = next((r for r in loopback.repetitions if r.valid), None) if loopback else None
+        of_tags: dict[str, Any] = {} if not tags else {
+            "tags": tags, "first_tag_s": spec.request.first_tag_s, "below_rfc_tags": tags < RFC_MIN_TAGS
+        }  # fmt: skip
+        if tags and result.of_load:
+            of_tags["of_load"] = True
+        record = kind.from_result(
+            result,
+            conditions,
+            rate=result.rate_fps,
+            share_of_rate=result.share_of_rate,
+            repetitions=len(valid),
+            definition=DELAY_DEFINITION.format(stamps=stamps or UNKNOWN_STAMPS),
+            sampled=result.sampled,
+            share=result.share,
+            directions={d: _summarize_direction(kind, valid, d) for d in list_directions(mode)},
+            loopback=own
+            and {
+                d: {k: _to_ms(v) for k, v in own.directions[d].figures.items()}
+                for d in list_directions(mode)
+            },
+            tester_error=tester_error,
+            **of_tags,
+        )
+        rows = (
+            (r.number, (direction, result.rate_fps, spec.duration_s,
+                        *(_to_ms(d.figures[name]) for name in kind.names), d.frames, d.lost, d.clamped))
+            for r in result.repetitions
+            for direction, d in r.directions.items()
+        )  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows))
+
+    def make_main_table(self, records: Sequence[DelayRecord]) -> Table:
         columns = [
-            *common.POINT,
-            Column("fps per\ndirection", lambda line: offered(line.record, line.record.rate)),
-            *(column for s in self.shown_figures for column in _make_columns(s)),
+            *common.POINT_COLUMNS,
+            Column(
+                "fps per\ndirection",
+                lambda line: format_offered_rate(line.record, line.record.rate),
+            ),
+            *(column for s in self.figure_columns for column in _make_columns(s)),
             Column("lost", lambda line: _sum_counts(line.value.lost)),
             Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
-            common.WIDE_REPEATED,
-            common.COUNTED_BY,
+            common.WIDE_REPETITIONS_COLUMN,
+            common.COUNTING_COLUMN,
         ]
         notes = [
             f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
             "section 7 asks: there the tester could not carry out its trials"
             for r in records
-            if r.lowered
+            if r.is_rate_lowered
         ]
         notes += [r.tester_error for r in records if r.tester_error]
         title = f"{records[0].title}, milliseconds"
-        return table(title, self.list_rows(records), columns, dict.fromkeys(notes))
+        return make_table(title, self.list_rows(records), columns, dict.fromkeys(notes))
 
     def draw_figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
-            if distributions := _merge_distributions(data, record, self.drawn_values):
-                frames = ", ".join(f"{way} {d.frames:,}" for way, d in distributions.items())
+            if distributions := _merge_distributions(data, record, self.distribution):
+                frames = ", ".join(
+                    f"{direction} {d.frames:,}" for direction, d in distributions.items()
+                )
                 name = f"{self.name}-{record.frame_sizes.key}-{record.direction}"
                 caption = self.caption.format(record.point, frames)
                 draw = (
-                    delays.draw_delays if self.drawn_values == "delays" else delays.draw_variation
+                    delays.draw_delays if self.distribution == "delays" else delays.draw_variation
                 )
                 yield Drawing(draw(distributions, name), caption, caption)
 
-    def define(self, records: Sequence[DelayRecord]) -> str:
+    def define_quantity(self, records: Sequence[DelayRecord]) -> str:
         return next((f"Delay: {r.definition}." for r in records if r.definition), "")
 
-    def results(self, record: DelayRecord) -> Iterator[Result]:
-        for way, direction in record.directions.items():
-            both = f", {way}" if way != record.direction else ""
-            for s in self.shown_figures:
-                figure = direction.figures[s.key]
+    def list_quantities(self, record: DelayRecord) -> Iterator[Quantity]:
+        for direction, figures in record.directions.items():
+            both = f", {direction}" if direction != record.direction else ""
+            for s in self.figure_columns:
+                figure = figures.figures[s.key]
                 what = f"{s.card}, {record.point}{both}, median of {record.repetitions}"
-                yield Result(
-                    s.compared and f"{s.compared} {way}",
+                yield Quantity(
+                    s.compared and f"{s.compared} {direction}",
                     "ms",
                     figure.values,
                     more_is_better=False,
                     limited=bool(record.above_usable),
                     at=f"{record.rate:,.0f} fps",
-                    headline=s.headline and f"{s.headline} {way}",
+                    headline=s.headline and f"{s.headline} {direction}",
                     summary=figure,
                     uncovered=bool(record.above_usable),
-                    card=Card(milliseconds(figure.median), "ms", what) if s.card else None,
+                    card=Card(format_milliseconds(figure.median), "ms", what) if s.card else None,
                 )
 
     def list_loopback_values(self, record: DelayRecord) -> Mapping[str, float | None]:
         """List the headline figures of the trial in loopback at the same rate."""
-        first = next(s for s in self.shown_figures if s.headline)
+        first = next(s for s in self.figure_columns if s.headline)
         loopback = record.loopback or {}
-        return {f"{first.headline} {way}": f.get(first.key) for way, f in loopback.items()}
-
-    def format_value(self, value: float | None) -> str:
-        return significant(value)
+        return {
+            f"{first.headline} {direction}": f.get(first.key) for direction, f in loopback.items()
+        }
 
     def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
-        for way, direction in record.directions.items():
-            for key in (s.key for s in self.shown_figures if s.has_spread):
+        for direction, figures in record.directions.items():
+            for key in (s.key for s in self.figure_columns if s.has_spread):
                 yield from (
-                    ("repetitions", f"{way} {key.upper()}: {n}")
-                    for n in direction.figures[key].notes
+                    ("repetitions", f"{direction} {key.upper()}: {n}")
+                    for n in figures.figures[key].notes
                 )
-            if sum(direction.clamped):
-                negative = sum(direction.clamped)
-                yield "negative-delays", f"{way}: {negative} negative delays counted as 0"
+            if sum(figures.clamped):
+                negative = sum(figures.clamped)
+                yield "negative-delays", f"{direction}: {negative} negative delays counted as 0"
 
-    def check_clauses(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
         yield from self.check_streams(data, records)
         yield common.check_stream_rates(self.name, data, records)
         yield common.check_repetitions(self.name, records)
 
-    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
         """Check that streams last long enough and that the right frames are timed."""
         lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
-        words, enough = common.compare_minimum(common.TRIAL_S, lengths)
+        words, enough = common.compare_minimum(common.REQUIRED_TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
-        yield clause(self.source, "60 s, every frame timed", f"{words}, {timed}",
-                     enough and not sampled)  # fmt: skip
+        yield judge(self.source, "60 s, every frame timed", f"{words}, {timed}",
+                    enough and not sampled)  # fmt: skip
 
 
-class Latency(Delay[LatencySettings]):
+class Latency(DelayBenchmark[LatencySettings]):
     """Typical and worst case delay of tagged frames at the throughput."""
 
     name = "latency"
-    csv_columns: ClassVar = {
-        **_STREAM_COLUMNS,
-        "tl": "typical latency: median of the tagged frames; empty: undefined [ms]",
-        "wcl": "worst case latency: 99.9th percentile of the tagged frames; empty: undefined [ms]",
-        "min": "shortest delay [ms]",
-        "max": "longest delay; empty: undefined [ms]",
-    }
+    csv_columns: ClassVar = _describe_columns(
+        tl="typical latency: median of the tagged frames; empty: undefined",
+        wcl="worst case latency: 99.9th percentile of the tagged frames; empty: undefined",
+        min="shortest delay",
+        max="longest delay; empty: undefined",
+    )
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "TL", "worst-case latency": "WCL"}
     order = 60
@@ -560,11 +553,11 @@ class Latency(Delay[LatencySettings]):
     def request(self, settings: LatencySettings, extra_s: float) -> DelayRequest:
         return DelayRequest(settings.tags, settings.first_tag_s + extra_s)
 
-    def check(self, bound: RunContext) -> None:
-        """Refuse tags that fit no stream: no device forwards more than the medium carries."""
-        super().check(bound)
-        s = self.get_settings(bound)
-        for size, longest, media in _list_media_rates(bound):
+    def check(self, context: RunContext) -> None:
+        """Check that the tags fit a stream at the rate of the medium."""
+        super().check(context)
+        s = self.get_settings(context)
+        for size, longest, media in _list_media_rates(context):
             fixed_fps = s.given_fps(longest)
             rate = media if fixed_fps is None else min(fixed_fps, media)
             problem = find_tag_conflict(s.tags, s.first_tag_s, s.duration_s, rate)
@@ -575,8 +568,8 @@ class Latency(Delay[LatencySettings]):
                     code="trial-too-short",
                 )
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        s = self.get_settings(bound)
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        s = self.get_settings(context)
         if s.duration_s < 120 or s.first_tag_s < 60:
             yield (
                 f"latency streams of {s.duration_s:g} s with tags from {s.first_tag_s:g} s on, "
@@ -589,38 +582,38 @@ class Latency(Delay[LatencySettings]):
             )
 
     def find_warnings(self, record: DelayRecord) -> Iterator[tuple[str, str]]:
-        if isinstance(record, LatencyRecord) and record.below_rfc_tags:
+        if record.below_rfc_tags:
             yield "few-tags", "fewer tagged frames than the 500 of RFC 8219"
         yield from super().find_warnings(record)
 
-    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Clause]:
+    def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
         trials = [t.asked for t in data.list_valid_trials(records)]
-        yield clause("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
-                     *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
-        yield clause("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
-                     *common.compare_minimum(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
+        yield judge("RFC 8219 section 7.2 (LAT-01)", "streams of 120 s",
+                    *common.compare_minimum(120.0, (a["duration_s"] for a in trials)))  # fmt: skip
+        yield judge("RFC 8219 section 7.2 (LAT-02)", "tags from 60 s on",
+                    *common.compare_minimum(60.0, (a["delays"]["first_tag_s"] for a in trials)))  # fmt: skip
         counts = [
             sum(both)
             for r in records
             for f in r.directions.values()
             for both in zip(f.timed, f.lost, strict=True)
         ]
-        yield clause("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
-                     *common.compare_minimum(500, counts, "tags"))  # fmt: skip
+        yield judge("RFC 8219 section 7.2 (LAT-02)", "at least 500 tagged frames in each stream",
+                    *common.compare_minimum(500, counts, "tags"))  # fmt: skip
         if any(r.sampled for r in records):
             shares = [r.share for r in records if r.sampled and r.share is not None]
-            yield clause("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
-                         f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
-                         False)  # fmt: skip
+            yield judge("RFC 8219 section 7.2 (LAT-01)", "tags among all the traffic",
+                        f"among {min(shares, default=0.0):.2%} of the connections, or of the load",
+                        False)  # fmt: skip
         tagged = [f for r in records for f in r.directions.values()]
         undefined = sum(None in f.figures[key].values for f in tagged for key in ("tl", "wcl"))
-        yield clause("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
-                     f"TL and WCL by nearest rank; undefined in {undefined} of "
-                     f"{2 * len(tagged)} figures, their tags were lost"
-                     if undefined else "TL and WCL by nearest rank",
-                     not undefined if tagged else None)  # fmt: skip
+        yield judge("RFC 8219 section 7.2 (LAT-04)", "median, and 99.9th percentile of the tags",
+                    f"TL and WCL by nearest rank; undefined in {undefined} of "
+                    f"{2 * len(tagged)} figures, their tags were lost"
+                    if undefined else "TL and WCL by nearest rank",
+                    not undefined if tagged else None)  # fmt: skip
 
-    shown_figures = (
+    figure_columns = (
         DelayColumn(
             "tl", "TL", has_spread=True, compared="TL", headline="TL", card="Typical latency"
         ),
@@ -628,37 +621,36 @@ class Latency(Delay[LatencySettings]):
     )
 
 
-class DelayVariation(Delay[DelayVariationSettings]):
+class DelayVariationBenchmark(DelayBenchmark[DelayVariationSettings]):
     """A delay benchmark that times every frame."""
 
     section = "delay_variation"
     model = DelayVariationSettings
     quick = DelayVariationSettings(duration_s=0.6)
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        length_s = self.get_settings(bound).duration_s
-        if length_s < RFC_DURATION_S:
-            yield f"{self.name} over streams of {length_s:g} s, not {RFC_DURATION_S:g} s"
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        length_s = self.get_settings(context).duration_s
+        if length_s < RFC_TRIAL_S:
+            yield f"{self.name} over streams of {length_s:g} s, not {RFC_TRIAL_S:g} s"
 
 
-class Pdv(DelayVariation):
+class Pdv(DelayVariationBenchmark):
     """How much the delays of all frames differ (99.9th percentile less the smallest)."""
 
     name = "pdv"
-    csv_columns: ClassVar = {
-        **_STREAM_COLUMNS,
-        "pdv": "packet delay variation: D99.9 - Dmin; empty: undefined [ms]",
-        "min": "Dmin, shortest delay [ms]",
-        "p99_9": "D99.9, 99.9th percentile of the delays; empty: undefined [ms]",
-        "max": "Dmax, longest delay; empty: undefined [ms]",
-    }
+    csv_columns: ClassVar = _describe_columns(
+        pdv="packet delay variation: D99.9 - Dmin; empty: undefined",
+        min="Dmin, shortest delay",
+        p99_9="D99.9, 99.9th percentile of the delays; empty: undefined",
+        max="Dmax, longest delay; empty: undefined",
+    )
     record = PdvRecord
     metrics: ClassVar = {"PDV": "PDV"}
     source = "RFC 8219 section 7.3.1 (PDV-01)"
     order = 70
     capabilities = frozenset({"every-frame"})
 
-    shown_figures = (
+    figure_columns = (
         DelayColumn("pdv", "PDV", has_spread=True, compared="PDV", headline="PDV", card="PDV"),
         DelayColumn("min", "Dmin"),
         DelayColumn("p99_9", "D99.9"),
@@ -666,43 +658,44 @@ class Pdv(DelayVariation):
     )
 
 
-class Ipdv(DelayVariation):
+class Ipdv(DelayVariationBenchmark):
     """How much the delay changes from one frame to the next."""
 
     name = "ipdv"
-    csv_columns: ClassVar = {
-        **_STREAM_COLUMNS,
-        "min": "smallest difference of consecutive delays [ms]",
-        "med": "median of the differences [ms]",
-        "max": "largest difference [ms]",
-    }
+    csv_columns: ClassVar = _describe_columns(
+        min="smallest difference of consecutive delays",
+        med="median of the differences",
+        max="largest difference",
+    )
     record = IpdvRecord
     source = "RFC 8219 section 7.3.2 (IPDV-01)"
     order = 80
     capabilities = frozenset({"every-frame", "ipdv"})
 
-    drawn_values = "ipdv"
+    distribution = "ipdv"
     caption = "Differences of consecutive delays, {}; pairs: {}."
-    shown_figures = (
+    figure_columns = (
         DelayColumn("min", "min"),
         DelayColumn("med", "median", headline="median"),
         DelayColumn("max", "max", compared="IPDV max"),
     )
 
-    def list_reported(self, record: DelayRecord) -> Iterator[Result]:
+    def list_reported(self, record: DelayRecord) -> Iterator[Quantity]:
         """Yield the three values of the RFC separately (RFC 8219 section 10.2.1)."""
-        for way, direction in record.directions.items():
-            for s in self.shown_figures:
-                values = direction.figures[s.key].values
+        for direction, figures in record.directions.items():
+            for s in self.figure_columns:
+                values = figures.figures[s.key].values
                 load = f"{record.rate:,.0f} fps"
-                yield Result(f"IPDV {s.column} {way}", "ms", values, more_is_better=False, at=load)
+                yield Quantity(
+                    f"IPDV {s.column} {direction}", "ms", values, more_is_better=False, at=load
+                )
 
 
-def _list_media_rates(bound: RunContext) -> Iterator[tuple[str, float, int]]:
+def _list_media_rates(context: RunContext) -> Iterator[tuple[str, float, int]]:
     """Yield each frame size of a run, its larger frame, and the rate that the medium carries [fps]."""
-    for size in bound.settings.frame_sizes:
-        sizes = bound.technology.sizes_of(size)
-        media_fps = max_frame_rate_fps(bound.settings.line_rate_bps, sizes.longest)
+    for size in context.settings.frame_sizes:
+        sizes = context.technology.make_sizes(size)
+        media_fps = max_frame_rate_fps(context.settings.line_rate_bps, sizes.longest)
         yield sizes.label if sizes.mix else f"{size}", sizes.longest, media_fps
 
 
@@ -711,27 +704,27 @@ def _merge_distributions(
 ) -> dict[str, Distribution]:
     by_direction: dict[str, list[Distribution]] = {}
     for trial in data.list_valid_trials([record]):
-        for way, counted in trial.result.directions.items():
-            by_direction.setdefault(way, []).extend((getattr(counted, values) or {}).values())
-    whole = {way: Distribution.merge(parts) for way, parts in by_direction.items()}
-    return {way: one for way, one in whole.items() if one.values_ns}
+        for direction, counted in trial.result.directions.items():
+            by_direction.setdefault(direction, []).extend((getattr(counted, values) or {}).values())
+    whole = {direction: Distribution.merge(parts) for direction, parts in by_direction.items()}
+    return {direction: one for direction, one in whole.items() if one.values_ns}
 
 
-def _make_columns(s: DelayColumn) -> Iterator[Column[Line]]:
-    def figure(line: Line) -> Figure:
-        found: Figure = line.value.figures[s.key]
+def _make_columns(s: DelayColumn) -> Iterator[Column[TableRow]]:
+    def figure(line: TableRow) -> RepeatedFigure:
+        found: RepeatedFigure = line.value.figures[s.key]
         return found
 
-    yield Column(f"{s.column}\nms", lambda line: milliseconds(figure(line).median))
+    yield Column(f"{s.column}\nms", lambda line: format_milliseconds(figure(line).median))
     if s.has_spread:
-        yield Column("P1", lambda line: milliseconds(figure(line).p1))
-        yield Column("P99", lambda line: milliseconds(figure(line).p99))
+        yield Column("P1", lambda line: format_milliseconds(figure(line).p1))
+        yield Column("P99", lambda line: format_milliseconds(figure(line).p99))
         yield Column(
             "95 % interval",
-            lambda line: common.format_interval(figure(line).median_interval, milliseconds),
+            lambda line: common.format_interval(figure(line).median_interval, format_milliseconds),
             wide=True,
         )
 
 
 def _sum_counts(numbers: Sequence[int]) -> str:
-    return count(sum(numbers) if numbers else None)
+    return format_count(sum(numbers) if numbers else None)

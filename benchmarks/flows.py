@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field
-from v6t.analysis.presentation import Line, Result
-from v6t.analysis.record import Figure, Number, RatesFound, Record, Row, Values
+from v6t.analysis.presentation import Quantity, TableRow
+from v6t.analysis.record import CsvRow, Number, Record, RepeatedFigure, SearchedRates, ValueSeries
 from v6t.analysis.scaling import XPD, XPD_LOWER, compute_degradation
 from v6t.analysis.sheet import (
     ABSENT,
     SIZES,
     UNDEFINED,
     Column,
-    Sheet,
-    count,
-    milliseconds,
-    sheet,
-    text_columns,
+    Table,
+    format_count,
+    format_milliseconds,
+    make_text_columns,
+    make_text_table,
 )
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
@@ -28,7 +28,7 @@ from v6t.benchmarks import common, registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import find_rate, prepare_connections
 from v6t.benchmarks.context import RunContext, TechnologyClass
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
@@ -39,18 +39,18 @@ from v6t.profiles import entropy
 from v6t.profiles.entropy import find_variation, hold_variables
 from v6t.trials.trial import Capability, list_directions
 
-_CASES = {
+_CASE_LABELS = {
     "fixed": "fixed ports and addresses",
     "ports": "ports vary",
     "addresses": "addresses vary",
     "both": "ports and addresses vary",
 }
 
-MANY = 6
-"""Of more values than this, as the losses at all rates, each has a row."""
+MAX_VALUE_COLUMNS = 6
+"""Largest number of quantities with a column each; more have a row each."""
 
 
-class VariantRates(RatesFound):
+class VariantRates(SearchedRates):
     """Throughput of one variant; rates per direction."""
 
     resolution_fps: Number
@@ -75,7 +75,7 @@ class FlowRates(VariantRates):
     """length of the trials [s]"""
 
 
-class FlowFigure(Values):
+class FlowDegradation(ValueSeries):
     """A quantity of another benchmark, with a number of flows."""
 
     benchmark: str
@@ -124,14 +124,14 @@ class FlowsRecord(VariantsRecord):
     """between the beginnings of two flows that do not begin together [s]"""
     points: list[FlowRates]
     """rates of each number of flows; the first is one flow"""
-    figures: Sequence[FlowFigure] = ()
+    figures: Sequence[FlowDegradation] = ()
     """quantities of further benchmarks, by benchmark and number of flows"""
 
     @property
-    def all_figures(self) -> list[FlowFigure]:
+    def all_figures(self) -> list[FlowDegradation]:
         """Figures of the throughput, at what was found, and of the further benchmarks."""
         rates = [
-            FlowFigure(
+            FlowDegradation(
                 benchmark=THROUGHPUT,
                 figure="rate",
                 unit="fps",
@@ -171,17 +171,17 @@ class ProbeRecord(VariantsRecord):
 
 def _list_degradations(
     further: Sequence[tuple[Benchmark[Any, Any], FlowPoint, Record]],
-) -> Iterator[FlowFigure]:
+) -> Iterator[FlowDegradation]:
     base: dict[tuple[str, str], float | None] = {}
     for benchmark, point, record in further:
         rate = record.offered_rates[0] if len(record.offered_rates) == 1 else None
         for result in benchmark.list_reported(record) if record.measured else ():
-            figure = Figure(values=result.values)
+            figure = RepeatedFigure(values=result.values)
             key = benchmark.name, result.name
             if point.flows == 1:
                 base[key] = figure.median
             one, many, more = base.get(key), figure.median, result.more_is_better
-            yield FlowFigure(
+            yield FlowDegradation(
                 benchmark=benchmark.name,
                 figure=result.name,
                 unit=result.unit,
@@ -207,48 +207,12 @@ def _select_rates(record: ThroughputRecord, kind: type[VariantRates]) -> dict[st
     return record.model_dump(include={*kind.model_fields}, exclude_unset=True)
 
 
-def list_degradation_rows(record: FlowsRecord) -> list[Row]:
-    """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
-    return [
-        {
-            "Size": record.frame_sizes.listed,
-            "Dir": record.direction[0],
-            "benchmark": each.benchmark,
-            "figure": each.figure,
-            "unit": each.unit,
-            "flows": each.flows,
-            "start": each.start,
-            "interval_s": record.interval_s if each.start == "successive" else "",
-            "applied_fps": "" if each.rate is None else each.rate,
-            "median": each.median,
-            "P1": each.p1,
-            "P99": each.p99,
-            "better": "higher" if each.more_is_better else "lower",
-            "Xpd_percent": each.degradation_percent,
-        }
-        for each in record.all_figures
-    ]
-
-
-def _list_rows(result: ThroughputResult, **variant: Any) -> list[Row]:
-    at = result.spec.conditions
-    return [
-        {
-            **common.make_row_head(at, r.number),
-            "rate": r.rate_fps,
-            "Iterations": len(r.attempts),
-            **variant,
-        }
-        for r in result.repetitions
-    ]
-
-
-DEGRADATION = "flows-degradation.csv"
+DEGRADATION_FILE = "flows-degradation.csv"
 """Every figure with each number of flows."""
 
 _RATE_COLUMNS = common.make_rate_columns("median fps\nper direction")
-_LIMIT_COLUMNS: tuple[Column[Line], ...] = (
-    Column("tester's own\ncapacity", lambda line: count(line.value.tester_ceiling), wide=True),
+_LIMIT_COLUMNS: tuple[Column[TableRow], ...] = (
+    Column("tester's own\ncapacity", lambda line: line.value.tester_ceiling, wide=True),
     Column("frames\nmatched", lambda line: common.format_match_share(line.value.matched)),
 )
 
@@ -270,13 +234,30 @@ class FlowSettings(StrictModel):
     """With which of the ``starts`` they are measured; back-to-back only with flows that begin together."""
 
 
-def _format_start(record: FlowsRecord, point: FlowRates | FlowFigure) -> str:
+def _format_start(record: FlowsRecord, point: FlowRates | FlowDegradation) -> str:
     if point.flows == 1:
         return ABSENT
     return f"one every {record.interval_s:g} s" if point.start == "successive" else point.start
 
 
-class Flows(Benchmark[FlowsRecord, FlowSettings]):
+V = TypeVar("V", bound=VariantsRecord)
+S = TypeVar("S", bound=StrictModel)
+
+
+class VariantBenchmark(Benchmark[V, S]):
+    """A search for the throughput of several variants of the traffic."""
+
+    phase = Phase.VARIANTS
+    searches = True
+    used_settings = frozenset({"adaptive"})
+
+    def list_search_rows(self, result: ThroughputResult, *variant: Any) -> list[CsvRow]:
+        """Return a row for each repetition of the search with a variant."""
+        rows = ((r.number, (r.rate_fps, len(r.attempts), *variant)) for r in result.repetitions)
+        return self.make_rows(result.spec.conditions, rows)
+
+
+class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     """The throughput of one flow, and how it changes with more of them."""
 
     name = "flows"
@@ -286,10 +267,10 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         "flows": "number of flows",
         "start": "how flows begin: `together` or `successive`",
     }
-    further_csv: ClassVar = {
-        DEGRADATION: {
-            "Size": common.ROW_HEAD["Size"],
-            "Dir": common.ROW_HEAD["Dir"],
+    extra_csv_columns: ClassVar = {
+        DEGRADATION_FILE: {
+            "Size": common.FIRST_CSV_COLUMNS["Size"],
+            "Dir": common.FIRST_CSV_COLUMNS["Dir"],
             "benchmark": "benchmark measured with this number of flows",
             "figure": "name of the figure",
             "unit": "unit of the figure",
@@ -305,43 +286,46 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         }
     }
     record = FlowsRecord
-    phase = Phase.VARIANTS
     order = 10
-    searches = True
     connections = "also"
     model = FlowSettings
     quick = FlowSettings(counts=(1, 16), interval_s=0.02)
-    heeds = frozenset({"adaptive"})
 
-    def list_capabilities(self, bound: RunContext) -> frozenset[Capability]:
-        own = self.get_settings(bound)
+    def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
+        own = self.get_settings(context)
         capabilities: set[Capability] = {"flow-starts"} if "successive" in own.starts else set()
-        for each in self.list_parts(bound):
-            needs = each.list_capabilities(bound)
+        for each in self.list_parts(context):
+            needs = each.list_capabilities(context)
             capabilities |= needs
-            if each.incremental and needs and {"successive"} <= {*own.starts} & {*own.also_starts}:
+            if (
+                each.can_stagger_flows
+                and needs
+                and {"successive"} <= {*own.starts} & {*own.also_starts}
+            ):
                 capabilities.add("timed-flow-starts")
         return frozenset(capabilities)
 
-    def list_parts(self, bound: RunContext) -> Sequence[Benchmark[Any, Any]]:
-        return [registry.load(name) for name in self.get_settings(bound).also]
+    def list_parts(self, context: RunContext) -> Sequence[Benchmark[Any, Any]]:
+        return [registry.load(name) for name in self.get_settings(context).also]
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        if bound.settings.connects:
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        if context.settings.connects:
             yield "flows: each connection is a flow, and frames take them in turn both ways"
-        own, parts = self.get_settings(bound), self.list_parts(bound)
+        own, parts = self.get_settings(context), self.list_parts(context)
         for each in parts:
-            yield from each.list_deviations(bound)
-        names = [b.name for b in parts if not b.incremental or "successive" not in own.also_starts]
+            yield from each.list_deviations(context)
+        names = [
+            b.name for b in parts if not b.can_stagger_flows or "successive" not in own.also_starts
+        ]
         if names and "successive" in own.starts:
             yield f"with flows that begin one after the other {' and '.join(names)} is not measured"
 
-    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
-        for each in self.list_parts(bound):
-            yield from each.list_setting_warnings(bound)
+    def list_setting_warnings(self, context: RunContext) -> Iterator[str]:
+        for each in self.list_parts(context):
+            yield from each.list_setting_warnings(context)
 
-    def check(self, bound: RunContext) -> None:
-        for each in self.list_parts(bound):
+    def check(self, context: RunContext) -> None:
+        for each in self.list_parts(context):
             if (
                 each.phase is not Phase.STREAMS
                 or each.connections == "only"
@@ -352,26 +336,28 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
                     "name for example frame-loss, latency, pdv, ipdv, back-to-back, system-recovery",
                     code="unknown-name",
                 )
-            each.check(bound)
-        if bound.settings.connects:  # each connection is a flow
+            each.check(context)
+        if context.settings.connects:  # each connection is a flow
             return
-        plugin, most = bound.technology, self._find_max_flows(bound)
-        for size in bound.settings.frame_sizes:
+        plugin, most = context.technology, self._find_max_flows(context)
+        for size in context.settings.frame_sizes:
             for direction in DIRECTIONS:
-                entropy.limit_flows(plugin.sized_traffic(direction, plugin.sizes_of(size)), most)
+                entropy.limit_flows(
+                    plugin.build_sized_traffic(direction, plugin.make_sizes(size)), most
+                )
 
-    def find_max_connections(self, bound: RunContext) -> int:
-        return max(super().find_max_connections(bound), self._find_max_flows(bound))
+    def find_max_connections(self, context: RunContext) -> int:
+        return max(super().find_max_connections(context), self._find_max_flows(context))
 
-    def _find_max_flows(self, bound: RunContext) -> int:
-        return max(self.get_settings(bound).counts, default=1)
+    def _find_max_flows(self, context: RunContext) -> int:
+        return max(self.get_settings(context).counts, default=1)
 
-    def run(self, point: Point) -> Measured:
-        if point.bound.settings.connects and not find_rate(point)[0]:
-            return self.make_unmeasured(point, "no connection rate passed")
+    def run(self, point: Point) -> Measurement:
+        if point.context.settings.connects and not find_rate(point)[0]:
+            raise NotMeasured("no connection rate passed")
         points, rows, searches = [], [], []
         further: list[tuple[Benchmark[Any, Any], FlowPoint, Record]] = []
-        at, own = point, self.get_settings(point.bound)
+        at, own = point, self.get_settings(point.context)
         for each in self._list_points(point):
             at = self._vary_point(point, each)
             words = f"{each.flows} flows, {each.start}" if each.flows > 1 else "one flow"
@@ -382,21 +368,21 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             points.append((each, make_search_record(at, result)))
-            rows += _list_rows(result, flows=each.flows, start=each.start)
+            rows += self.list_search_rows(result, each.flows, each.start)
             measured = replace(
                 at,
                 trial_conditions={
                     "variant": each.variant,
                     "flow_starts": make_flow_starts(each, own.interval_s),
                 },
-                found_rates={
-                    **point.found_rates,
+                measured_rates={
+                    **point.measured_rates,
                     THROUGHPUT: [r.rate_fps for r in result.repetitions],
                 },
             )
             for benchmark in self._list_parts(point, each):
                 at.runner.say(f"{at.sizes.label} octets, {at.mode}: {words}, {benchmark.name}")
-                further.append((benchmark, each, benchmark.run(measured).record))
+                further.append((benchmark, each, benchmark.measure(measured).record))
         records = [record for _, record in points] + [record for *_, record in further]
         base = points[0][1].median
         record = FlowsRecord.from_result(
@@ -416,28 +402,42 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
                 for each, r in points
             ],
         )
-        return Measured(record, rows, beside={DEGRADATION: list_degradation_rows(record)})
+        return Measurement(
+            record, rows, beside={DEGRADATION_FILE: self._list_degradation_rows(record)}
+        )
+
+    def _list_degradation_rows(self, record: FlowsRecord) -> list[CsvRow]:
+        """Return a row for each figure, number of flows and order of starts (RFC 8219 section 10.2)."""
+        return [
+            dict(zip(self.extra_csv_columns[DEGRADATION_FILE], (
+                record.frame_sizes.listed, record.direction[0], f.benchmark, f.figure, f.unit, f.flows,
+                f.start, record.interval_s if f.start == "successive" else "",
+                "" if f.rate is None else f.rate, f.median, f.p1, f.p99,
+                "higher" if f.more_is_better else "lower", f.degradation_percent,
+            ), strict=True))
+            for f in record.all_figures
+        ]  # fmt: skip
 
     def _vary_point(self, point: Point, each: FlowPoint) -> Point:
-        if not point.bound.settings.connects:
+        if not point.context.settings.connects:
             return point.runner.vary(each.variant, partial(entropy.limit_flows, count=each.flows))
         return prepare_connections(point, each.flows) or point
 
     def _list_parts(self, point: Point, each: FlowPoint) -> Sequence[Benchmark[Any, Any]]:
         """List the benchmarks to measure with a number of flows."""
-        if each.flows > 1 and each.start not in self.get_settings(point.bound).also_starts:
+        if each.flows > 1 and each.start not in self.get_settings(point.context).also_starts:
             return ()
         # frames of flows that have not begun are left out: gaps in a burst
-        benchmarks = self.list_parts(point.bound)
-        return [b for b in benchmarks if b.incremental or each.start == "together"]
+        benchmarks = self.list_parts(point.context)
+        return [b for b in benchmarks if b.can_stagger_flows or each.start == "together"]
 
     def _list_points(self, point: Point) -> list[FlowPoint]:
-        own, most = self.get_settings(point.bound), self._find_max_flows(point.bound)
+        own, most = self.get_settings(point.context), self._find_max_flows(point.context)
         parts = {max(1, most * part // 4) for part in (1, 2, 3)} if own.quarters else set()
         return list(list_flow_points([*own.counts, *parts], own.starts))
 
     columns = (
-        *common.POINT,
+        *common.POINT_COLUMNS,
         Column("flows", lambda line: f"{line.value.flows:,}"),
         Column("start", lambda line: _format_start(line.record, line.value), text=True),
         *_RATE_COLUMNS,
@@ -445,17 +445,17 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         *_LIMIT_COLUMNS,
     )
 
-    def list_rows(self, records: Sequence[FlowsRecord]) -> list[Line]:
-        return [Line(record, point) for record in records for point in record.points]
+    def list_rows(self, records: Sequence[FlowsRecord]) -> list[TableRow]:
+        return [TableRow(record, point) for record in records for point in record.points]
 
-    def make_tables(self, records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
-        yield self.make_sheet(records)
+    def make_tables(self, records: Sequence[FlowsRecord]) -> Iterator[Table]:
+        yield self.make_main_table(records)
         for name in dict.fromkeys(f.benchmark for r in records for f in r.figures):
-            yield _make_further_sheet(name, records)
+            yield _make_benchmark_table(name, records)
         if len({r.sizes for r in records}) > 1:
-            yield from _make_size_sheets(records)
+            yield from _make_size_tables(records)
 
-    def results(self, record: FlowsRecord) -> Iterator[Result]:
+    def list_quantities(self, record: FlowsRecord) -> Iterator[Quantity]:
         for point in record.points:
             start = f", {point.start}" if point.flows > 1 else ""
             yield _make_result(
@@ -466,10 +466,10 @@ class Flows(Benchmark[FlowsRecord, FlowSettings]):
         for figure in record.figures:
             name = f"{figure.benchmark}, {figure.figure}, {figure.flows:,} flows, {figure.start}"
             load = "" if figure.rate is None else f"{figure.rate:,.0f} fps"
-            yield Result(name, figure.unit, figure.values, figure.more_is_better, at=load)
+            yield Quantity(name, figure.unit, figure.values, figure.more_is_better, at=load)
 
 
-class RssProbe(Benchmark[ProbeRecord, StrictModel]):
+class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
     """Which pseudorandom header fields spread frames over the device's cores."""
 
     name = "rss-probe"
@@ -479,25 +479,22 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         "case": "what varies: addresses, ports, both or nothing",
     }
     record = ProbeRecord
-    phase = Phase.VARIANTS
     order = 20
-    searches = True
-    heeds = frozenset({"adaptive"})
     alone = True
-    in_all = False
+    included_in_all = False
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:
-        return dict(plugin.spread)
+        return dict(plugin.varying_params)
 
-    def check(self, bound: RunContext) -> None:
+    def check(self, context: RunContext) -> None:
         """Check that the traffic varies."""
-        plugin, run = bound.technology, bound.settings
-        sizes = plugin.sizes_of(run.frame_sizes[0])
+        plugin, run = context.technology, context.settings
+        sizes = plugin.make_sizes(run.frame_sizes[0])
         active = {way for mode in run.modes for way in list_directions(mode)}
         for direction in DIRECTIONS:
             if direction not in active:
                 continue
-            ports, addresses = find_variation(plugin.sized_traffic(direction, sizes))
+            ports, addresses = find_variation(plugin.build_sized_traffic(direction, sizes))
             if not (ports and addresses):
                 what = "ports" if addresses else "addresses"
                 raise UsageError(
@@ -507,7 +504,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
                     code="unsuitable-benchmark",
                 )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         by_case: dict[Case, ThroughputRecord] = {}
         rows, searches = [], []
         at = point
@@ -521,7 +518,7 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             result = measure_throughput(spec, at.measure, at.watch)
             searches.append(result)
             by_case[case] = make_search_record(at, result)
-            rows += _list_rows(result, case=case)
+            rows += self.list_search_rows(result, case)
         limited = [case for case, record in by_case.items() if record.tester_limited]
         advice = recommend({case: record.median for case, record in by_case.items()}, limited)
         record = ProbeRecord.from_result(
@@ -533,22 +530,24 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
             use=advice.use,
             why=advice.why,
         )
-        return Measured(record, rows)
+        return Measurement(record, rows)
 
     columns = (
-        *common.POINT,
-        Column("case", lambda line: _CASES[line.case], text=True),
+        *common.POINT_COLUMNS,
+        Column("case", lambda line: _CASE_LABELS[line.case], text=True),
         *_RATE_COLUMNS,
         *_LIMIT_COLUMNS,
         Column("use", lambda line: "this" if line.case == line.record.use else "", text=True),
     )
 
-    def list_rows(self, records: Sequence[ProbeRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[ProbeRecord]) -> list[TableRow]:
         return [
-            Line(r, rates, case=case) for r in records for case, rates in sorted(r.cases.items())
+            TableRow(r, rates, case=case)
+            for r in records
+            for case, rates in sorted(r.cases.items())
         ]
 
-    def results(self, record: ProbeRecord) -> Iterator[Result]:
+    def list_quantities(self, record: ProbeRecord) -> Iterator[Quantity]:
         for case, variant in sorted(record.cases.items()):
             yield _make_result(variant, f"rate, varying: {'nothing' if case == 'fixed' else case}")
 
@@ -556,23 +555,23 @@ class RssProbe(Benchmark[ProbeRecord, StrictModel]):
         yield "advice", record.why
 
 
-def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
+def _make_benchmark_table(name: str, records: Sequence[FlowsRecord]) -> Table:
     """Make the table of another benchmark by flows, with a column or row for each value."""
     pairs = [(r, f) for r in records for f in r.figures if f.benchmark == name]
     figures = list(dict.fromkeys((f.figure, f.unit) for _, f in pairs))
     formula = XPD if all(f.more_is_better for _, f in pairs) else XPD_LOWER
     found: dict[tuple[str, ...], dict[str, tuple[str, str]]] = {}
     for r, f in pairs:
-        applied = ABSENT if f.rate is None else count(f.rate)
+        applied = ABSENT if f.rate is None else format_count(f.rate)
         point = (r.sizes, r.direction, f"{f.flows:,}", _format_start(r, f), applied)
         found.setdefault(point, {})[f.figure] = (
             _format_value(f),
             _format_xpd(f.degradation_percent),
         )
-    names = [SIZES, *text_columns("direction"), "flows", *text_columns("start")]
+    names = [SIZES, *make_text_columns("direction"), "flows", *make_text_columns("start")]
     names.append("applied fps\nper direction")
-    if len(figures) > MANY:
-        names += [*text_columns("value"), f"median\n{figures[0][1]}", "Xpd %"]
+    if len(figures) > MAX_VALUE_COLUMNS:
+        names += [*make_text_columns("value"), f"median\n{figures[0][1]}", "Xpd %"]
         rows = [(*point, key, *cells) for point, of in found.items() for key, cells in of.items()]
     else:
         names += [name for key, unit in figures for name in (f"{key}\n{unit}", "Xpd %")]
@@ -581,40 +580,40 @@ def _make_further_sheet(name: str, records: Sequence[FlowsRecord]) -> Sheet:
             (*point, *(cell for key, _ in figures for cell in of.get(key, absent)))
             for point, of in found.items()
         ]
-    return sheet(f"{name} by network flows, medians, {formula}", names, rows)
+    return make_text_table(f"{name} by network flows, medians, {formula}", names, rows)
 
 
-def _make_size_sheets(records: Sequence[FlowsRecord]) -> Iterator[Sheet]:
+def _make_size_tables(records: Sequence[FlowsRecord]) -> Iterator[Table]:
     """Make a table of each benchmark with a column for each frame size (RFC 8219 section 10.2.1)."""
     found: dict[str, dict[tuple[str, ...], dict[str, str]]] = {}
     for r in records:
         for f in r.all_figures:
             if f.flows > 1:
                 point = (r.direction, f"{f.flows:,}", _format_start(r, f), f.figure)
-                applied = "" if f.rate is None else f" at {count(f.rate)}"
+                applied = "" if f.rate is None else f" at {format_count(f.rate)}"
                 cells = found.setdefault(f.benchmark, {}).setdefault(point, {})
                 cells[r.sizes] = _format_xpd(f.degradation_percent) + applied
     sizes = list(dict.fromkeys(r.sizes for r in records))
-    names = [*text_columns("direction"), "flows", *text_columns("start", "value"), *sizes]
+    names = [*make_text_columns("direction"), "flows", *make_text_columns("start", "value"), *sizes]
     for name, of in found.items():
         title = f"{name} by network flows, Xpd % at the applied fps per direction, by frame size"
         rows = [(*point, *(cells.get(s, ABSENT) for s in sizes)) for point, cells in of.items()]
-        yield sheet(title, names, rows)
+        yield make_text_table(title, names, rows)
 
 
 def _format_xpd(percent: float | None) -> str:
     return UNDEFINED if percent is None else f"{percent:+.2f}"
 
 
-def _format_value(figure: FlowFigure) -> str:
+def _format_value(figure: FlowDegradation) -> str:
     if figure.median is None:
         return UNDEFINED
     if figure.unit == "ms":
-        return milliseconds(figure.median)
+        return format_milliseconds(figure.median)
     return f"{figure.median:.4f}" if figure.unit == "%" else f"{figure.median:,.6g}"
 
 
-def _make_result(variant: VariantRates, name: str, headline: str = "") -> Result:
+def _make_result(variant: VariantRates, name: str, headline: str = "") -> Quantity:
     return common.make_rate_result(
         variant, name, resolution=variant.resolution_fps, headline=headline
     )

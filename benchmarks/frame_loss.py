@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,23 +16,30 @@ from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import CYCLE, format_thousands
 from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
 from v6t.analysis.presentation import (
-    MAX_LINES,
-    Clause,
-    Line,
-    Result,
-    clause,
+    MAX_CURVES,
+    Quantity,
+    Ruling,
+    TableRow,
+    judge,
     split_batches,
-    split_lines,
+    split_into_figures,
 )
-from v6t.analysis.record import Model, Number, Record, Row, Summary
+from v6t.analysis.record import Number, OrderStatistics, Record, RecordModel
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import INVALID, Column, Sheet, offered, table, write
+from v6t.analysis.sheet import (
+    INVALID,
+    Column,
+    Table,
+    format_number,
+    format_offered_rate,
+    make_table,
+)
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings
 from v6t.benchmarks.throughput import FrameTimeoutBenchmark
 from v6t.procedures.frame_loss import (
@@ -43,11 +51,11 @@ from v6t.procedures.frame_loss import (
 from v6t.trials.result import FORWARDED_ROLES
 from v6t.trials.trial import list_directions
 
-FULL = 60.0
-"""Beyond this share of the medium's rate the axis shows all of it [%]."""
+FULL_AXIS_PERCENT = 60.0
+"""Offered share above which the axis extends to the medium's full rate [%]."""
 
 
-class FramesAtRate(Model):
+class FramesAtRate(RecordModel):
     """Frames of one direction at one rate, a number for each valid trial."""
 
     required: list[int]
@@ -58,7 +66,7 @@ class FramesAtRate(Model):
     """that came back"""
 
 
-class LossAtRate(Model):
+class LossAtRate(RecordModel):
     """Loss at one offered rate."""
 
     rate: Number
@@ -69,15 +77,15 @@ class LossAtRate(Model):
     """trials at this rate"""
     valid: int
     """trials that count"""
-    loss_percent: dict[str, Summary]
+    loss_percent: dict[str, OrderStatistics]
     """lost share of the frames required, by direction; `sum`: of both together [%]"""
     frames: dict[str, FramesAtRate]
     """required, sent and received, by direction"""
-    forwarded: Summary
+    forwarded: OrderStatistics
     """what came back, all directions together [frames per second]"""
     errors: list[str]
     """surplus and other errors at this rate, in words"""
-    by_role: dict[str, Summary] = Field(default_factory=dict)
+    by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
     """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
 
     @computed_field
@@ -92,7 +100,7 @@ class LossAtRate(Model):
         return (100 - background) / (100 - foreground)
 
     @property
-    def loss(self) -> Summary:
+    def loss(self) -> OrderStatistics:
         """Loss of all loaded directions together."""
         return self.loss_percent.get("sum") or next(iter(self.loss_percent.values()))
 
@@ -139,46 +147,6 @@ class FrameLossRecord(Record):
         return forwarded and forwarded / self.load_directions
 
 
-def make_loss_record(
-    result: FrameLossResult, *, media_fps: Number, conditions: Mapping[str, Any]
-) -> FrameLossRecord:
-    """Make the record of one frame loss point."""
-    spec = result.spec
-    ways = list_directions(spec.conditions.mode)
-    restricted = spec.rates_fps is not None or spec.maximum_reason != "media"
-    return FrameLossRecord.from_result(
-        result,
-        conditions,
-        unit="per cent of the frames required",
-        media_maximum=media_fps,
-        restricted_range=restricted,
-        procedure="listed rates, none left out"
-        if spec.rates_fps is not None
-        else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
-        rates=[_summarize_rate(result, rate, ways, media_fps) for rate in result.rates],
-    )
-
-
-def list_loss_rows(result: FrameLossResult) -> list[Row]:
-    """Return a row for each trial and direction: the raw values."""
-    spec = result.spec
-    return [
-        {
-            **common.make_row_head(spec.conditions, o.repetition),
-            "direction": way,
-            "rate": o.rate_fps,
-            "duration_s": spec.duration_s,
-            "required": d.required,
-            "sent": d.sent,
-            "received": d.received,
-            "surplus": d.surplus,
-            "loss_percent": "" if o.error else d.rate * 100,
-        }
-        for o in result.offered
-        for way, d in o.directions.items()
-    ]
-
-
 def _summarize_rate(
     result: FrameLossResult, rate_fps: float, ways: tuple[str, ...], media_fps: float
 ) -> LossAtRate:
@@ -190,12 +158,13 @@ def _summarize_rate(
     roles = {role: _summarize_shares(o.loss_of(role) for o in offered) for role in FORWARDED_ROLES}
     valid = [o for o in offered if o.valid]
     frames = {
-        way: FramesAtRate(
-            required=[o.directions[way].required for o in valid],
-            sent=[o.directions[way].sent for o in valid],
-            received=[o.directions[way].received for o in valid],
+        direction: FramesAtRate(
+            **{
+                name: [getattr(o.directions[direction], name) for o in valid]
+                for name in FramesAtRate.model_fields
+            }
         )
-        for way in ways
+        for direction in ways
     }
     return LossAtRate(
         rate=rate_fps,
@@ -205,7 +174,7 @@ def _summarize_rate(
         loss_percent=lines,
         frames=frames,
         # what the device forwards under overload: a stable one keeps it
-        forwarded=Summary.from_values(
+        forwarded=OrderStatistics.from_values(
             [sum(d.received for d in o.directions.values()) / result.spec.duration_s for o in valid]
         ),
         errors=[o.error for o in offered if o.error],
@@ -213,8 +182,8 @@ def _summarize_rate(
     )
 
 
-def _summarize_shares(shares: Iterable[float | None]) -> Summary:
-    return Summary.from_values([100 * share for share in shares if share is not None])
+def _summarize_shares(shares: Iterable[float | None]) -> OrderStatistics:
+    return OrderStatistics.from_values([100 * share for share in shares if share is not None])
 
 
 class FrameLossSettings(StrictModel):
@@ -235,9 +204,9 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
 
     name = "frame-loss"
     csv_columns: ClassVar = {
-        "direction": common.ROW_DIRECTION,
-        "rate": common.ROW_RATE,
-        "duration_s": common.ROW_DURATION,
+        "direction": common.DIRECTION_MEANING,
+        "rate": common.RATE_MEANING,
+        "duration_s": common.DURATION_MEANING,
         "required": "frames to send, without negative traffic [frames]",
         "sent": "frames that left the tester [frames]",
         "received": "distinct frames that returned in time [frames]",
@@ -250,19 +219,20 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     connections = "also"
     model = FrameLossSettings
     quick = FrameLossSettings(duration_s=0.4, repetitions=1)
-    heeds = frozenset({"adaptive"})
-    incremental = True
+    used_settings = frozenset({"adaptive"})
+    can_stagger_flows = True
+    format_value = staticmethod(partial(format_number, form=".4f"))
 
-    def check(self, bound: RunContext) -> None:
-        super().check(bound)
-        rates = self.get_settings(bound).rates_fps
+    def check(self, context: RunContext) -> None:
+        super().check(context)
+        rates = self.get_settings(context).rates_fps
         if rates is not None and (not rates or min(rates) <= 0):
             message = "frame_loss.rates_fps must be a non-empty list of positive rates"
             raise UsageError(message, "write for example [1e5, 2e5, 3e5]", code="not-a-number")
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         """Descend from the highest rate as in the RFC, or offer the configured rates."""
-        f, at = self.get_settings(point.bound), self.make_conditions(point)
+        f, at = self.get_settings(point.context), self.make_conditions(point)
         maximum_fps = max(f.rates_fps) if f.rates_fps else point.limit_fps
         duration_s = f.duration_s or point.procedure.trial_duration_s
         spec = point.specify(
@@ -272,44 +242,70 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
             maximum_fps=maximum_fps,
             maximum_reason="given" if f.rates_fps else point.limit_reason,
             duration_s=duration_s + at.extra_duration_s,
-            repetitions=f.repetitions or point.most_repetitions,
+            repetitions=f.repetitions or point.max_repetitions,
             adaptive=point.adaptive,
         )
         result = measure_frame_loss(spec, point.measure, point.watch)
-        record = make_loss_record(
-            result, media_fps=point.media_fps, conditions=point.run_conditions
+        return self.make_measurement(result, point.media_fps, point.run_conditions)
+
+    def make_measurement(
+        self, result: FrameLossResult, media_fps: float, conditions: Mapping[str, Any]
+    ) -> Measurement:
+        """Make the record of a point and a row for each trial and direction."""
+        spec = result.spec
+        directions = list_directions(spec.conditions.mode)
+        record = FrameLossRecord.from_result(
+            result,
+            conditions,
+            unit="per cent of the frames required",
+            media_maximum=media_fps,
+            restricted_range=spec.rates_fps is not None or spec.maximum_reason != "media",
+            procedure="listed rates, none left out"
+            if spec.rates_fps is not None
+            else f"descending by {spec.step:.3g} of the maximum until two successive lossless trials",
+            rates=[_summarize_rate(result, rate, directions, media_fps) for rate in result.rates],
         )
-        return Measured(record, list_loss_rows(result))
+        rows = (
+            (o.repetition, (direction, o.rate_fps, spec.duration_s, d.required, d.sent, d.received,
+                            d.surplus, "" if o.error else d.rate * 100))
+            for o in result.offered
+            for direction, d in o.directions.items()
+        )  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
-        *common.POINT,
+        *common.POINT_COLUMNS,
         Column("% of the\nmedium", lambda line: f"{line.value[0].media_percent:.2f}"),
-        Column("fps per\ndirection", lambda line: offered(line.record, line.value[0].rate)),
+        Column(
+            "fps per\ndirection", lambda line: format_offered_rate(line.record, line.value[0].rate)
+        ),
         Column("loss %\nmedian", lambda line: _format_loss(line, "median")),
         Column("P1", lambda line: _format_loss(line, "p1")),
         Column("P99", lambda line: _format_loss(line, "p99")),
         Column("trials", lambda line: str(line.value[0].trials)),
-        common.COUNTED_BY,
+        common.COUNTING_COLUMN,
     )
 
-    def list_rows(self, records: Sequence[FrameLossRecord]) -> list[Line]:
+    def list_rows(self, records: Sequence[FrameLossRecord]) -> list[TableRow]:
         """Return a row for each rate and direction."""
         return [
-            Line(record, (row, lost), way)
+            TableRow(record, (row, lost), direction)
             for record in records
             for row in record.rates
-            for way, lost in row.loss_percent.items()
+            for direction, lost in row.loss_percent.items()
         ]
 
-    def make_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
-        yield self.make_sheet(records)
-        mixed = [Line(record, row) for record in records for row in record.rates if row.by_role]
+    def make_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Table]:
+        yield self.make_main_table(records)
+        mixed = [TableRow(record, row) for record in records for row in record.rates if row.by_role]
         if mixed:
-            yield table("How loss divides between foreground and background", mixed, _BY_ROLE)
+            yield make_table(
+                "How loss divides between foreground and background", mixed, _ROLE_COLUMNS
+            )
 
-    def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Sheet]:
+    def make_brief_tables(self, records: Sequence[FrameLossRecord]) -> Iterator[Table]:
         """Yield the highest rate without loss and the loss at the highest rate, of the worse direction."""
-        yield table(records[0].title, records, _BRIEF)
+        yield make_table(records[0].title, records, _BRIEF_COLUMNS)
 
     def draw_figures(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Drawing]:
         for part, some in enumerate(_split_readable(records)):
@@ -335,15 +331,15 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
         name: str,
         line_rate_bps: float,
     ) -> Iterator[Drawing]:
-        every = [record for records in split_lines(rows) for record in records]
+        every = [record for records in split_into_figures(rows) for record in records]
         caption = f"{rows[0][1].title} against the offered rate: median, bars from P1 to P99."
-        for number, records in enumerate(split_batches(every, MAX_LINES)):
+        for number, records in enumerate(split_batches(every, MAX_CURVES)):
             yield Drawing(_draw_loss(records, f"{name}-loss-{number}"), caption, caption)
 
-    def results(self, record: FrameLossRecord) -> Iterator[Result]:
+    def list_quantities(self, record: FrameLossRecord) -> Iterator[Quantity]:
         for row in record.rates:
             uncovered = row.rate in record.above_usable
-            yield Result(
+            yield Quantity(
                 f"loss at {row.media_percent:.2f} % of the medium",
                 "%",
                 _list_losses(row),
@@ -355,31 +351,28 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
                 uncovered=uncovered,
             )
 
-    def format_value(self, value: float | None) -> str:
-        return write(value, ".4f")
-
-    def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[FrameLossRecord]) -> Iterator[Ruling]:
         right = [_is_descent(r) for r in records]
-        yield clause("RFC 2544 section 26.3 (FLR-02)",
-                     "from the medium's maximum down, steps of at most 10 %, until two successive "
-                     "trials without loss",
-                     f"so in {sum(right)} of {len(right)} results",
-                     right)  # fmt: skip
+        yield judge("RFC 2544 section 26.3 (FLR-02)",
+                    "from the medium's maximum down, steps of at most 10 %, until two successive "
+                    "trials without loss",
+                    f"so in {sum(right)} of {len(right)} results",
+                    right)  # fmt: skip
         yield common.check_trial_length(self.name, data, records)
         yield common.check_repetitions(self.name, records)
 
 
-def _format_loss(line: Line, figure: str) -> str:
+def _format_loss(line: TableRow, figure: str) -> str:
     row, lost = line.value
-    return write(getattr(lost, figure), ".4f") if row.valid else INVALID
+    return format_number(getattr(lost, figure), ".4f") if row.valid else INVALID
 
 
-_BY_ROLE: Sequence[Column[Line]] = (
-    *common.POINT,
-    Column("fps per\ndirection", lambda line: offered(line.record, line.value.rate)),
-    Column("foreground\nlost %", lambda r: write(r.value.by_role["foreground"].median, ".4f")),
-    Column("background\nlost %", lambda r: write(r.value.by_role["background"].median, ".4f")),
-    Column("background through\nover foreground through", lambda r: write(r.value.fairness, ".4f")),
+_ROLE_COLUMNS: Sequence[Column[TableRow]] = (
+    *common.POINT_COLUMNS,
+    Column("fps per\ndirection", lambda line: format_offered_rate(line.record, line.value.rate)),
+    Column("foreground\nlost %", lambda r: r.value.by_role["foreground"].median, ".4f"),
+    Column("background\nlost %", lambda r: r.value.by_role["background"].median, ".4f"),
+    Column("background through\nover foreground through", lambda r: r.value.fairness, ".4f"),
 )
 
 
@@ -389,9 +382,9 @@ class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     name = "frame-loss-frame-timeout"
     order = 40
 
-    def trial_s(self, bound: RunContext) -> float:
+    def trial_s(self, context: RunContext) -> float:
         """Return the length of its streams [s]."""
-        return self.get_settings(bound).duration_s or super().trial_s(bound)
+        return self.get_settings(context).duration_s or super().trial_s(context)
 
 
 def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
@@ -411,7 +404,7 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         "offered rate, % of the medium's maximum for the frame size",
         "frames lost, %",
         linear=True,
-        xlim=(0, 100 if most > FULL else 1.1 * most),
+        xlim=(0, 100 if most > FULL_AXIS_PERCENT else 1.1 * most),
         ylim=(-2, 102),
     )
 
@@ -458,8 +451,8 @@ def _is_descent(record: FrameLossRecord) -> bool:
 
 def _list_losses(row: LossAtRate) -> list[float]:
     """Return the lost share of each trial, of both directions together [%]."""
-    required = zip(*(way.required for way in row.frames.values()), strict=True)
-    received = zip(*(way.received for way in row.frames.values()), strict=True)
+    required = zip(*(direction.required for direction in row.frames.values()), strict=True)
+    received = zip(*(direction.received for direction in row.frames.values()), strict=True)
     return [
         100 * (1 - sum(came) / sum(due))
         for due, came in zip(required, received, strict=True)
@@ -476,7 +469,7 @@ def _split_readable(records: Sequence[FrameLossRecord]) -> Iterator[Sequence[Fra
 
 
 def _find_worst_loss(row: LossAtRate) -> float | None:
-    medians = [lost.median for way, lost in row.loss_percent.items() if way != "sum"]
+    medians = [lost.median for direction, lost in row.loss_percent.items() if direction != "sum"]
     known = [m for m in medians if m is not None]
     return max(known) if known and row.valid else None
 
@@ -487,13 +480,13 @@ def _find_lossless_rate(record: FrameLossRecord) -> str:
         if _find_worst_loss(row) != 0:
             break
         highest = row.rate
-    return "-" if highest is None else offered(record, highest)
+    return "-" if highest is None else format_offered_rate(record, highest)
 
 
-_BRIEF: Sequence[Column[FrameLossRecord]] = (
-    *common.POINT,
+_BRIEF_COLUMNS: Sequence[Column[FrameLossRecord]] = (
+    *common.POINT_COLUMNS,
     Column("no loss up\nto fps", _find_lossless_rate),
-    Column("highest\nfps", lambda r: offered(r, r.rates[0].rate)),
-    Column("loss %\nthere", lambda r: write(_find_worst_loss(r.rates[0]), ".4f")),
+    Column("highest\nfps", lambda r: format_offered_rate(r, r.rates[0].rate)),
+    Column("loss %\nthere", lambda r: _find_worst_loss(r.rates[0]), ".4f"),
     Column("rates", lambda r: str(len(r.rates))),
 )

@@ -7,37 +7,36 @@ from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
-from v6t.analysis.presentation import Card, Clause, Line, Result, clause
+from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
 from v6t.analysis.record import (
-    Figure,
-    Model,
     Number,
-    RatesFound,
     Record,
-    Row,
-    Series,
-    describe_rates,
+    RecordModel,
+    RepeatedFigure,
+    RepetitionSeries,
+    SearchedRates,
+    summarize_rates,
 )
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, mark
+from v6t.analysis.sheet import Column, format_count, mark_limited
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import RFC_DURATION_S, Benchmark
+from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.mlrsearch import MlrResult, MlrSpec, measure_mlrsearch
 from v6t.procedures.search import mlr
 from v6t.procedures.search.goals import Goal, GoalResult
 
-_LIKE = {
+_COMPLIANCE_TEXTS = {
     "unconditionally": "unconditionally compliant with RFC 2544 section 24: its throughput",
     "conditionally": "conditionally compliant with RFC 2544: its throughput but for shorter trials",
     "not": "MLRsearch, no throughput of RFC 2544 or RFC 8219",
 }
 
-CONTROLLER = f"{mlr.LIBRARY} {mlr.VERSION}"
+SEARCH_LIBRARY = f"{mlr.LIBRARY} {mlr.VERSION}"
 
 
 INITIAL_SHARE = 1 / 30
@@ -88,20 +87,20 @@ class GoalAttributes(GoalSettings):
     """How far the result complies with RFC 2544 section 24 (RFC 9971 section 4.10.2)."""
 
 
-class LoadFigure(Figure):
+class LoadSeries(RepeatedFigure):
     """A load of each repetition."""
 
     unit_name = "fps"
 
 
-class GoalFigures(Model):
+class GoalBounds(RecordModel):
     """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
     goal: GoalAttributes
     """its attributes"""
-    upper_bounds: LoadFigure
+    upper_bounds: LoadSeries
     """relevant upper bounds; null: no load is one"""
-    conditional_throughput: LoadFigure
+    conditional_throughput: LoadSeries
     """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
     irregular: list[str]
     """of each repetition why its result is irregular (RFC 9971 section 4.8.4.2); empty: it is
@@ -125,7 +124,7 @@ class GoalFigures(Model):
         return f"IRREGULAR in {self.irregular_count} of {len(self.irregular)}: {whys}"
 
 
-class GoalFound(RatesFound, GoalFigures):
+class GoalRates(SearchedRates, GoalBounds):
     """One goal's result: `rates` are the relevant lower bounds, 0 where no load is one."""
 
 
@@ -146,7 +145,7 @@ class MlrRecord(Record):
     """largest load [frames per second per direction]"""
     max_load_reason: str
     """`media` or `tester`"""
-    goals: list[GoalFound]
+    goals: list[GoalRates]
     """the goals' results, in the order of the goals"""
     residual_wait_s: Number
     """wait for late frames (RFC 2544 section 23) [s]"""
@@ -163,14 +162,14 @@ class MlrRecord(Record):
     def repetition_notes(self) -> Sequence[str]:
         return [f"{figures.goal.name}: {note}" for figures in self.goals for note in figures.notes]
 
-    def list_series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
         for figures in self.goals:
             yield f"{figures.goal.name} ", figures, "fps"
             yield f"{figures.goal.name} conditional ", figures.conditional_throughput, "fps"
 
 
 def summarize_goal(results: Sequence[GoalResult]) -> dict[str, Any]:
-    """Return the figures of one goal by the fields of :class:`GoalFigures`."""
+    """Return the figures of one goal by the fields of :class:`GoalBounds`."""
     goal = results[0].goal
     return {
         "goal": {**asdict(goal), "code": goal.code, "like_rfc2544": goal.like_rfc2544},
@@ -188,34 +187,17 @@ def make_mlr_record(result: MlrResult, point: Point) -> MlrRecord:
         results = [r.results[place] for r in result.repetitions]
         found = [(r.results[place].rate_fps, r.attempts) for r in result.repetitions]
         goals.append(
-            GoalFound(
-                **describe_rates(found, capacity, point.procedure.selftest_margin),
+            GoalRates(
+                **summarize_rates(found, capacity, point.procedure.selftest_margin),
                 **summarize_goal(results),
                 upper_bound=spec.max_load_fps,
                 upper_bound_reason=spec.max_load_reason,
                 upper_bound_hit=any(r.upper_fps is None and bool(r.rate_fps) for r in results),
             )
         )
-    return MlrRecord.from_result(result, point.run_conditions, controller=CONTROLLER, goals=goals)
-
-
-def _list_goal_rows(result: MlrResult, point: Point) -> list[Row]:
-    at = result.spec.conditions
-    return [
-        {
-            **common.make_row_head(at, r.number),
-            "Goal": result.goal.name,
-            "Code": result.goal.code,
-            **common.describe_attempts(point, r.attempts),
-            "lower bound": result.lower_fps,
-            "upper bound": result.upper_fps,
-            "conditional throughput": result.conditional_fps,
-            "regular": not result.irregular,
-            "irregular": result.irregular,
-        }
-        for r in result.repetitions
-        for result in r.results
-    ]
+    return MlrRecord.from_result(
+        result, point.run_conditions, controller=SEARCH_LIBRARY, goals=goals
+    )
 
 
 class MlrSettings(StrictModel):
@@ -232,15 +214,15 @@ class MlrSettings(StrictModel):
     """Min Load [fps]; None: a thousandth of the largest, a frame in the shortest trial at least."""
 
 
-def _format_conditional(line: Line) -> str:
-    return mark(count(line.value.conditional_throughput.median), line.value.limited)
+def _format_conditional(line: TableRow) -> str:
+    return mark_limited(format_count(line.value.conditional_throughput.median), line.value.limited)
 
 
-def _format_aggregate(line: Line) -> str:
+def _format_aggregate(line: TableRow) -> str:
     conditional = line.value.conditional_throughput.median
     if line.record.direction != "bidirectional" or conditional is None:
         return "-"
-    return count(2 * conditional)
+    return format_count(2 * conditional)
 
 
 class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
@@ -276,13 +258,13 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             return None
         return f"{self.name} needs {mlr.describe_requirement()}", "pip install 'v6t[mlrsearch]'"
 
-    def make_goals(self, bound: RunContext) -> tuple[Goal, ...]:
+    def make_goals(self, context: RunContext) -> tuple[Goal, ...]:
         """Make the goals of a run."""
-        trial_s = bound.settings.procedure.trial_duration_s
-        return tuple(goal.complete(trial_s) for goal in self.get_settings(bound).goals)
+        trial_s = context.settings.procedure.trial_duration_s
+        return tuple(goal.complete(trial_s) for goal in self.get_settings(context).goals)
 
-    def check(self, bound: RunContext) -> None:
-        goals = self.make_goals(bound)
+    def check(self, context: RunContext) -> None:
+        goals = self.make_goals(context)
         if len({goal.name for goal in goals}) < len(goals):
             raise UsageError("two of mlrsearch.goals have the same name", code="duplicate")
         for goal in goals:
@@ -294,11 +276,11 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     code="conflict",
                 )
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        for goal in self.make_goals(bound):
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        for goal in self.make_goals(context):
             like = {
                 "unconditionally": "RFC 2544 throughput (RFC 9971 section 4.10.2)",
-                "conditionally": f"RFC 2544 throughput but for trials below {RFC_DURATION_S:g} s",
+                "conditionally": f"RFC 2544 throughput but for trials below {RFC_TRIAL_S:g} s",
                 "not": "no RFC 2544 throughput",
             }[goal.like_rfc2544]
             yield (
@@ -307,8 +289,8 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                 f"sum {goal.duration_sum_s:g} s, width {goal.width:.4g}; {like}"
             )
 
-    def list_setting_warnings(self, bound: RunContext) -> Iterator[str]:
-        goals = self.make_goals(bound)
+    def list_setting_warnings(self, context: RunContext) -> Iterator[str]:
+        goals = self.make_goals(context)
         if len({goal.final_trial_s for goal in goals}) > 1:
             yield (
                 "the MLRsearch goals have different final trial durations, which weakens the "
@@ -321,10 +303,12 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
                     "(RFC 9971 section 4.6.5)"
                 )
 
-    def run(self, point: Point) -> Measured:
-        goals, max_load = self.make_goals(point.bound), point.limit_fps
+    def run(self, point: Point) -> Measurement:
+        goals, max_load = self.make_goals(point.context), point.limit_fps
         shortest_s = min(goal.initial_trial_s for goal in goals)
-        least = self.get_settings(point.bound).min_load_fps or max(max_load / 1000, 1 / shortest_s)
+        least = self.get_settings(point.context).min_load_fps or max(
+            max_load / 1000, 1 / shortest_s
+        )
         spec = MlrSpec(
             conditions=point.make_conditions(loss_tolerance=0.0, search_limit_fps=max_load),
             goals=goals,
@@ -334,29 +318,35 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             repetitions=point.repeat(point.procedure.repetitions),
         )
         result = measure_mlrsearch(spec, point.measure, point.watch)
-        return Measured(make_mlr_record(result, point), _list_goal_rows(result, point))
+        rows = (
+            (r.number, (g.goal.name, g.goal.code, *common.describe_attempts(point, r.attempts),
+                        g.lower_fps, g.upper_fps, g.conditional_fps, not g.irregular, g.irregular))
+            for r in result.repetitions
+            for g in r.results
+        )  # fmt: skip
+        return Measurement(make_mlr_record(result, point), self.make_rows(spec.conditions, rows))
 
     columns = (
-        *common.POINT,
+        *common.POINT_COLUMNS,
         Column("goal", lambda line: line.value.goal.name, text=True),
         Column("code", lambda line: line.value.goal.code, text=True, wide=True),
         Column("loss\n%", lambda line: f"{100 * line.value.goal.loss_ratio:g}"),
         Column("exceed\n%", lambda line: f"{100 * line.value.goal.exceed_ratio:g}", wide=True),
         Column("width\n%", lambda line: f"{100 * line.value.goal.width:g}", wide=True),
         *common.make_rate_columns("lower\nbound fps"),
-        common.INTERVAL,
-        common.DISPERSION,
-        Column("upper\nbound fps", lambda line: count(line.value.upper_bounds.median)),
+        common.INTERVAL_COLUMN,
+        common.DISPERSION_COLUMN,
+        Column("upper\nbound fps", lambda line: line.value.upper_bounds.median),
         Column("conditional\nthroughput", _format_conditional),
         Column("aggregate\nof both\ndirections", _format_aggregate, wide=True),
-        common.WIDE_REPEATED,
+        common.WIDE_REPETITIONS_COLUMN,
         Column("result", lambda line: line.value.mark, text=True),
     )
 
-    def list_rows(self, records: Sequence[MlrRecord]) -> list[Line]:
-        return [Line(r, figures) for r in records for figures in r.goals]
+    def list_rows(self, records: Sequence[MlrRecord]) -> list[TableRow]:
+        return [TableRow(r, figures) for r in records for figures in r.goals]
 
-    def define(self, records: Sequence[MlrRecord]) -> str:
+    def define_quantity(self, records: Sequence[MlrRecord]) -> str:
         return (
             "Relevant lower bound: the largest load below every upper bound at which high-loss trials "
             "stay within the exceed ratio; relevant upper bound: the smallest at which they do not. "
@@ -365,7 +355,7 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             "its duration; the width is (upper - lower) / upper."
         )
 
-    def results(self, record: MlrRecord) -> Iterator[Result]:
+    def list_quantities(self, record: MlrRecord) -> Iterator[Quantity]:
         for figures in record.goals:
             goal, conditional = figures.goal, figures.conditional_throughput
             limit = " - limited by the tester" if figures.tester_limited else ""
@@ -373,16 +363,16 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
             what = (
                 f"{record.title}, goal {goal.name}, {record.point}, median of {figures.repetitions}"
             )
-            bound = common.make_rate_result(
+            lower = common.make_rate_result(
                 figures,
                 f"lower bound, {goal.name} {goal.code}",
                 resolution=goal.width * figures.median,
                 headline=f"{goal.name} lower bound",
             )
-            card = Card(count(figures.median), "frames/s per direction", what + odd + limit)
-            yield replace(bound, card=card)
+            card = Card(format_count(figures.median), "frames/s per direction", what + odd + limit)
+            yield replace(lower, card=card)
             yield replace(
-                bound,
+                lower,
                 name=f"conditional throughput, {goal.name} {goal.code}",
                 values=conditional.values,
                 headline=f"{goal.name} conditional throughput",
@@ -393,23 +383,23 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
         for figures in record.goals:
             yield from find_goal_warnings(figures)
 
-    def check_clauses(self, data: RunData, records: Sequence[MlrRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[MlrRecord]) -> Iterator[Ruling]:
         yield common.check_repetitions(self.name, records)
         every = [figures for r in records for figures in r.goals]
         if every:
             marked = sum(figures.irregular_count for figures in every)
-            yield clause("RFC 9971 section 4.8.4 (TP-07)",
-                         "regular results: both bounds, no farther apart than the goal's width",
-                         f"{marked} irregular results, each marked" if marked else "all regular",
-                         not marked)  # fmt: skip
+            yield judge("RFC 9971 section 4.8.4 (TP-07)",
+                        "regular results: both bounds, no farther apart than the goal's width",
+                        f"{marked} irregular results, each marked" if marked else "all regular",
+                        not marked)  # fmt: skip
             lengths = {figures.goal.final_trial_s for figures in every}
-            yield clause("RFC 9971 section 4.6.1 (TP-07)",
-                         "all goals share the final trial duration",
-                         ", ".join(f"{s:g} s" for s in sorted(filter(None, lengths))),
-                         len(lengths) == 1)  # fmt: skip
+            yield judge("RFC 9971 section 4.6.1 (TP-07)",
+                        "all goals share the final trial duration",
+                        ", ".join(f"{s:g} s" for s in sorted(filter(None, lengths))),
+                        len(lengths) == 1)  # fmt: skip
 
 
-def find_goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
+def find_goal_warnings(figures: GoalBounds) -> Iterator[tuple[str, str]]:
     """Describe the goal with every attribute (RFC 9971 section 4.9.3), and what is irregular."""
     goal = figures.goal
     yield (
@@ -418,7 +408,7 @@ def find_goal_warnings(figures: GoalFigures) -> Iterator[tuple[str, str]]:
         f"{goal.exceed_ratio:.4g}, width {goal.width:.4g} (relative), initial and final trial "
         f"duration {goal.initial_trial_s:g} s and {goal.final_trial_s:g} s, duration sum "
         f"{goal.duration_sum_s:g} s, {goal.preceding_targets} preceding targets, expansion coefficient "
-        f"{goal.expansion_coefficient}; {_LIKE[goal.like_rfc2544]}",
+        f"{goal.expansion_coefficient}; {_COMPLIANCE_TEXTS[goal.like_rfc2544]}",
     )
     if figures.irregular_count:
         yield "irregular-goal", f"goal {goal.name}: {figures.regularity}"

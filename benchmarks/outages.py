@@ -1,4 +1,4 @@
-"""How long frames stay away: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
+"""Outage times: recovery and reset (RFC 2544 sections 26.5, 26.6), and reconfiguration."""
 
 from __future__ import annotations
 
@@ -10,24 +10,23 @@ from itertools import chain
 from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, computed_field
-from v6t.analysis.presentation import Clause, Line, Result, clause
-from v6t.analysis.record import Number, Record, Series, Values
+from v6t.analysis.presentation import Quantity, Ruling, TableRow, judge
+from v6t.analysis.record import Number, Record, RepetitionSeries, ValueSeries
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, offered, seconds
+from v6t.analysis.sheet import Column, format_offered_rate, format_seconds
 from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, S, ShareSettings, StreamRecord
 from v6t.benchmarks.common import (
-    POINT,
-    REPEATED,
-    ROW_DIRECTION,
-    TRIAL_S,
+    DIRECTION_MEANING,
+    POINT_COLUMNS,
+    REPETITIONS_COLUMN,
+    REQUIRED_TRIAL_S,
     compare_minimum,
-    make_row_head,
 )
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.reconfiguration import ReconfigurationSpec, measure_reconfiguration
 from v6t.procedures.recovery import RecoveryResult, RecoverySpec, measure_recovery
 from v6t.procedures.reset import ResetResult, ResetSpec, measure_reset
@@ -35,7 +34,7 @@ from v6t.trials.device_events import CONFIGURATION_CHANGES, NO_CHANGE, RESET_HOO
 from v6t.trials.trial import list_directions
 
 
-class Outages(Values):
+class OutageTimes(ValueSeries):
     """How long frames of one direction were lost, repetition by repetition; null: to the end."""
 
     @computed_field
@@ -46,14 +45,14 @@ class Outages(Values):
         return sum(known) / len(known) if known and len(known) == len(self.values) else None
 
 
-class Recoveries(Outages):
+class RecoveryTimes(OutageTimes):
     """Recovery times of one direction."""
 
     overloaded: int = 0
     """repetitions in which frames were lost before the rate was halved"""
 
 
-class Resets(Outages):
+class ResetTimes(OutageTimes):
     """Reset times of one direction, by the number of lost frames."""
 
     by_silence: Sequence[Number | None] = ()
@@ -65,11 +64,11 @@ class OutageRecord(Record):
 
     unit: Literal["s"]
     """of the times"""
-    directions: Mapping[str, Outages]
+    directions: Mapping[str, OutageTimes]
     """times of each direction"""
 
-    def list_series(self) -> Iterator[tuple[str, Series, str]]:
-        yield from ((f"{way} ", times, "s") for way, times in self.directions.items())
+    def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
+        yield from ((f"{direction} ", times, "s") for direction, times in self.directions.items())
 
 
 K = TypeVar("K", bound=OutageRecord)
@@ -93,7 +92,7 @@ class RecoveryRecord(OutageRecord):
     """length of what follows [s]"""
     resolution_s: Number | None = None
     """time between two frames after the overload [s]"""
-    directions: Mapping[str, Recoveries]
+    directions: Mapping[str, RecoveryTimes]
     """recovery times of each direction"""
 
     @property
@@ -114,7 +113,7 @@ class ResetRecord(OutageRecord):
     """length of the trials [s]"""
     at_s: Number | None = None
     """when the reset begins [s]"""
-    directions: Mapping[str, Resets]
+    directions: Mapping[str, ResetTimes]
     """reset times of each direction"""
 
     def describe(self) -> str:
@@ -123,42 +122,6 @@ class ResetRecord(OutageRecord):
     @property
     def offered_rates(self) -> Sequence[float]:
         return [self.rate]
-
-
-def make_recovery_record(
-    result: RecoveryResult, *, conditions: Mapping[str, Any]
-) -> RecoveryRecord:
-    """Make the record of one system recovery point."""
-    spec = result.spec
-    directions = {}
-    for way in list_directions(spec.conditions.mode):
-        times = [r.recovery_s[way] for r in result.repetitions if way in r.recovery_s]
-        directions[way] = {
-            "values": [drop_infinite(t) for t in times],
-            "overloaded": sum(r.overloaded.get(way, False) for r in result.repetitions),
-        }
-    return RecoveryRecord.from_result(
-        result, conditions, overload_limited=spec.limited, directions=directions
-    )
-
-
-def make_reset_record(result: ResetResult, *, conditions: Mapping[str, Any]) -> ResetRecord:
-    """Make the record of one kind of reset."""
-    at = result.spec.conditions
-    directions: dict[str, dict[str, Any]] = {}
-    for way in list_directions(at.mode):
-        seen = [outages[way] for outages in result.repetitions if way in outages]
-        directions[way] = {
-            "values": [drop_infinite(outage.by_loss_s) for outage in seen],
-            "by_silence": [outage.by_silence_s for outage in seen],
-        }
-    survived = None
-    if "connections" in conditions and at.mode == "reverse":
-        # of stateful devices, by frames from outside alone: they make no new connection
-        survived = [time is not None for time in directions["reverse"]["values"]]
-    return ResetRecord.from_result(
-        result, conditions, state_survived=survived, directions=directions
-    )
 
 
 def _check_moment(section: str, what: str, at_s: float, duration_s: float) -> None:
@@ -187,26 +150,25 @@ class OutageBenchmark(Benchmark[K, S]):
     """A benchmark that measures how long frames of each direction stay away."""
 
     connections = "also"
-    heeds = frozenset({"rate_from"})
+    used_settings = frozenset({"rate_from"})
+    format_value = staticmethod(format_seconds)
     columns = (
-        *POINT,
+        *POINT_COLUMNS,
         Column(
-            "offered fps\nper direction", lambda r: offered(r.record, r.record.offered_rates[0])
+            "offered fps\nper direction",
+            lambda r: format_offered_rate(r.record, r.record.offered_rates[0]),
         ),
-        Column("average s", lambda line: seconds(line.value.average)),
-        Column("median", lambda line: seconds(line.value.median)),
-        Column("min", lambda line: seconds(line.value.min)),
-        Column("max", lambda line: seconds(line.value.max)),
-        REPEATED,
+        Column("average s", lambda line: line.value.average, ",.4f"),
+        Column("median", lambda line: line.value.median, ",.4f"),
+        Column("min", lambda line: line.value.min, ",.4f"),
+        Column("max", lambda line: line.value.max, ",.4f"),
+        REPETITIONS_COLUMN,
     )
 
-    def results(self, record: K) -> Iterator[Result]:
-        for way, series in record.directions.items():
-            name = f"recovery {way}"
-            yield Result(name, "s", series.values, False, headline=way, summary=series)
-
-    def format_value(self, value: float | None) -> str:
-        return seconds(value)
+    def list_quantities(self, record: K) -> Iterator[Quantity]:
+        for direction, series in record.directions.items():
+            name = f"recovery {direction}"
+            yield Quantity(name, "s", series.values, False, headline=direction, summary=series)
 
 
 class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
@@ -219,27 +181,43 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     capabilities = frozenset({"loss-times"})
 
-    def check(self, bound: RunContext) -> None:
-        r = self.get_settings(bound)
+    def check(self, context: RunContext) -> None:
+        r = self.get_settings(context)
         if r.hook not in RESET_HOOKS:
             raise UsageError(
                 f"unknown reset '{r.hook}'", "one of " + ", ".join(RESET_HOOKS), code="unknown-name"
             )
         _check_moment("reset", "a reset", r.at_s, r.duration_s)
-        if not bound.tester.simulates and r.hook not in bound.driver.hooks:
+        if not context.tester.simulates and r.hook not in context.driver.hooks:
             raise UsageError(
                 f"the device has no hook '{r.hook}'",
                 "give its command in the testbed file: dut.options.hooks",
-                code="unknown-name",
+                code="unsupported-by-device",
             )
 
-    def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.find_throughput()
-        if not throughput_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is no rate to reset at")
-        spec = point.specify(ResetSpec, self.get_settings(point.bound), rate_fps=throughput_fps)
+    def run(self, point: Point) -> Measurement:
+        rate_fps, _ = point.require_throughput("no rate passed, so there is no rate to reset at")
+        spec = point.specify(ResetSpec, self.get_settings(point.context), rate_fps=rate_fps)
         result = measure_reset(spec, point.measure, point.watch)
-        return Measured(make_reset_record(result, conditions=point.run_conditions))
+        return Measurement(self.make_record(result, point.run_conditions))
+
+    def make_record(self, result: ResetResult, conditions: Mapping[str, Any]) -> ResetRecord:
+        """Make the record of a point."""
+        mode = result.spec.conditions.mode
+        directions: dict[str, dict[str, Any]] = {}
+        for direction in list_directions(mode):
+            seen = [outages[direction] for outages in result.repetitions if direction in outages]
+            directions[direction] = {
+                "values": [drop_infinite(outage.by_loss_s) for outage in seen],
+                "by_silence": [outage.by_silence_s for outage in seen],
+            }
+        survived = None
+        if "connections" in conditions and mode == "reverse":
+            # frames from outside alone make no new connection on a stateful device
+            survived = [time is not None for time in directions["reverse"]["values"]]
+        return ResetRecord.from_result(
+            result, conditions, state_survived=survived, directions=directions
+        )
 
     def find_warnings(self, record: ResetRecord) -> Iterator[tuple[str, str]]:
         if survived := record.state_survived:
@@ -247,15 +225,15 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
             text = f"the connections survived {some} (frames from outside alone make none anew)"
             yield "state-survived", text
 
-    def check_clauses(self, data: RunData, records: Sequence[ResetRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[ResetRecord]) -> Iterator[Ruling]:
         trials = [t.asked for t in data.list_valid_trials(records)]
         under = [0 < (a["event"] or {"at_s": 0})["at_s"] < a["duration_s"] for a in trials]
         hooks = ", ".join(sorted({a["event"]["hook"] for a in trials if a["event"]}))
-        yield clause("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
-                     f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
-                     under)  # fmt: skip
-        yield clause("RFC 6201 section 1.4 (RST-02)", "several trials are averaged",
-                     *compare_minimum(2, (r.repetitions for r in records), "trials"))  # fmt: skip
+        yield judge("RFC 6201 section 4 (RST-01)", "the device is reset under traffic",
+                    f"{hooks or 'no reset'}, in {sum(under)} of {len(under)} trials",
+                    under)  # fmt: skip
+        yield judge("RFC 6201 section 1.4 (RST-02)", "several trials are averaged",
+                    *compare_minimum(2, (r.repetitions for r in records), "trials"))  # fmt: skip
 
 
 class RecoverySettings(StrictModel):
@@ -278,13 +256,13 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     model = RecoverySettings
     quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
     capabilities = frozenset({"two-rates", "loss-times"})
-    incremental = True
+    can_stagger_flows = True
 
-    def run(self, point: Point) -> Measured:
-        throughput_fps, _ = point.find_throughput()
-        if not throughput_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is nothing to overload")
-        own = self.get_settings(point.bound)
+    def run(self, point: Point) -> Measurement:
+        throughput_fps, _ = point.require_throughput(
+            "no rate passed, so there is nothing to overload"
+        )
+        own = self.get_settings(point.context)
         spec = point.specify(
             RecoverySpec,
             own,
@@ -293,28 +271,44 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
             overload_s=own.overload_s + point.make_conditions().extra_duration_s,
         )
         result = measure_recovery(spec, point.measure, point.watch)
-        return Measured(make_recovery_record(result, conditions=point.run_conditions))
+        return Measurement(self.make_record(result, point.run_conditions))
 
-    def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Clause]:
+    def make_record(self, result: RecoveryResult, conditions: Mapping[str, Any]) -> RecoveryRecord:
+        """Make the record of a point."""
+        directions = {}
+        for direction in list_directions(result.spec.conditions.mode):
+            times = [
+                r.recovery_s[direction] for r in result.repetitions if direction in r.recovery_s
+            ]
+            directions[direction] = {
+                "values": [drop_infinite(t) for t in times],
+                "overloaded": sum(r.overloaded.get(direction, False) for r in result.repetitions),
+            }
+        limited = result.spec.limited
+        return RecoveryRecord.from_result(
+            result, conditions, overload_limited=limited, directions=directions
+        )
+
+    def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:
         trials = [t.asked for t in data.list_valid_trials(records)]
-        yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
-                     *compare_minimum(TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
+        yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
+                    *compare_minimum(REQUIRED_TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
         halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
-        yield clause("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
-                     f"half in {sum(halves)} of {len(halves)} trials",
-                     halves)  # fmt: skip
+        yield judge("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
+                    f"half in {sum(halves)} of {len(halves)} trials",
+                    halves)  # fmt: skip
         loaded = [
             math.isclose(t.asked["rate_fps"], 1.1 * r.throughput)
             for r in records
             for t in data.list_valid_trials([r])
             if r.throughput
         ]
-        yield clause("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
-                     f"so much in {sum(loaded)} of {len(loaded)} trials",
-                     loaded)  # fmt: skip
+        yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 110 % of the throughput",
+                    f"so much in {sum(loaded)} of {len(loaded)} trials",
+                    loaded)  # fmt: skip
 
 
-class BlockedTimes(Values):
+class BlockedTimes(ValueSeries):
     """Effective blocked time of one direction with one kind of change: lost frames over rate [s]."""
 
     lost: list[int]
@@ -349,13 +343,17 @@ class ReconfigurationRecord(StreamRecord):
     def ordered(self) -> Iterator[tuple[str, str, BlockedTimes]]:
         """Changes, directions and times in the order of the streams."""
         for change in CONFIGURATION_CHANGES:
-            yield from ((change, way, t) for way, t in self.changes.get(change, {}).items())
+            yield from (
+                (change, direction, t) for direction, t in self.changes.get(change, {}).items()
+            )
 
-    def list_series(self) -> Iterator[tuple[str, Series, str]]:
-        yield from ((f"{change} {way} ", times, "s") for change, way, times in self.ordered)
+    def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
+        yield from (
+            (f"{change} {direction} ", times, "s") for change, direction, times in self.ordered
+        )
 
 
-_FIELDS = {"blocked_s": "values", "silence_s": "silence"}
+_RENAMED_FIELDS = {"blocked_s": "values", "silence_s": "silence"}
 """Fields of :class:`BlockedTimes` that have another name in a stream."""
 
 
@@ -376,7 +374,7 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     name = "reconfiguration"
     csv_columns: ClassVar = {
         "change": "change of the configuration: `nothing`, `add`, `change` or `remove`",
-        "direction": ROW_DIRECTION,
+        "direction": DIRECTION_MEANING,
         "frames": "frames to send [frames]",
         "lost": "frames that did not return in time [frames]",
         "blocked_s": "effective blocked time: lost frames divided by the rate [s]",
@@ -388,90 +386,94 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     model = ReconfigurationSettings
     quick = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True
-    in_all = False
+    included_in_all = False
+    no_rate_reason = "no rate passed, so there is no rate to change the device at"
+    format_value = staticmethod(format_seconds)
 
-    def check(self, bound: RunContext) -> None:
-        own = self.get_settings(bound)
+    def check(self, context: RunContext) -> None:
+        own = self.get_settings(context)
         _check_moment("reconfiguration", "a change", own.at_s, own.duration_s)
-        if bound.tester.simulates:
+        if context.tester.simulates:
             return
-        if not bound.has_driver:
+        if not context.has_driver:
             raise UsageError(
                 "reconfiguration needs a device driver that changes the device under traffic",
                 "name one with --dut or in the testbed file",
                 code="missing-driver",
             )
-        bound.describe_live_change()
+        context.describe_live_change()
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
         yield (
             "reconfiguration: what is added, changed and removed has nothing to do with the test "
             "traffic"
         )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        if not rate_fps:
-            why = "no rate passed, so there is no rate to change the device at"
-            return self.make_unmeasured(point, why)
-        own, bound = self.get_settings(point.bound), point.bound
+        own, context = self.get_settings(point.context), point.context
         spec = point.specify(ReconfigurationSpec, own, rate_fps=rate_fps, rate_source=source)
         result = measure_reconfiguration(spec, point.measure, point.watch)
         rows, changes = [], dict[str, dict[str, dict[str, list[Any]]]]()
         for stream in chain.from_iterable(result.repetitions):
-            for way, blocked in stream.directions.items():
-                head = {**make_row_head(spec.conditions, stream.number), "change": stream.change}
-                rows.append({**head, "direction": way, **asdict(blocked)})
-                values = changes.setdefault(stream.change, {}).setdefault(way, defaultdict(list))
+            for direction, blocked in stream.directions.items():
+                rows.append((stream.number, (stream.change, direction, *asdict(blocked).values())))
+                values = changes.setdefault(stream.change, {}).setdefault(
+                    direction, defaultdict(list)
+                )
                 for name, value in asdict(blocked).items():
-                    values[_FIELDS.get(name, name)].append(value)
+                    values[_RENAMED_FIELDS.get(name, name)].append(value)
         record = ReconfigurationRecord.from_result(
             result,
             point.run_conditions,
             not_measured=None if changes else "the tester faltered in every stream",
-            what="simulated" if bound.tester.simulates else bound.describe_live_change(),
+            what="simulated" if context.tester.simulates else context.describe_live_change(),
             changes=changes,
         )
-        return Measured(record, rows)
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
-        *POINT,
+        *POINT_COLUMNS,
         Column("done", lambda line: line.value[0], text=True),
-        Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
-        Column("blocked s\nmedian", lambda line: seconds(line.value[1].median)),
-        Column("min", lambda line: seconds(line.value[1].min)),
-        Column("max", lambda line: seconds(line.value[1].max)),
-        Column("lost frames\nmost", lambda line: count(max(line.value[1].lost))),
-        Column("longest\nsilence s", lambda line: seconds(line.value[1].longest_silence_s)),
+        Column(
+            "offered fps\nper direction",
+            lambda line: format_offered_rate(line.record, line.record.rate),
+        ),
+        Column("blocked s\nmedian", lambda line: line.value[1].median, ",.4f"),
+        Column("min", lambda line: line.value[1].min, ",.4f"),
+        Column("max", lambda line: line.value[1].max, ",.4f"),
+        Column("lost frames\nmost", lambda line: max(line.value[1].lost)),
+        Column("longest\nsilence s", lambda line: line.value[1].longest_silence_s, ",.4f"),
         Column("times", lambda line: str(len(line.value[1].values))),
     )
 
-    def list_rows(self, records: Sequence[ReconfigurationRecord]) -> list[Line]:
-        return [Line(r, (change, times), way) for r in records for change, way, times in r.ordered]
+    def list_rows(self, records: Sequence[ReconfigurationRecord]) -> list[TableRow]:
+        return [
+            TableRow(r, (change, times), direction)
+            for r in records
+            for change, direction, times in r.ordered
+        ]
 
     def list_notes(self, records: Sequence[ReconfigurationRecord]) -> list[str]:
         return [f"changed: {records[0].what}"]
 
-    def define(self, records: Sequence[ReconfigurationRecord]) -> str:
+    def define_quantity(self, records: Sequence[ReconfigurationRecord]) -> str:
         return (
             "Blocked time: frames that were lost in a stream over its rate, while something else of "
             "the device was changed (FD.io CSIT's measure)."
         )
 
-    def results(self, record: ReconfigurationRecord) -> Iterator[Result]:
-        for change, way, series in record.ordered:
-            name, rate = f"blocked, {change}, {way}", f"{record.rate:,.0f} fps"
-            headline = f"blocked s, {change} {way}"
-            yield Result(
+    def list_quantities(self, record: ReconfigurationRecord) -> Iterator[Quantity]:
+        for change, direction, series in record.ordered:
+            name, rate = f"blocked, {change}, {direction}", f"{record.rate:,.0f} fps"
+            headline = f"blocked s, {change} {direction}"
+            yield Quantity(
                 name, "s", series.values, False, at=rate, headline=headline, summary=series
             )
 
-    def format_value(self, value: float | None) -> str:
-        return seconds(value)
-
     def find_warnings(self, record: ReconfigurationRecord) -> Iterator[tuple[str, str]]:
-        for way, series in record.changes.get(NO_CHANGE, {}).items():
+        for direction, series in record.changes.get(NO_CHANGE, {}).items():
             if any(series.lost):
-                lost = f"up to {max(series.lost):,} frames were lost {way} without any change"
+                lost = f"up to {max(series.lost):,} frames were lost {direction} without any change"
                 text = f"{lost}: the rate is one at which the device loses by itself"
                 yield "loss-without-change", text

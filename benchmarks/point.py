@@ -1,4 +1,4 @@
-"""Where a benchmark is measured: one frame size in one mode, planned or with testers at hand."""
+"""The point of a run at which a benchmark is measured: one frame size in one mode."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from v6t.analysis.record import FindResult, Record, Row
+from v6t.analysis.record import CsvRow, FindResult, Record
 from v6t.procedures.repetition import Adaptive
 from v6t.procedures.tester_rate import TesterCapacity
 from v6t.procedures.throughput import BENCHMARK as THROUGHPUT
@@ -15,7 +15,6 @@ from v6t.procedures.trial_runner import PointSpec, Progress, Watch
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Traffic
 from v6t.trials.conditions import Conditions
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.order_statistics import percentile
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode
@@ -25,7 +24,13 @@ if TYPE_CHECKING:
     from v6t.benchmarks.settings import ProcedureSettings
 
 P = TypeVar("P", bound=PointSpec)
-Vary = Callable[[Traffic], Traffic]
+
+
+class NotMeasured(Exception):
+    """Reason why a point has no result."""
+
+
+TrafficChange = Callable[[Traffic], Traffic]
 
 
 class PointRunner(Protocol):
@@ -42,18 +47,13 @@ class PointRunner(Protocol):
     def loopback(self) -> Measure | None:
         """The tester without a device; None: its ports cannot be joined."""
 
-    @property
-    def describe_flush(self) -> str:
-        """How the device's connection table is emptied."""
-
     def watch(self, progress: Progress) -> None: ...
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]: ...
-    def vary(self, name: str, change: Vary) -> Point:
+    def vary(self, name: str, change: TrafficChange) -> Point:
         """Return this point with a variant of the traffic; keys of its trials begin with the name."""
 
     def repeat(self, repetitions: int) -> int: ...
-    def make_load_estimate(self) -> EstimateLoad: ...
 
 
 @dataclass(frozen=True)
@@ -61,25 +61,25 @@ class Point:
     """A frame size in a mode, with the tester and all settings.
 
     Attributes:
-        bound: the whole run.
+        context: the whole run.
         sizes, mode: the point.
         media_fps: what the medium carries, per direction.
         runner: the run or the plan.
         measure: the device between the tester's ports.
         find: the counted result of a trial by its key.
-        found_rates: rates that benchmarks before this one found at this point, by their names.
+        measured_rates: rates that earlier benchmarks found at this point, by their names.
         extra_conditions: further conditions of every number.
         trial_conditions: conditions of every trial here that are not the run's own.
     """
 
-    bound: RunContext
+    context: RunContext
     sizes: Sizes
     mode: Mode
     media_fps: float
     runner: PointRunner
     measure: Measure
     find: FindResult
-    found_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    measured_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
     extra_conditions: Mapping[str, Any] = field(default_factory=dict)
     trial_conditions: Mapping[str, Any] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class Point:
     @property
     def procedure(self) -> ProcedureSettings:
         """Settings of the run's trials."""
-        return self.bound.settings.procedure
+        return self.context.settings.procedure
 
     @property
     def tester_capacity(self) -> TesterCapacity:
@@ -110,7 +110,7 @@ class Point:
     @property
     def search_limit_fps(self) -> float:
         """Highest rate that a search offers."""
-        return min(self.media_fps, self.bound.search_share * self.tester_capacity.rate_fps)
+        return min(self.media_fps, self.context.search_share * self.tester_capacity.rate_fps)
 
     @property
     def limit_reason(self) -> str:
@@ -118,9 +118,9 @@ class Point:
         return "media" if self.media_fps <= self.tester_capacity.rate_fps else "tester"
 
     @property
-    def known_fps(self) -> float:
+    def median_throughput_fps(self) -> float:
         """Median of the throughput measured at this point; 0.0 without one."""
-        rates = self.found_rates.get(THROUGHPUT, ())
+        rates = self.measured_rates.get(THROUGHPUT, ())
         return median(rates) if rates else 0.0
 
     @property
@@ -130,7 +130,7 @@ class Point:
         return None if a is None or self.runner.planned else Adaptive(**a.model_dump())
 
     @property
-    def most_repetitions(self) -> int:
+    def max_repetitions(self) -> int:
         """Largest number of repetitions of an adaptive benchmark."""
         a = self.procedure.adaptive
         return self.procedure.repetitions if a is None else a.most
@@ -172,17 +172,28 @@ class Point:
         return kind(**values)
 
     def find_throughput(self) -> tuple[float, str]:
-        """Return the throughput of this point and the name of the figure; 0.0 if no rate passed."""
-        rates = self.found_rates.get(THROUGHPUT, ())
+        """Return the throughput of this point and the name of the figure; 0.0 without one."""
+        rates = self.measured_rates.get(THROUGHPUT, ())
         if not rates:
             return 0.0, "none"
         if self.procedure.rate_from == "p1":
             return percentile(rates, 1), "P1 of the throughput"
         return median(rates), "median throughput"
 
+    def require_throughput(self, reason: str) -> tuple[float, str]:
+        """Return the throughput of this point and the name of the figure.
+
+        Raises:
+            NotMeasured: no rate passed; with this reason.
+        """
+        rate_fps, source = self.find_throughput()
+        if not rate_fps:
+            raise NotMeasured(reason)
+        return rate_fps, source
+
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Record and rows of one benchmark at one point.
 
     Attributes:
@@ -191,6 +202,6 @@ class Measured:
     """
 
     record: Record
-    rows: list[Row] = field(default_factory=list)
+    rows: list[CsvRow] = field(default_factory=list)
     rates: Sequence[float] = ()
-    beside: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    beside: Mapping[str, Sequence[CsvRow]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Benchmarks of a run, and how all of them are shown."""
+"""Registry of the installed benchmarks."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def sort_benchmarks(benchmarks: Iterable[B]) -> list[B]:
 
 
 ALL = "all"
-"""Stands for every benchmark that suits the technology."""
+"""Name for every benchmark that suits the technology."""
 
 
 def expand_all(
@@ -118,10 +118,10 @@ def expand_all(
     separate: list[str] = []
     for benchmark in fit:
         if benchmark.name in named or (
-            benchmark.in_all and benchmark.find_missing_requirement() is None
+            benchmark.included_in_all and benchmark.find_missing_requirement() is None
         ):
             names.append(benchmark.name)
-        elif benchmark.in_all and (missing := benchmark.find_missing_requirement()):
+        elif benchmark.included_in_all and (missing := benchmark.find_missing_requirement()):
             left_out.append(f"left out of '{ALL}': {missing[0]} ({missing[1]})")
         else:
             separate.append(benchmark.name)
@@ -130,11 +130,11 @@ def expand_all(
     return tuple(names), tuple(left_out)
 
 
-def select_benchmarks(bound: RunContext) -> list[Benchmark[Any, Any]]:
+def select_benchmarks(context: RunContext) -> list[Benchmark[Any, Any]]:
     """Return a run's benchmarks in order, with those that others need."""
-    names = list(bound.settings.benchmarks)
+    names = list(context.settings.benchmarks)
     for name in names:  # grows while it is walked
-        names += [other for other in load(name).list_prerequisites(bound) if other not in names]
+        names += [other for other in load(name).list_prerequisites(context) if other not in names]
     return sort_benchmarks(map(load, names))
 
 

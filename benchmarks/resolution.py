@@ -10,34 +10,32 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import draw_errorbars, make_summary_curve
-from v6t.analysis.presentation import Card, Clause, Line, Result, clause
+from v6t.analysis.presentation import Card, Quantity, Ruling, TableRow, judge
 from v6t.analysis.record import (
     FindResult,
-    Model,
     Number,
-    RatesFound,
     Record,
-    Series,
-    bounded_by_tester,
+    RecordModel,
+    RepetitionSeries,
+    SearchedRates,
+    is_bounded_by_tester,
 )
 from v6t.analysis.rundata import RunData
 from v6t.analysis.sheet import (
     ABSENT,
     Column,
-    Sheet,
-    count,
-    mark,
-    percent,
-    sheet,
-    text_columns,
-    write,
+    Table,
+    format_count,
+    make_text_columns,
+    make_text_table,
+    mark_limited,
 )
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
 from v6t.benchmarks.throughput import find_decisive_trial, specify_search
 from v6t.procedures.resolution import SELFTEST_TIMEOUT_SHARE, ResolutionSpec, max_covered_qps
@@ -45,14 +43,14 @@ from v6t.procedures.throughput import ThroughputResult, find_error_fps, measure_
 from v6t.trials.queries import MAX_QUERIES_PER_NAME, Queries
 from v6t.trials.trial import Capability
 
-LONGEST_TIMEOUT_S = 1.0
+MAX_TIMEOUT_S = 1.0
 
-SOURCE = "RFC 8219 section 9.2"
+CLAUSE_SOURCE = "RFC 8219 section 9.2"
 
 QPS: Literal["queries per second"] = "queries per second"
 
 
-class SelfTest(Model):
+class ResolutionSelfTest(RecordModel):
     """Capacity of the tester without a device (RFC 8219 section 9.2.1)."""
 
     capacity_qps: Number
@@ -65,7 +63,7 @@ class SelfTest(Model):
     """highest rate that it covers; no result may be above it [queries per second]"""
 
 
-class Combination(RatesFound):
+class ResolutionCombination(SearchedRates):
     """Rate for a share of cached names and a share of names with a native AAAA record."""
 
     unit_name = "queries/s"
@@ -101,9 +99,9 @@ class ResolutionRecord(Record):
     heading = "DNS resolution performance"
     unit: Literal["queries per second"] = QPS
     """of all rates"""
-    combinations: list[Combination]
+    combinations: list[ResolutionCombination]
     """the first is nothing cached and no AAAA record of its own: the result of section 9.2"""
-    selftest: SelfTest
+    selftest: ResolutionSelfTest
     """of the tester"""
     timeout_s: Number
     """an answer that takes longer is none [s]"""
@@ -124,14 +122,18 @@ class ResolutionRecord(Record):
     def repetition_notes(self) -> Sequence[str]:
         return [note for combination in self.combinations for note in combination.notes]
 
-    def list_series(self) -> Iterator[tuple[str, Series, str]]:
+    def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
         for combination in self.combinations:
             yield f"{combination.name} ", combination, "queries/s"
 
 
 def _make_combination(
-    cached: int, own_aaaa: int, result: ThroughputResult, find: FindResult, selftest: SelfTest
-) -> Combination:
+    cached: int,
+    own_aaaa: int,
+    result: ThroughputResult,
+    find: FindResult,
+    selftest: ResolutionSelfTest,
+) -> ResolutionCombination:
     spec = result.spec
     rates = [r.rate_fps for r in result.repetitions]
     decisive = [key for key in map(find_decisive_trial, result.repetitions) if key]
@@ -144,7 +146,7 @@ def _make_combination(
     hit = any(r.search.hit_upper_bound for r in result.repetitions)
     by_tester = hit and spec.upper_bound_reason == "tester"
     last = counted[-1].delay_us if counted else None
-    return Combination(
+    return ResolutionCombination(
         repetitions=len(rates),
         rates=rates,
         cached_percent=cached,
@@ -156,7 +158,7 @@ def _make_combination(
         if by_tester
         else None,
         tester_limited=by_tester
-        or any(bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
+        or any(is_bounded_by_tester(r.rate_fps, r.attempts) for r in result.repetitions),
         tester_ceiling=selftest.capacity_qps,
         upper_bound=spec.upper_bound_fps,
         upper_bound_reason=spec.upper_bound_reason,
@@ -189,7 +191,7 @@ class ResolutionSettings(StrictModel):
         default=(0,), min_length=1, max_length=101
     )
     """Shares of names with an AAAA record of their own [%]; 0 is always measured."""
-    timeout_s: float = Field(default=LONGEST_TIMEOUT_S, gt=0, le=60)
+    timeout_s: float = Field(default=MAX_TIMEOUT_S, gt=0, le=60)
     """An answer that takes longer is none [s]."""
     delta: float = Field(default=0.1, ge=0.1, le=10)
     """The tester answers itself at twice the rate and this share more (section 9.2.1)."""
@@ -205,13 +207,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
 
     name = "resolution"
     csv_columns: ClassVar = {
-        **common.SEARCH_COLUMNS,
         "cached %": "share of the names that are queried before the trial [%]",
         "own AAAA %": "share of the names with a native AAAA record [%]",
-        "Duration": common.ROW_DURATION,
-        "Initial Rate": "upper bound of the search, its first rate [queries per second]",
-        "Error": "width of the interval that the search left open [queries per second]",
-        "queries/s": "highest rate that passed [queries per second]",
+        "Duration": common.DURATION_MEANING,
+        **common.describe_search_columns("queries per second", "queries/s"),
     }
     record = ResolutionRecord
     phase = Phase.QUERIES
@@ -222,41 +221,41 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     quick = ResolutionSettings(cached_names=200, resolution_qps=500.0)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
 
-    def check(self, bound: RunContext) -> None:
+    def check(self, context: RunContext) -> None:
         """Check that there is a device: the tester does not synthesize AAAA records."""
-        if bound.driver.is_cable:
+        if context.driver.is_cable:
             raise UsageError(
                 "DNS64 synthesis needs a device",
                 "`v6t selftest` measures the tester alone",
                 code="missing-device",
             )
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        own = self.get_settings(bound)
-        if own.timeout_s > LONGEST_TIMEOUT_S:
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        own = self.get_settings(context)
+        if own.timeout_s > MAX_TIMEOUT_S:
             yield f"queries time out after {own.timeout_s:g} s: RFC 8219 section 9.2 allows no more than 1 s"
-        simulated = bound.tester.simulates
-        if not bound.has_driver and not simulated and "flush" not in bound.driver.hooks:
+        simulated = context.tester.simulates
+        if not context.has_driver and not simulated and "flush" not in context.driver.hooks:
             yield "nobody empties the device's cache between trials: names are asked once in a run only"
 
-    def combinations(self, bound: RunContext) -> list[tuple[int, int]]:
+    def combinations(self, context: RunContext) -> list[tuple[int, int]]:
         """List the shares of cached names and of native AAAA records [%]; the required pair is first.
 
         When all names are cached it does not matter which have one (section 9.2).
         """
-        own = self.get_settings(bound)
+        own = self.get_settings(context)
         pairs = product(sorted({0, *own.cached}), sorted({0, *own.own_aaaa}))
         return [(cached, aaaa) for cached, aaaa in pairs if cached < 100 or not aaaa]
 
-    def run(self, point: Point) -> Measured:
-        own, bound = self.get_settings(point.bound), point.bound
+    def run(self, point: Point) -> Measurement:
+        own, context = self.get_settings(point.context), point.context
         capacity = point.tester_capacity.rate_fps
         covered = max_covered_qps(capacity, own.delta)
         searches = {
             pair: measure_throughput(self._spec(point, pair, covered), point.measure, point.watch)
-            for pair in self.combinations(bound)
+            for pair in self.combinations(context)
         }
-        selftest = SelfTest(
+        selftest = ResolutionSelfTest(
             capacity_qps=capacity,
             timeout_s=SELFTEST_TIMEOUT_SHARE * own.timeout_s,
             delta=own.delta,
@@ -276,26 +275,21 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
             selftest=selftest,
             timeout_s=own.timeout_s,
             resolution_qps=max(map(find_error_fps, results)),
-            upstream=bound.technology.ip_versions[1],
+            upstream=context.technology.ip_versions[1],
         )
         rows = [
-            {
-                "No": r.number,
-                "cached %": cached,
-                "own AAAA %": own_aaaa,
-                "Duration": result.spec.duration_s,
-                "Initial Rate": result.spec.upper_bound_fps,
-                "Error": r.error_fps(result.spec.resolution_fps),
-                **common.describe_attempts(point, r.attempts),
-                "queries/s": r.rate_fps,
-            }
-            for (cached, own_aaaa), result in searches.items()
+            dict(zip(("No", *self.csv_columns), (
+                r.number, *pair, result.spec.duration_s, result.spec.upper_bound_fps,
+                r.error_fps(result.spec.resolution_fps),
+                *common.describe_attempts(point, r.attempts), r.rate_fps,
+            ), strict=True))
+            for pair, result in searches.items()
             for r in result.repetitions
-        ]
-        return Measured(record, rows, combinations[0].rates)
+        ]  # fmt: skip
+        return Measurement(record, rows, combinations[0].rates)
 
     def _spec(self, point: Point, pair: tuple[int, int], covered: float) -> ResolutionSpec:
-        own, p = self.get_settings(point.bound), point.procedure
+        own, p = self.get_settings(point.context), point.procedure
         cached, aaaa = pair
         upper = min(point.media_fps, covered)
         queries = Queries(cached / 100, aaaa / 100, own.timeout_s, own.cached_names)
@@ -319,42 +313,38 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         Column("own AAAA\n%", lambda line: str(line.value.own_aaaa_percent)),
         Column("median\nqueries/s", lambda line: _format_rate(line.value)),
         *common.make_rate_columns("")[1:],
-        common.INTERVAL,
-        common.DISPERSION,
-        Column("AAAA asked\nfor each", lambda line: write(line.value.asked_aaaa, ".2f", ABSENT)),
-        Column("A asked\nfor each", lambda line: write(line.value.asked_a, ".2f", ABSENT)),
+        common.INTERVAL_COLUMN,
+        common.DISPERSION_COLUMN,
+        Column("AAAA asked\nfor each", lambda line: line.value.asked_aaaa, ".2f", absent=ABSENT),
+        Column("A asked\nfor each", lambda line: line.value.asked_a, ".2f", absent=ABSENT),
         Column(
-            "found in\nthe cache %",
-            lambda line: percent(line.value.cached_found_percent),
-            wide=True,
+            "found in\nthe cache %", lambda line: line.value.cached_found_percent, ".2f", wide=True
         ),
-        Column("answered\nafter us", lambda line: count(line.value.response_us), wide=True),
-        Column(
-            "self-test\ncovers", lambda line: count(line.record.selftest.covered_qps), wide=True
-        ),
-        common.WIDE_REPEATED,
-        Column("search\nends within", lambda line: count(line.record.resolution_qps), wide=True),
+        Column("answered\nafter us", lambda line: line.value.response_us, wide=True),
+        Column("self-test\ncovers", lambda line: line.record.selftest.covered_qps, wide=True),
+        common.WIDE_REPETITIONS_COLUMN,
+        Column("search\nends within", lambda line: line.record.resolution_qps, wide=True),
     )
 
-    def list_rows(self, records: Sequence[ResolutionRecord]) -> list[Line]:
-        return [Line(r, f) for r in records for f in r.combinations]
+    def list_rows(self, records: Sequence[ResolutionRecord]) -> list[TableRow]:
+        return [TableRow(r, f) for r in records for f in r.combinations]
 
     def list_notes(self, records: Sequence[ResolutionRecord]) -> list[str]:
         return [f"{f.name}: {f.refused}" for r in records for f in r.combinations if f.refused]
 
-    def make_tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Sheet]:
-        yield self.make_sheet(records)
+    def make_tables(self, records: Sequence[ResolutionRecord]) -> Iterator[Table]:
+        yield self.make_main_table(records)
         for r in records:
             if len(r.combinations) < 2:
                 continue
             found = {(f.own_aaaa_percent, f.cached_percent): f for f in r.combinations}
             own, cached = (sorted({pair[place] for pair in found}) for place in (0, 1))
             names = [
-                *text_columns("names with\nan AAAA record"),
+                *make_text_columns("names with\nan AAAA record"),
                 *(f"{c} %\ncached" for c in cached),
             ]
             rows = [(f"{o} %", *(_format_cell(found.get((o, c))) for c in cached)) for o in own]
-            yield sheet(f"{r.title}: median (P1 to P99), queries/s", names, rows)
+            yield make_text_table(f"{r.title}: median (P1 to P99), queries/s", names, rows)
 
     def draw_figures(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Drawing]:
         for r in records:
@@ -383,14 +373,14 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                 + "; ".join(f"{f.name}: {f.median:,.0f}" for f in r.combinations),
             )
 
-    def define(self, records: Sequence[ResolutionRecord]) -> str:
+    def define_quantity(self, records: Sequence[ResolutionRecord]) -> str:
         return (
             "The highest rate at which every query for an AAAA record is answered within "
             f"{max(r.timeout_s for r in records):g} s, and rightly: with the record that RFC 6147 and "
             "RFC 6052 make of the A record, or with the name's own."
         )
 
-    def results(self, record: ResolutionRecord) -> Iterator[Result]:
+    def list_quantities(self, record: ResolutionRecord) -> Iterator[Quantity]:
         first = record.combinations[0]
         what = f"{record.title}, {first.name}, median of {first.repetitions}"
         for f in record.combinations:
@@ -426,48 +416,52 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
                     "the queries whose names it had answered before",
                 )
 
-    def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[ResolutionRecord]) -> Iterator[Ruling]:
         deciding = {key for r in records for f in r.combinations for key in f.decisive_trials}
         lengths = [
             t.asked["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
         ]
-        yield clause(SOURCE, "trials of 60 s", *common.compare_minimum(common.TRIAL_S, lengths))
+        trials = common.compare_minimum(common.REQUIRED_TRIAL_S, lengths)
+        yield judge(CLAUSE_SOURCE, "trials of 60 s", *trials)
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
-        yield clause(SOURCE, f"at least {common.REPETITIONS} repetitions, median, P1 and P99", str(fewest),
-                     fewest >= common.REPETITIONS if records else None)  # fmt: skip
+        wanted = f"at least {common.REQUIRED_REPETITIONS} repetitions, median, P1 and P99"
+        yield judge(CLAUSE_SOURCE, wanted, str(fewest),
+                    fewest >= common.REQUIRED_REPETITIONS if records else None)  # fmt: skip
         longest = max((r.timeout_s for r in records), default=0.0)
-        yield clause(SOURCE, "a time-out of no more than 1 s for each query", f"{longest:g} s",
-                     longest <= LONGEST_TIMEOUT_S if records else None)  # fmt: skip
+        yield judge(CLAUSE_SOURCE, "a time-out of no more than 1 s for each query", f"{longest:g} s",
+                    longest <= MAX_TIMEOUT_S if records else None)  # fmt: skip
         first = [r.combinations[0] for r in records]
         required = all(not f.cached_percent and not f.own_aaaa_percent for f in first)
-        yield clause(SOURCE, "0 % cached and 0 % with an AAAA record is measured first",
-                     ", ".join(f.name for f in first), required if first else None)  # fmt: skip
+        yield judge(CLAUSE_SOURCE, "0 % cached and 0 % with an AAAA record is measured first",
+                    ", ".join(f.name for f in first), required if first else None)  # fmt: skip
         questions = [f.asked_aaaa for f in first if f.asked_aaaa is not None]
-        yield clause(SOURCE, "all names are different: none is in the device's cache",
-                     f"at least {min(questions, default=0):.3g} AAAA questions for each query",
-                     min(questions) >= 1 if questions else None)  # fmt: skip
+        yield judge(CLAUSE_SOURCE, "all names are different: none is in the device's cache",
+                    f"at least {min(questions, default=0):.3g} AAAA questions for each query",
+                    min(questions) >= 1 if questions else None)  # fmt: skip
         refused = sum(f.refused is not None for r in records for f in r.combinations)
-        yield clause("RFC 8219 section 9.2.1",
-                     "the tester answers itself at 2 (r + delta) within a quarter of the time-out",
-                     "; ".join(f"up to {r.selftest.capacity_qps:,.0f} queries/s, which covers "
-                               f"{r.selftest.covered_qps:,.0f}" for r in records)
-                     + (f"; {refused} rates above are refused" if refused else ""),
-                     True if records else None)  # fmt: skip
+        yield judge("RFC 8219 section 9.2.1",
+                    "the tester answers itself at 2 (r + delta) within a quarter of the time-out",
+                    "; ".join(f"up to {r.selftest.capacity_qps:,.0f} queries/s, which covers "
+                              f"{r.selftest.covered_qps:,.0f}" for r in records)
+                    + (f"; {refused} rates above are refused" if refused else ""),
+                    True if records else None)  # fmt: skip
 
 
-def make_selftest_queries(bound: RunContext) -> Queries:
+def make_selftest_queries(context: RunContext) -> Queries:
     """Return the queries of the self-test (RFC 8219 section 9.2.1)."""
-    timeout_s: float = bound.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
+    timeout_s: float = context.settings.procedure.resolution.timeout_s  # type: ignore[attr-defined]
     return Queries(timeout_s=SELFTEST_TIMEOUT_SHARE * timeout_s, is_selftest=True)
 
 
-def _format_rate(combination: Combination) -> str:
+def _format_rate(combination: ResolutionCombination) -> str:
     return (
-        "refused" if combination.refused else mark(count(combination.median), combination.limited)
+        "refused"
+        if combination.refused
+        else mark_limited(format_count(combination.median), combination.limited)
     )
 
 
-def _format_cell(combination: Combination | None) -> str:
+def _format_cell(combination: ResolutionCombination | None) -> str:
     if combination is None:
         return ABSENT
-    return f"{_format_rate(combination)} ({count(combination.p1)} to {count(combination.p99)})"
+    return f"{_format_rate(combination)} ({format_count(combination.p1)} to {format_count(combination.p99)})"

@@ -11,8 +11,8 @@ from v6t.base.strict_model import StrictModel
 from v6t.procedures.repetition import MIN_ADAPTIVE_REPETITIONS
 from v6t.procedures.throughput import Search
 
-MOST_CONNECTIONS = 1 << 28
-"""What the Responder's table holds: 256 million take 3 GiB."""
+MAX_CONNECTIONS = 1 << 28
+"""Capacity of the Responder's table: 256 million connections take 3 GiB."""
 
 
 def list_flags(model: type[StrictModel], above: str = "") -> Iterator[tuple[str, str]]:
@@ -46,9 +46,9 @@ class Flag:
 class ConnectionSettings(StrictModel):
     """Connections of stateful devices."""
 
-    count: int = Field(default=4_000_000, ge=1, le=MOST_CONNECTIONS)
+    count: int = Field(default=4_000_000, ge=1, le=MAX_CONNECTIONS)
     """N, connections of a trial."""
-    entries: int | None = Field(default=None, ge=1, le=MOST_CONNECTIONS)
+    entries: int | None = Field(default=None, ge=1, le=MAX_CONNECTIONS)
     """M, connections the Responder sends in; None: all."""
     reading: Literal["pseudorandom", "linear", "fixed"] = "pseudorandom"
     """Order in which the Responder reads its table."""

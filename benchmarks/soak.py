@@ -7,19 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, VERMILLION, format_thousands, style_line
 from v6t.analysis.figures.plots import Curve, draw_series
-from v6t.analysis.presentation import Card, Clause, Percentiles, Result, clause
-from v6t.analysis.record import FPS, Model, Number, Record, Row
+from v6t.analysis.presentation import Card, Percentiles, Quantity, Ruling, judge
+from v6t.analysis.record import FPS, CsvRow, Number, Record, RecordModel
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, count, mark, offered, percent, seconds
+from v6t.analysis.sheet import (
+    UNDEFINED,
+    Column,
+    format_count,
+    format_offered_rate,
+    format_percent,
+    mark_limited,
+)
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, RateShareBenchmark, ShareSettings, StreamRecord
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.critical_load import (
     CriticalLoadResult,
@@ -28,13 +35,14 @@ from v6t.procedures.critical_load import (
     sum_load,
 )
 from v6t.procedures.soak import SoakResult, SoakSpec, measure_soak
+from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import TrafficInterval
 from v6t.trials.trial import list_directions
 
-HOUR_S = 3600.0
+SECONDS_PER_HOUR = 3600.0
 
 
-class SoakFigures(Model):
+class SoakLoss(RecordModel):
     """Loss of one direction."""
 
     frames: int
@@ -75,11 +83,11 @@ class SoakRecord(StreamRecord):
     """that were sent"""
     faltered: int
     """stretches in which the tester faltered: gaps, no loss of the device"""
-    directions: dict[str, SoakFigures]
+    directions: dict[str, SoakLoss]
     """loss of each direction"""
 
 
-class ShapeFigures(Model):
+class ShapeEstimate(RecordModel):
     """Estimate of the critical load by one shape of the loss function."""
 
     mean: Number
@@ -103,7 +111,7 @@ class CriticalLoadRecord(Record):
     """lower end of the interval that holds it with 95 % of the probability; null as the estimate"""
     high: Number | None
     """upper end of that interval; null as the estimate"""
-    shapes: dict[str, ShapeFigures]
+    shapes: dict[str, ShapeEstimate]
     """the estimates of both shapes; where they differ the shape of the device's loss is not known;
     empty where the estimate is null"""
     searched_s: Number
@@ -112,8 +120,8 @@ class CriticalLoadRecord(Record):
     """valid trials without loss"""
     lowest: Number
     """smallest rate offered in a valid trial"""
-    highest: Number | None = None
-    """highest rate offered in a valid trial; null in records of earlier versions"""
+    highest: Number
+    """highest rate offered in a valid trial"""
     upper_bound: Number
     """highest rate that could be offered"""
     upper_bound_reason: str
@@ -130,14 +138,6 @@ class CriticalLoadRecord(Record):
         """Whether a valid trial lost frames."""
         return self.lossless < len(self.trials) - len(self.invalid_trials)
 
-    @model_validator(mode="after")
-    def _drop_extrapolation(self) -> CriticalLoadRecord:
-        """Drop the figures that earlier versions gave without losses, or above what was offered."""
-        if self.estimate is not None and not (self.lossy and self.estimate <= self.upper_bound):
-            self.estimate = self.deviation = self.low = self.high = None
-            self.shapes = {}
-        return self
-
     @property
     def interval(self) -> str:
         """The interval that holds the critical load, for a table."""
@@ -150,26 +150,7 @@ class CriticalLoadRecord(Record):
     @property
     def excess(self) -> str:
         """What is known of a critical load that was not found."""
-        most = self.upper_bound if self.highest is None else self.highest
-        return f"above {most:,.0f} fps, all that was offered"
-
-
-def make_soak_record(result: SoakResult, *, conditions: Mapping[str, Any]) -> SoakRecord:
-    """Make the record of a soak test."""
-    spec = result.spec
-    ways = list_directions(spec.conditions.mode)
-    good = [s for s in result.repetitions if s.intervals]
-    return SoakRecord.from_result(
-        result,
-        conditions,
-        not_measured=None if good else "the tester faltered in every stretch",
-        repetitions=1,
-        duration_s=spec.stretches * spec.stretch_s,
-        measured_s=len(good) * spec.stretch_s,
-        stretches=len(result.repetitions),
-        faltered=len(result.repetitions) - len(good),
-        directions={way: _summarize_direction(result.intervals(way)) for way in ways},
-    )
+        return f"above {self.highest:,.0f} fps, all that was offered"
 
 
 def _summarize_direction(intervals: Sequence[TrafficInterval]) -> dict[str, Any]:
@@ -201,35 +182,8 @@ def _compute_loss_percent(intervals: Sequence[TrafficInterval]) -> float | None:
     return 100 * sum(i.lost for i in intervals) / frames if frames else None
 
 
-def list_soak_rows(result: SoakResult) -> list[Row]:
-    """Return a row for each interval and direction, and one for each invalid stretch."""
-    at, length_s = result.spec.conditions, result.spec.stretch_s
-    return [
-        {
-            **common.make_row_head(at, stretch.number),
-            "started": stretch.started,
-            "direction": way,
-            "begins_s": i.begins_s if i else (stretch.number - 1) * length_s,
-            "length_s": i.length_s if i else length_s,
-            "frames": i and i.frames,
-            "lost": i and i.lost,
-        }
-        for stretch in result.repetitions
-        for way in list_directions(at.mode)
-        for i in stretch.intervals.get(way) or (None,)
-    ]
-
-
-def list_critical_load_rows(result: CriticalLoadResult) -> list[Row]:
-    """Return a row for each valid trial, with what was known after it."""
-    at, estimates = result.spec.conditions, zip(result.steps, result.known, strict=True)
-    return [
-        {**common.make_row_head(at, number), "rate": step.offered.rate_fps,
-         "duration_s": step.duration_s, "frames": step.offered.frames,
-         "lost": step.offered.lost, "estimate": estimate and estimate.mean_fps,
-         "low": estimate and estimate.low_fps, "high": estimate and estimate.high_fps}
-        for number, (step, estimate) in enumerate(estimates, 1)
-    ]  # fmt: skip
+def _format_share(value: float | None) -> str:
+    return format_percent(value) if not value or value >= 0.1 else f"{value:.2g}"
 
 
 class SoakSettings(ShareSettings):
@@ -247,7 +201,7 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     name = "soak"
     csv_columns: ClassVar = {
         "started": "start of the stretch, ISO 8601, UTC",
-        "direction": common.ROW_DIRECTION,
+        "direction": common.DIRECTION_MEANING,
         "begins_s": "start of the interval, in seconds of traffic [s]",
         "length_s": "length of the interval [s]",
         "frames": "frames due in the interval; empty: the stretch is invalid [frames]",
@@ -258,39 +212,66 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     connections = "also"
     model = SoakSettings
     quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
-    in_all = False
+    included_in_all = False
+    no_rate_reason = "no rate passed, so there is no rate to soak at"
+    format_value = staticmethod(_format_share)
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        own, wait_s = self.get_settings(bound), bound.settings.procedure.residual_wait_s
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        own, wait_s = self.get_settings(context), context.settings.procedure.residual_wait_s
         yield (
             f"soak: stretches of {own.stretch_s:g} s with a wait of {wait_s:g} s for late frames after "
             "each, in which nothing is sent"
         )
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         rate_fps, source = self.find_rate(point)
-        if not rate_fps:
-            return self.make_unmeasured(point, "no rate passed, so there is no rate to soak at")
-        own = self.get_settings(point.bound)
+        own = self.get_settings(point.context)
         stretches = max(1, math.ceil(own.duration_s / own.stretch_s - 1e-9))
         spec = point.specify(
             SoakSpec, own, rate_fps=rate_fps, rate_source=source, stretches=stretches
         )
         result = measure_soak(spec, point.measure, point.watch)
-        return Measured(
-            make_soak_record(result, conditions=point.run_conditions), list_soak_rows(result)
+        return self.make_measurement(result, point.run_conditions)
+
+    def make_measurement(self, result: SoakResult, conditions: Mapping[str, Any]) -> Measurement:
+        """Make the record of a point, a row for each interval, and one for each invalid stretch."""
+        spec, directions = result.spec, list_directions(result.spec.conditions.mode)
+        good = [s for s in result.repetitions if s.intervals]
+        record = SoakRecord.from_result(
+            result,
+            conditions,
+            not_measured=None if good else "the tester faltered in every stretch",
+            repetitions=1,
+            duration_s=spec.stretches * spec.stretch_s,
+            measured_s=len(good) * spec.stretch_s,
+            stretches=len(result.repetitions),
+            faltered=len(result.repetitions) - len(good),
+            directions={d: _summarize_direction(result.intervals(d)) for d in directions},
         )
+        rows = [
+            (s.number, (s.started, direction, *(
+                (i.begins_s, i.length_s, i.frames, i.lost)
+                if i else ((s.number - 1) * spec.stretch_s, spec.stretch_s, None, None)
+            )))
+            for s in result.repetitions
+            for direction in directions
+            for i in s.intervals.get(direction) or (None,)
+        ]  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows))
 
     columns = (
-        *common.POINT,
-        Column("offered fps\nper direction", lambda line: offered(line.record, line.record.rate)),
-        Column("traffic s", lambda line: count(line.record.measured_s)),
-        Column("frames", lambda line: count(line.value.frames)),
-        Column("lost", lambda line: count(line.value.lost)),
+        *common.POINT_COLUMNS,
+        Column(
+            "offered fps\nper direction",
+            lambda line: format_offered_rate(line.record, line.record.rate),
+        ),
+        Column("traffic s", lambda line: line.record.measured_s),
+        Column("frames", lambda line: line.value.frames),
+        Column("lost", lambda line: line.value.lost),
         Column("lost %", lambda line: _format_share(line.value.loss_percent)),
         Column("intervals\nwith loss", lambda i: f"{i.value.lossy} of {i.value.intervals}"),
         Column("episodes", lambda line: str(line.value.episodes)),
-        Column("longest s\nwithout", lambda line: seconds(line.value.longest_s)),
+        Column("longest s\nwithout", lambda line: line.value.longest_s, ",.4f"),
         Column("worst\ninterval %", lambda line: _format_share(line.value.worst_percent)),
         Column("1st half %", lambda line: _format_share(line.value.halves_percent[0])),
         Column("2nd half %", lambda line: _format_share(line.value.halves_percent[1])),
@@ -299,13 +280,15 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     def draw_figures(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Drawing]:
         for record in records:
             curves = []
-            for number, way in enumerate(record.directions):
-                times_s, losses = zip(*_list_interval_losses(data, record, way), strict=True)
+            for number, direction in enumerate(record.directions):
+                times_s, losses = zip(*_list_interval_losses(data, record, direction), strict=True)
                 style = {"linewidth": 0.9, "color": style_line(number)["color"]}
-                curves.append(Curve(way, [t / HOUR_S for t in times_s], losses, style=style))
+                curves.append(
+                    Curve(direction, [t / SECONDS_PER_HOUR for t in times_s], losses, style=style)
+                )
             invalid = {t.key for t in record.invalid_trials}
             gaps = [n for n, trial in enumerate(data.find_trials(record)) if trial.key in invalid]
-            hours = record.stretch_s / HOUR_S
+            hours = record.stretch_s / SECONDS_PER_HOUR
 
             def adjust(at: Any, gaps: Sequence[int] = gaps, hours: float = hours) -> None:
                 for number in gaps:
@@ -322,41 +305,49 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
             )
             yield Drawing(figure, what, what)
 
-    def results(self, record: SoakRecord) -> Iterator[Result]:
-        for way, direction in record.directions.items():
-            yield Result(
-                f"lost {way}",
+    def list_quantities(self, record: SoakRecord) -> Iterator[Quantity]:
+        for direction, figures in record.directions.items():
+            yield Quantity(
+                f"lost {direction}",
                 "%",
-                [direction.loss_percent],
+                [figures.loss_percent],
                 more_is_better=False,
                 at=f"{record.rate:,.0f} fps",
-                headline=f"soak, lost % {way}",
-                summary=Percentiles(direction.loss_percent, None, None),
+                headline=f"soak, lost % {direction}",
+                summary=Percentiles(figures.loss_percent, None, None),
             )
-
-    def format_value(self, value: float | None) -> str:
-        return _format_share(value)
 
     def find_warnings(self, record: SoakRecord) -> Iterator[tuple[str, str]]:
         if record.faltered:
             some = f"{record.faltered} of {record.stretches} stretches"
             text = f"the tester faltered in {some}: nothing is known of them"
             yield "invalid-stretches", text
-        for way, direction in record.directions.items():
-            first, second = direction.halves_percent
-            if second and second > 2 * (first or 0.0) and direction.lost > 10:
+        for direction, figures in record.directions.items():
+            first, second = figures.halves_percent
+            if second and second > 2 * (first or 0.0) and figures.lost > 10:
                 text = "more than twice as much was lost in the second half as in the first"
-                yield "growing-loss", f"{way}: {text}"
+                yield "growing-loss", f"{direction}: {text}"
 
-    def check_clauses(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[SoakRecord]) -> Iterator[Ruling]:
         whole = all(not r.faltered for r in records)
-        yield clause("v6t, soak test", "every stretch is measured, none is left out",
-                     f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
-                     "without a result", whole if records else None)  # fmt: skip
+        yield judge("v6t, soak test", "every stretch is measured, none is left out",
+                    f"{sum(r.faltered for r in records)} of {sum(r.stretches for r in records)} "
+                    "without a result", whole if records else None)  # fmt: skip
 
 
-LEAST = 1000
-"""The smallest load is that part of the largest."""
+LOAD_RANGE = 1000
+"""Largest load as a multiple of the smallest."""
+
+
+def _make_load_estimate(point: Point) -> EstimateLoad:
+    """Return the function that estimates a critical load from trials; a plan never ends early."""
+    if point.runner.planned:
+        return lambda loads, target, most_fps: None
+    from v6t.analysis.posterior import (
+        CriticalLoadInference,
+    )  # imports numpy, which most runs do without
+
+    return CriticalLoadInference()
 
 
 class CriticalLoadSettings(StrictModel):
@@ -377,8 +368,8 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     name = "critical-load"
     csv_columns: ClassVar = {
-        "rate": common.ROW_RATE,
-        "duration_s": common.ROW_DURATION,
+        "rate": common.RATE_MEANING,
+        "duration_s": common.DURATION_MEANING,
         "frames": "frames to send [frames]",
         "lost": "of them lost [frames]",
         "estimate": "mean of the critical load after this trial [frames per second per direction]",
@@ -391,10 +382,10 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     connections = "also"
     model = CriticalLoadSettings
     quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
-    in_all = False
+    included_in_all = False
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        own = self.get_settings(bound)
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        own = self.get_settings(context)
         yield (
             f"critical-load is the rate at which {100 * own.target:g} % are lost on average: no RFC 8219 "
             "throughput"
@@ -402,20 +393,18 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
         if own.search_s < 1800:
             yield f"critical-load: {own.search_s:g} s of trials, not the 1,800 s of FD.io CSIT"
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = point.specify(
             CriticalLoadSpec,
-            self.get_settings(point.bound),
+            self.get_settings(point.context),
             conditions=point.make_conditions(search_limit_fps=point.limit_fps),
-            least_fps=point.limit_fps / LEAST,
+            least_fps=point.limit_fps / LOAD_RANGE,
             most_fps=point.limit_fps,
         )
-        result = measure_critical_load(
-            spec, point.measure, point.runner.make_load_estimate(), point.watch
-        )
+        result = measure_critical_load(spec, point.measure, _make_load_estimate(point), point.watch)
         steps, estimate = result.steps, result.estimate
         if len(steps) < 2:
-            return self.make_unmeasured(point, "the tester faltered in all trials but one")
+            raise NotMeasured("the tester faltered in all trials but one")
         rates = [step.offered.rate_fps for step in steps]
         shapes = estimate.shapes if estimate else ()
         record = CriticalLoadRecord.from_result(
@@ -427,7 +416,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             low=estimate and estimate.low_fps,
             high=estimate and estimate.high_fps,
             shapes={
-                s.name: ShapeFigures(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes
+                s.name: ShapeEstimate(mean=s.mean_fps, deviation=s.deviation_fps) for s in shapes
             },
             searched_s=sum(step.duration_s for step in steps),
             lossless=sum(not step.offered.lost for step in steps),
@@ -437,23 +426,35 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             upper_bound_reason=point.limit_reason,
             tester_ceiling=point.tester_capacity.rate_fps,
         )
-        return Measured(record, list_critical_load_rows(result))
+        return Measurement(record, self.list_trial_rows(result))
+
+    def list_trial_rows(self, result: CriticalLoadResult) -> list[CsvRow]:
+        """Return a row for each valid trial, with the estimate after it."""
+        rows = (
+            (s.offered.rate_fps, s.duration_s, s.offered.frames, s.offered.lost,
+             e and e.mean_fps, e and e.low_fps, e and e.high_fps)
+            for s, e in zip(result.steps, result.known, strict=True)
+        )  # fmt: skip
+        return self.make_rows(result.spec.conditions, enumerate(rows, 1))
 
     columns = (
-        *common.POINT,
+        *common.POINT_COLUMNS,
         Column("target\nloss %", lambda r: f"{r.target_percent:g}"),
-        Column("critical load\nfps per direction", lambda r: mark(count(r.estimate), r.limited)),
+        Column(
+            "critical load\nfps per direction",
+            lambda r: mark_limited(format_count(r.estimate), r.limited),
+        ),
         Column("95 % interval", lambda r: r.interval),
-        Column("deviation", lambda r: count(r.deviation)),
+        Column("deviation", lambda r: r.deviation),
         Column("stretch", lambda r: _format_shape(r, "stretch")),
         Column("erf", lambda r: _format_shape(r, "erf")),
-        Column("traffic s", lambda r: count(r.searched_s)),
+        Column("traffic s", lambda r: r.searched_s),
         Column("trials", lambda r: str(len(r.trials) - len(r.invalid_trials))),
         Column("without\nloss", lambda r: str(r.lossless)),
         Column("bound fps", lambda r: f"{r.upper_bound:,.0f} {r.upper_bound_reason}"),
     )
 
-    def define(self, records: Sequence[CriticalLoadRecord]) -> str:
+    def define_quantity(self, records: Sequence[CriticalLoadRecord]) -> str:
         return (
             "Critical load: the rate per direction at which the target share of the frames of all "
             "directions together is lost on average, by Bayesian inference from the loss counts of "
@@ -474,11 +475,11 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             )
             yield Drawing(_draw_losses_by_load(data, record), what, what)
 
-    def results(self, record: CriticalLoadRecord) -> Iterator[Result]:
+    def list_quantities(self, record: CriticalLoadRecord) -> Iterator[Quantity]:
         beyond = f": {record.excess}" if record.estimate is None else ""
         limit = " - limited by the tester or the medium" if record.limited else ""
         loss = f"{record.target_percent:g} % loss"
-        yield Result(
+        yield Quantity(
             "critical load",
             "fps",
             [record.estimate],
@@ -488,7 +489,7 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
             headline=self.name,
             summary=Percentiles(record.estimate, record.low, record.high),
             card=Card(
-                mark(count(record.estimate), record.limited),
+                mark_limited(format_count(record.estimate), record.limited),
                 "fps per direction",
                 f"critical load at {loss}, {record.point}{beyond}{limit}",
             ),
@@ -504,10 +505,10 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
 
     def check_clauses(
         self, data: RunData, records: Sequence[CriticalLoadRecord]
-    ) -> Iterator[Clause]:
+    ) -> Iterator[Ruling]:
         least = min((r.searched_s for r in records), default=0)
-        yield clause("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
-                     f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
+        yield judge("draft-vpolak-bmwg-plrsearch-03 (CSIT's setting)", "trials of 1,800 s together",
+                    f"{least:,.0f} s", least >= 0.95 * 1800 if records else None)  # fmt: skip
 
 
 def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
@@ -539,12 +540,12 @@ def _draw_losses_by_load(data: RunData, record: CriticalLoadRecord) -> str:
 
 
 def _list_interval_losses(
-    data: RunData, record: SoakRecord, way: str
+    data: RunData, record: SoakRecord, direction: str
 ) -> Iterator[tuple[float, float]]:
     invalid = {t.key for t in record.invalid_trials}
     for number, trial in enumerate(data.find_trials(record)):
         begins_s = number * record.stretch_s
-        counted = trial.result.directions.get(way)
+        counted = trial.result.directions.get(direction)
         if trial.key in invalid or counted is None:
             yield begins_s, float("nan")
             continue
@@ -553,10 +554,6 @@ def _list_interval_losses(
                 yield part.begins_s, 100 * part.lost / part.frames
 
 
-def _format_share(value: float | None) -> str:
-    return percent(value) if not value or value >= 0.1 else f"{value:.2g}"
-
-
 def _format_shape(record: CriticalLoadRecord, name: str) -> str:
     found = record.shapes.get(name)
-    return count(found.mean) if found else "-"
+    return format_count(found.mean) if found else "-"

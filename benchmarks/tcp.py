@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
-from v6t.analysis.presentation import Card, Clause, Result, clause
-from v6t.analysis.record import FindResult, Model, Number
+from v6t.analysis.presentation import Card, Quantity, Ruling, judge
+from v6t.analysis.record import CsvRow, FindResult, Number, RecordModel
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import ABSENT, SIZES, Column, Sheet, count, seconds, table, write
+from v6t.analysis.sheet import (
+    ABSENT,
+    SIZES,
+    Column,
+    Table,
+    format_count,
+    format_seconds,
+    make_table,
+)
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, GAP_OCTETS, max_frame_rate_fps
 from v6t.base.strict_model import StrictModel
@@ -18,7 +26,7 @@ from v6t.benchmarks import common, connections
 from v6t.benchmarks.base import Phase
 from v6t.benchmarks.connections import C, CapacityRange, CapacityRecord, ConnectionRateRecord, S
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, NotMeasured, Point
 from v6t.benchmarks.settings import Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
@@ -39,19 +47,19 @@ from v6t.trials.tcp import Closing, Tcp, TcpCounts
 from v6t.trials.trial import Capability, Trial
 from v6t.trials.verdict import Attempt
 
-_FALTERED = "The tester faltered in this trial: its counts say nothing of the device."
+_INVALID_TRIAL_NOTE = "The tester faltered in this trial: its counts say nothing of the device."
 
-_SYN = SIZES.replace("octets", "SYN's octets")
+_SYN_HEADING = SIZES.replace("octets", "SYN's octets")
 
-_TIMES = (
+_TIMES_NOTE = (
     "Establishment times are from the first SYN at the client to the last acknowledgement at the server, "
     "with what the tester itself takes to write a batch of segments and to answer one."
 )
 
-_NO_TIMES = "This tester does not tell how long each connection took."
+_NO_TIMES_NOTE = "This tester does not tell how long each connection took."
 
 
-class TcpExchange(Model):
+class TcpExchange(RecordModel):
     """Opening, use and end of every connection."""
 
     http: str
@@ -66,7 +74,7 @@ class TcpExchange(Model):
     """how connections end: `rst` or `fin`"""
 
 
-class Iteration(Model):
+class TcpIteration(RecordModel):
     """Connections of a trial by their outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
 
     trial: str
@@ -114,7 +122,7 @@ class Iteration(Model):
 
     @property
     def outcome(self) -> str:
-        """The verdict in a word."""
+        """``passed``, ``failed`` or ``invalid``."""
         return "passed" if self.passed else "failed" if self.valid else "invalid"
 
     @property
@@ -124,7 +132,7 @@ class Iteration(Model):
         return TcpCounts(**{name: getattr(self, name) for name in names}).failures
 
 
-class LoopbackTimes(Model):
+class LoopbackTimes(RecordModel):
     """Establishment times without a device, from the fastest complete trial of the self-test."""
 
     rate_cps: Number
@@ -143,20 +151,20 @@ class TcpRateRecord(ConnectionRateRecord):
     heading = "Maximum TCP connection establishment rate"
     exchange: TcpExchange
     """how connections are made, tried and closed"""
-    iterations: list[Iteration]
+    iterations: list[TcpIteration]
     """all trials"""
-    decisive: Sequence[Iteration] = ()
+    decisive: Sequence[TcpIteration] = ()
     """of each repetition the trial that decided: the highest rate that passed"""
     alone: LoopbackTimes | None = None
     """the fastest trial of the self-test in which every connection was established; null: there is none"""
 
     @property
-    def last(self) -> Iteration | None:
+    def last(self) -> TcpIteration | None:
         """The deciding trial of the last repetition, if one passed."""
         return self.decisive[-1] if self.decisive else None
 
 
-class ConnectionEnding(Model):
+class ConnectionEnding(RecordModel):
     """Connections that ended, and how long the device remembered them."""
 
     closing: str
@@ -183,11 +191,11 @@ class TcpCapacityRecord(CapacityRecord):
     """where that rate comes from"""
     exchange: TcpExchange
     """how connections are made, tried and closed"""
-    iterations: list[Iteration]
+    iterations: list[TcpIteration]
     """all trials of the search"""
-    decisive: Iteration | None
+    decisive: TcpIteration | None
     """the trial with the most connections that passed"""
-    overfull: Iteration | None
+    overfull: TcpIteration | None
     """the trial with more connections than the table holds; null: no end was found"""
     still_answered: int | None
     """of the connections established in it, those that answered afterwards; null: none was made"""
@@ -197,7 +205,7 @@ class TcpCapacityRecord(CapacityRecord):
     """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
 
     @property
-    def last(self) -> Iteration | None:
+    def last(self) -> TcpIteration | None:
         """The deciding trial."""
         return self.decisive
 
@@ -234,8 +242,8 @@ def _find_ending(attempt: Attempt, find: FindResult) -> ConnectionEnding | None:
     )
 
 
-FRAMES_EACH = 2
-"""That a client sends to open a connection: SYN and acknowledgement."""
+FRAMES_PER_OPENING = 2
+"""Frames that a client sends to open a connection: SYN and acknowledgement."""
 
 _ETHERNET_OCTETS, _TAG_OCTETS = 14, 4
 
@@ -247,30 +255,30 @@ def find_syn_sizes(plugin: MeasuredTechnology) -> FramePair:
     octets = _ETHERNET_OCTETS + _IP_OCTETS[min(plugin.ip_versions)] + OPENING_OCTETS + FCS_OCTETS
     if plugin.links.left.vlan is not None:
         octets += _TAG_OCTETS
-    return plugin.frame_pair(octets + plugin.overhead)
+    return plugin.make_frame_pair(octets + plugin.overhead)
 
 
 def find_media_cps(line_rate_bps: float, sizes: FramePair, object_octets: int) -> int:
     """Return the connections per second whose opening and objects the medium carries."""
-    opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_EACH
+    opened = max_frame_rate_fps(line_rate_bps, sizes.longest) // FRAMES_PER_OPENING
     each = sizes.longest - OPENING_OCTETS + HEADER_OCTETS + GAP_OCTETS
     octets = sum(each + len(part) for part in split_into_segments(build_response(object_octets)))
     return max(1, min(opened, int(line_rate_bps / (8 * octets))))
 
 
-def find_syn_limit(bound: RunContext) -> tuple[FramePair, int]:
+def find_syn_limit(context: RunContext) -> tuple[FramePair, int]:
     """Return the size of a run's SYNs, and the connections per second that its medium carries."""
-    sizes = find_syn_sizes(bound.technology)
-    settings: Any = bound.settings.procedure
-    return sizes, find_media_cps(bound.settings.line_rate_bps, sizes, settings.tcp.object_octets)
+    sizes = find_syn_sizes(context.technology)
+    settings: Any = context.settings.procedure
+    return sizes, find_media_cps(context.settings.line_rate_bps, sizes, settings.tcp.object_octets)
 
 
-def make_tcp_measure(bound: RunContext, measure: Measure) -> Measure:
-    """Make the measurement of the tester's own capacity: trials open connections and request objects.
+def make_tcp_measure(context: RunContext, measure: Measure) -> Measure:
+    """Make the function that measures how fast the tester opens connections and requests objects.
 
     The phase that lost more, or took longer, counts as the only direction.
     """
-    settings: Any = bound.settings.procedure
+    settings: Any = context.settings.procedure
     tcp = settings.tcp.for_trials
 
     def rank(direction: DirectionResult) -> tuple[int, float]:
@@ -287,21 +295,23 @@ def make_tcp_measure(bound: RunContext, measure: Measure) -> Measure:
     return measure_opening
 
 
-def _show_deciding(cell: Callable[[Iteration], str]) -> Callable[[Any], str]:
-    return lambda record: cell(record.last) if record.last else "-"
+def _show_deciding(
+    value: Callable[[TcpIteration], str | float | None],
+) -> Callable[[Any], str | float | None]:
+    return lambda record: value(record.last) if record.last else "-"
 
 
-_TIME_COLUMNS: tuple[Column[Iteration], ...] = (
+_TIME_COLUMNS: tuple[Column[TcpIteration], ...] = (
     Column("ms to establish\nmin", lambda one: _format_milliseconds(one.fastest_s)),
     Column("mean", lambda one: _format_milliseconds(one.mean_s)),
     Column("max", lambda one: _format_milliseconds(one.slowest_s)),
     Column("sum", lambda one: _format_milliseconds(one.sum_s)),
 )
 _EXCHANGE_COLUMNS: tuple[Column[Any], ...] = (
-    Column("object\noctets", lambda record: count(record.exchange.object_octets)),
-    *(replace(column, cell=_show_deciding(column.cell)) for column in _TIME_COLUMNS),
-    Column("objects\nrequested", _show_deciding(lambda one: count(one.requested))),
-    Column("returned", _show_deciding(lambda one: count(one.answered))),
+    Column("object\noctets", lambda record: record.exchange.object_octets),
+    *(replace(column, value=_show_deciding(column.value)) for column in _TIME_COLUMNS),
+    Column("objects\nrequested", _show_deciding(lambda one: one.requested)),
+    Column("returned", _show_deciding(lambda one: one.answered)),
 )
 
 
@@ -337,56 +347,60 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"connections", "tcp"})
 
-    def get_tcp(self, bound: RunContext) -> TcpSettings:
+    def get_tcp(self, context: RunContext) -> TcpSettings:
         """Return the settings of TCP."""
-        settings: TcpSettings = self.get_shared_settings(bound, "tcp")
+        settings: TcpSettings = self.get_shared_settings(context, "tcp")
         return settings
 
-    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
+    def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
         return ()
 
-    def check(self, bound: RunContext) -> None:
-        """Check that there is a device: the tester keeps no connections."""
-        if bound.driver.is_cable:
+    def check(self, context: RunContext) -> None:
+        """Check that there is a device, since a tester has no connection table."""
+        if context.driver.is_cable:
             raise UsageError(
                 f"without a device {self.name} would measure the tester",
                 "`v6t selftest` measures the tester alone",
                 code="missing-device",
             )
-        list(self._list_tester_warnings(bound))
+        list(self._list_tester_warnings(context))
 
-    def list_deviations(self, bound: RunContext) -> Iterator[str]:
-        yield from super().list_deviations(bound)
-        yield from self._list_tester_warnings(bound)
-        tries = self.get_tcp(bound).retransmissions
+    def list_deviations(self, context: RunContext) -> Iterator[str]:
+        yield from super().list_deviations(context)
+        yield from self._list_tester_warnings(context)
+        tries = self.get_tcp(context).retransmissions
         if tries:
             yield f"a SYN that is lost is sent again up to {tries} times: connections count that took longer"
 
-    def _list_tester_warnings(self, bound: RunContext) -> Iterator[str]:
+    def _list_tester_warnings(self, context: RunContext) -> Iterator[str]:
         """Yield warnings of the tester about such connections; raise if it cannot make them."""
-        most, tcp = self.find_max_connections(bound), self.get_tcp(bound).for_trials
-        alpha = connections.make_phase_one_settings(bound.settings.procedure).alpha
-        return bound.tester.conversations(bound.technology, most, tcp, alpha)
+        most, tcp = self.find_max_connections(context), self.get_tcp(context).for_trials
+        alpha = connections.make_phase_one_settings(context.settings.procedure).alpha
+        return context.tester.check_tcp_connections(context.technology, most, tcp, alpha)
 
     def _make_phase_one(self, point: Point) -> PhaseOneSettings:
-        tcp = self.get_tcp(point.bound).for_trials
+        tcp = self.get_tcp(point.context).for_trials
         return replace(
             connections.make_phase_one_settings(point.procedure), wait_s=tcp.max_wait_s, tcp=tcp
         )
 
-    def _make_exchange(self, bound: RunContext) -> TcpExchange:
-        return TcpExchange(http=VERSION, **asdict(self.get_tcp(bound).for_trials))
+    def list_trial_rows(self, point: Point, iterations: Iterable[TcpIteration]) -> list[CsvRow]:
+        """Return a row for each trial."""
+        return self.number_rows(point, (dict(one).values() for one in iterations))
+
+    def _make_exchange(self, context: RunContext) -> TcpExchange:
+        return TcpExchange(http=VERSION, **asdict(self.get_tcp(context).for_trials))
 
 
 class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
     """The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."""
 
     name = "tcp-rate"
-    csv_model = Iteration
+    csv_model = TcpIteration
     record = TcpRateRecord
     order = 10
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
         result = measure_connection_rate(spec, point.measure, point.watch)
         each = [find_iterations(r.attempts, point.find) for r in result.repetitions]
@@ -395,24 +409,21 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             TcpRateRecord,
             result,
             point,
-            exchange=self._make_exchange(point.bound),
+            exchange=self._make_exchange(point.context),
             iterations=[one for tries in each for one in tries],
             decisive=[max(tries, key=lambda one: one.rate_cps) for tries in passed if tries],
             alone=_find_fastest([f"tcp-{key}" for key in point.tester_capacity.keys], point.find),
         )
-        rates = [r.rate_cps for r in result.repetitions]
-        return Measured(
-            record, connections.number_rows(spec.conditions, map(dict, record.iterations)), rates
-        )
+        return Measurement(record, self.list_trial_rows(point, record.iterations), record.rates)
 
     columns = (
-        Column(_SYN, lambda r: r.sizes),
-        Column("connections", lambda r: count(r.connections)),
+        Column(_SYN_HEADING, lambda r: r.sizes),
+        Column("connections", lambda r: r.connections),
         *common.make_rate_columns("median\nconnections/s"),
-        common.DISPERSION,
+        common.DISPERSION_COLUMN,
         *_EXCHANGE_COLUMNS,
-        Column("DUT\ncounts", lambda r: write(r.last and r.last.sessions, ",", ABSENT), wide=True),
-        common.WIDE_REPEATED,
+        Column("DUT\ncounts", lambda r: r.last and r.last.sessions, ",", absent=ABSENT, wide=True),
+        common.WIDE_REPETITIONS_COLUMN,
     )
 
     def list_notes(self, records: Sequence[TcpRateRecord]) -> list[str]:
@@ -421,17 +432,17 @@ class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
             notes.append("Times, objects and the DUT's count are those of the last repetition.")
         return notes + [_describe_loopback(r.alone) for r in records if r.alone is not None]
 
-    def results(self, record: TcpRateRecord) -> Iterator[Result]:
+    def list_quantities(self, record: TcpRateRecord) -> Iterator[Quantity]:
         resolution = record.resolution_cps
         yield connections.make_rate_result(record, record.title, resolution, "TCP connections/s")
 
-    def check_clauses(self, data: RunData, records: Sequence[TcpRateRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[TcpRateRecord]) -> Iterator[Ruling]:
         iterations = [one for r in records for one in r.decisive]
         wanted = sum(r.repetitions for r in records)
-        yield clause("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
-                     "the highest rate at which all connections were opened",
-                     f"found by {len(iterations)} of {wanted} repetitions",
-                     len(iterations) == wanted if records else None)  # fmt: skip
+        yield judge("RFC 8219 section 8.2, RFC 3511 section 5.3.4.2",
+                    "the highest rate at which all connections were opened",
+                    f"found by {len(iterations)} of {wanted} repetitions",
+                    len(iterations) == wanted if records else None)  # fmt: skip
         yield _make_validation_clause("5.3.3", iterations)
         yield common.check_repetitions(self.name, records)
 
@@ -452,23 +463,23 @@ class TcpCapacity(
     """How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."""
 
     name = "tcp-capacity"
-    csv_model = Iteration
+    csv_model = TcpIteration
     record = TcpCapacityRecord
     order = 20
     model = TcpCapacitySettings
     quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
-    def list_prerequisites(self, bound: RunContext) -> tuple[str, ...]:
-        return () if self.get_tcp(bound).rate_cps is not None else (TcpRate.name,)
+    def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
+        return () if self.get_tcp(context).rate_cps is not None else (TcpRate.name,)
 
-    def run(self, point: Point) -> Measured:
-        tcp = self.get_tcp(point.bound)
+    def run(self, point: Point) -> Measurement:
+        tcp = self.get_tcp(point.context)
         rate_cps, source = connections.choose_rate(
             point, TcpRate.name, "TCP connection rate", tcp.rate_share, tcp.rate_cps
         )
         if not rate_cps:
-            return self.make_unmeasured(point, "no TCP connection rate passed")
-        own, most = self.get_settings(point.bound), self.find_max_connections(point.bound)
+            raise NotMeasured("no TCP connection rate passed")
+        own, most = self.get_settings(point.context), self.find_max_connections(point.context)
         capacity = CapacitySpec(
             conditions=point.make_conditions(),
             first=min(own.first, most),
@@ -497,7 +508,7 @@ class TcpCapacity(
             result.after,
             attempt_rate_cps=search.spec.upper_bound_cps,
             rate_source=source,
-            exchange=self._make_exchange(point.bound),
+            exchange=self._make_exchange(point.context),
             iterations=tries,
             decisive=max((o for o in tries if o.passed), key=lambda o: o.attempted, default=None),
             overfull=overfull,
@@ -506,15 +517,13 @@ class TcpCapacity(
             tcp_timeouts_s={name: s for name, s in device.items() if "tcp" in name},
         )
         after = find_iterations(result.after, find)
-        return Measured(
-            record, connections.number_rows(point.make_conditions(), map(dict, [*tries, *after]))
-        )
+        return Measurement(record, self.list_trial_rows(point, [*tries, *after]))
 
     columns = (
-        Column(_SYN, lambda r: r.sizes),
+        Column(_SYN_HEADING, lambda r: r.sizes),
         Column("maximum\nconnections", lambda r: r.shown),
-        Column("error", lambda r: count(r.error)),
-        Column("attempt rate\nconnections/s", lambda r: count(r.attempted_cps)),
+        Column("error", lambda r: r.error),
+        Column("attempt rate\nconnections/s", lambda r: r.attempted_cps),
         *_EXCHANGE_COLUMNS,
         Column("steps", lambda r: str(len(r.steps)), wide=True),
     )
@@ -522,8 +531,8 @@ class TcpCapacity(
     def list_notes(self, records: Sequence[TcpCapacityRecord]) -> list[str]:
         return [_describe_exchange(records[0])]
 
-    def make_tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Sheet]:
-        yield self.make_sheet(records)
+    def make_tables(self, records: Sequence[TcpCapacityRecord]) -> Iterator[Table]:
+        yield self.make_main_table(records)
         for r in records:
             if r.overfull is not None:
                 note = (
@@ -531,14 +540,14 @@ class TcpCapacity(
                     f"{r.still_answered or 0:,} answered afterwards; the others ended as: "
                     f"{r.overfull.refusals or 'none'}."
                 )
-                notes = [note] if r.overfull.valid else [note, _FALTERED]
-                yield table("Beyond the capacity", [r.overfull], _ITERATION_COLUMNS, notes)
+                notes = [note] if r.overfull.valid else [note, _INVALID_TRIAL_NOTE]
+                yield make_table("Beyond the capacity", [r.overfull], _ITERATION_COLUMNS, notes)
             timeouts = ", ".join(f"{name} {s:g} s" for name, s in r.tcp_timeouts_s.items())
             notes = [f"The device's own time-outs: {timeouts}."] if timeouts else []
-            yield table("Ends of connections", r.endings, _ENDING_COLUMNS, notes)
+            yield make_table("Ends of connections", r.endings, _ENDING_COLUMNS, notes)
 
-    def results(self, record: TcpCapacityRecord) -> Iterator[Result]:
-        what = f"{record.title}, attempted at {count(record.attempted_cps)} a second"
+    def list_quantities(self, record: TcpCapacityRecord) -> Iterator[Quantity]:
+        what = f"{record.title}, attempted at {format_count(record.attempted_cps)} a second"
         card = Card(record.shown, "concurrent TCP connections", what)
         yield replace(connections.make_capacity_result(self.name, record), card=card)
 
@@ -552,26 +561,26 @@ class TcpCapacity(
 
     def check_clauses(
         self, data: RunData, records: Sequence[TcpCapacityRecord]
-    ) -> Iterator[Clause]:
+    ) -> Iterator[Ruling]:
         for r in records:
-            yield clause("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
-                         "an iterative search for the maximum number of connections",
-                         f"{len(r.steps)} numbers of connections; {r.end}", not r.at_least)  # fmt: skip
+            yield judge("RFC 8219 section 8.1, RFC 3511 section 5.2.3",
+                        "an iterative search for the maximum number of connections",
+                        f"{len(r.steps)} numbers of connections; {r.end}", not r.at_least)  # fmt: skip
         yield _make_validation_clause("5.2.3", [r.decisive for r in records if r.decisive])
 
 
-_ITERATION_COLUMNS: Sequence[Column[Iteration]] = (
-    Column("attempted\nper second", lambda o: count(o.rate_cps)),
-    Column("attempted", lambda o: count(o.attempted)),
-    Column("completed", lambda o: count(o.established)),
+_ITERATION_COLUMNS: Sequence[Column[TcpIteration]] = (
+    Column("attempted\nper second", lambda o: o.rate_cps),
+    Column("attempted", lambda o: o.attempted),
+    Column("completed", lambda o: o.established),
     Column("%", lambda o: _format_percent(o.established, o.attempted)),
-    Column("refused\nby reset", lambda o: count(o.reset_refused)),
-    Column("by ICMP", lambda o: count(o.icmp_refused)),
-    Column("timed out", lambda o: count(o.timed_out + o.half_open)),
-    Column("requested", lambda o: count(o.requested)),
-    Column("returned", lambda o: count(o.answered)),
+    Column("refused\nby reset", lambda o: o.reset_refused),
+    Column("by ICMP", lambda o: o.icmp_refused),
+    Column("timed out", lambda o: o.timed_out + o.half_open),
+    Column("requested", lambda o: o.requested),
+    Column("returned", lambda o: o.answered),
     Column("%", lambda o: _format_percent(o.answered, o.requested)),
-    Column("closed", lambda o: count(o.closed), wide=True),
+    Column("closed", lambda o: o.closed, wide=True),
     *_TIME_COLUMNS,
     Column("result", lambda o: o.outcome, text=True),
 )
@@ -579,7 +588,7 @@ _ITERATION_COLUMNS: Sequence[Column[Iteration]] = (
 
 def _format_expiry(ending: ConnectionEnding) -> str:
     if ending.aged_s is not None:
-        return seconds(ending.aged_s)
+        return format_seconds(ending.aged_s)
     if ending.sessions_after is None or not ending.waited_s:
         return "-"
     return f"not within {ending.waited_s:g} s"
@@ -587,9 +596,9 @@ def _format_expiry(ending: ConnectionEnding) -> str:
 
 _ENDING_COLUMNS: Sequence[Column[ConnectionEnding]] = (
     Column("ended by", lambda e: e.closing.upper(), text=True),
-    Column("connections", lambda e: count(e.connections)),
-    Column("closed on\nboth sides", lambda e: count(e.closed)),
-    Column("DUT counts\nafterwards", lambda e: write(e.sessions_after, ",", ABSENT)),
+    Column("connections", lambda e: e.connections),
+    Column("closed on\nboth sides", lambda e: e.closed),
+    Column("DUT counts\nafterwards", lambda e: e.sessions_after, ",", absent=ABSENT),
     Column("forgotten\nafter", _format_expiry),
 )
 
@@ -605,7 +614,7 @@ def _describe_exchange(record: TcpRateRecord | TcpCapacityRecord) -> str:
     has_times = record.last is None or record.last.mean_s is not None
     return (
         f"{e.http} on both sides; every connection asks for an object once all are open; {unanswered}; "
-        f"connections end by {end}. {_TIMES if has_times else _NO_TIMES}"
+        f"connections end by {end}. {_TIMES_NOTE if has_times else _NO_TIMES_NOTE}"
     )
 
 
@@ -627,25 +636,25 @@ def _format_percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.4g}" if whole else "-"
 
 
-def _make_validation_clause(section: str, iterations: Sequence[Iteration]) -> Clause:
+def _make_validation_clause(section: str, iterations: Sequence[TcpIteration]) -> Ruling:
     right = [o.answered == o.requested == o.established for o in iterations]
-    return clause(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
-                  f"{sum(o.answered for o in iterations):,} objects for "
-                  f"{sum(o.requested for o in iterations):,} requests",
-                  right)  # fmt: skip
+    return judge(f"RFC 3511 section {section}", "every connection is validated by HTTP 1.1",
+                 f"{sum(o.answered for o in iterations):,} objects for "
+                 f"{sum(o.requested for o in iterations):,} requests",
+                 right)  # fmt: skip
 
 
-def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[Iteration]:
+def find_iterations(attempts: Sequence[Attempt], find: FindResult) -> list[TcpIteration]:
     """Return the trials that opened connections."""
     return [one for a in attempts if (one := find_iteration(a, find)) is not None]
 
 
-def find_iteration(attempt: Attempt, find: FindResult) -> Iteration | None:
-    """Return a trial by what became of its connections; None: it opened none."""
+def find_iteration(attempt: Attempt, find: FindResult) -> TcpIteration | None:
+    """Return the outcome of a trial's connections, or None if it opened none."""
     phase_one = find(attempt.trial.key).connections
     if phase_one is None or phase_one.tcp is None:
         return None
-    return Iteration(
+    return TcpIteration(
         **asdict(phase_one.tcp),
         trial=attempt.trial.key,
         rate_cps=attempt.trial.rate_fps,

@@ -15,17 +15,17 @@ from pydantic import Field, computed_field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREY, ORANGE, VERMILLION, abbreviate
 from v6t.analysis.figures.plots import Curve, draw_errorbars, draw_series, make_summary_curve
-from v6t.analysis.presentation import Clause, Result, clause, split_lines
-from v6t.analysis.record import Number, RateRecord, Row, describe_rates, find_counting
+from v6t.analysis.presentation import Quantity, Ruling, judge, split_into_figures
+from v6t.analysis.record import Number, RateRecord, find_counting_method, summarize_rates
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, count, mark
+from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, format_count, mark_limited
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.mlrsearch import CONTROLLER, GoalFigures, find_goal_warnings, summarize_goal
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.mlrsearch import SEARCH_LIBRARY, GoalBounds, find_goal_warnings, summarize_goal
+from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
@@ -40,12 +40,12 @@ from v6t.trials.trial import Capability, Trial, list_directions
 from v6t.trials.verdict import assess_trial
 
 T = TypeVar("T", bound=ThroughputSpec)
-MOST_STEPS = 2000
-"""Trials that a search trace still shows one by one."""
+MAX_TRACED_TRIALS = 2000
+"""Largest number of trials in a search trace."""
 
-_SEARCHES = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
+_SEARCH_TEXTS = {"binary": "binary search", "mlrsearch": "MLRsearch with the RFC 2544 goal"}
 
-_PLAIN = (
+_TRIAL_FIELDS = (
     *("benchmark", "key", "ipv6_frame_size", "ipv4_frame_size", "mode", "rate_fps", "duration_s"),
     *("residual_wait_s", "pause_s"),
 )
@@ -64,7 +64,7 @@ class ThroughputRecord(RateRecord):
     """how MLRsearch calls its result"""
     controller: str | None = None
     """what chose the trials of MLRsearch; its version is fixed"""
-    goal: GoalFigures | None = None
+    goal: GoalBounds | None = None
     """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
     them"""
     adaptive: AdaptiveSettings | None = None
@@ -139,18 +139,18 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
     found = [(r.rate_fps, r.attempts) for r in repetitions]
     decisive = [key for key in map(find_decisive_trial, repetitions) if key]
     counted = [d for key in decisive for d in find(key).directions.values()]
-    checked = 0 if point.bound.tester.simulates else sum(d.checked for d in counted)
+    checked = 0 if point.context.tester.simulates else sum(d.checked for d in counted)
     goals = [r.search.goal for r in repetitions if r.search.goal is not None]
     return ThroughputRecord.from_result(
         result,
         point.run_conditions,
-        **describe_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
+        **summarize_rates(found, point.tester_capacity.rate_fps, point.procedure.selftest_margin),
         search_label=mlr.LABEL if spec.search == "mlrsearch" else None,
-        controller=CONTROLLER if goals else None,
+        controller=SEARCH_LIBRARY if goals else None,
         goal=summarize_goal(goals) if goals else None,
         non_monotonic=sum(r.non_monotonic for r in repetitions),
         unresolved=sum(_is_unresolved(r, spec) for r in repetitions),
-        loss={way: _find_worst_loss(repetitions, way, decisive) for way in ways},
+        loss={direction: _find_worst_loss(repetitions, direction, decisive) for direction in ways},
         matched=sum(d.matched for d in counted) / checked if checked else None,
         checked=checked,
         upper_bound_hit=any(
@@ -158,27 +158,8 @@ def make_search_record(point: Point, result: ThroughputResult) -> ThroughputReco
         ),
         resolution_fps=find_error_fps(result),
         decisive_trials=decisive,
-        counted_by=find_counting(find(a.trial.key) for a in result.attempts),
+        counted_by=find_counting_method(find(a.trial.key) for a in result.attempts),
     )
-
-
-def _list_repetitions(result: ThroughputResult, point: Point) -> list[Row]:
-    spec = result.spec
-    n, m = point.bound.technology.params.mixture or ("", "")
-    return [
-        {
-            **common.make_row_head(spec.conditions, r.number),
-            "n": n,
-            "m": m,
-            "Duration": spec.duration_s,
-            "Initial Rate": spec.upper_bound_fps,
-            "Timeout": spec.conditions.residual_wait_s,
-            "Error": r.error_fps(spec.resolution_fps),
-            **common.describe_attempts(point, r.attempts),
-            "rate": r.rate_fps,
-        }
-        for r in result.repetitions
-    ]
 
 
 def _is_unresolved(repetition: Repetition, spec: ThroughputSpec) -> bool:
@@ -199,10 +180,10 @@ def find_decisive_trial(repetition: Repetition) -> str | None:
 
 
 def _find_worst_loss(
-    repetitions: tuple[Repetition, ...], way: str, decisive: list[str]
+    repetitions: tuple[Repetition, ...], direction: str, decisive: list[str]
 ) -> float | None:
     verdicts = [a.verdict for r in repetitions for a in r.attempts if a.trial.key in decisive]
-    return max((v.loss[way] for v in verdicts if way in v.loss), default=None)
+    return max((v.loss[direction] for v in verdicts if direction in v.loss), default=None)
 
 
 class FrameTimeoutSettings(StrictModel):
@@ -215,29 +196,29 @@ class FrameTimeoutSettings(StrictModel):
 class FrameTimeoutBenchmark(Benchmark[Any, Any]):
     """Variant of a benchmark with a deadline for every frame."""
 
-    heeds = frozenset({"adaptive"})
-    in_all = False
+    used_settings = frozenset({"adaptive"})
+    included_in_all = False
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
-    def timeout_s(self, bound: RunContext) -> float:
+    def timeout_s(self, context: RunContext) -> float:
         """Return the deadline [s]."""
-        return (self.get_shared_settings(bound, "frame_timeout").deadline_ms or 0.0) / 1000
+        return (self.get_shared_settings(context, "frame_timeout").deadline_ms or 0.0) / 1000
 
     def make_conditions(self, point: Point) -> Conditions:
-        return point.make_conditions(frame_timeout_s=self.timeout_s(point.bound))
+        return point.make_conditions(frame_timeout_s=self.timeout_s(point.context))
 
-    def trial_s(self, bound: RunContext) -> float:
+    def trial_s(self, context: RunContext) -> float:
         """Return the length of its trials [s]."""
-        return bound.settings.procedure.trial_duration_s
+        return context.settings.procedure.trial_duration_s
 
-    def check(self, bound: RunContext) -> None:
-        super().check(bound)
-        deadline_ms = 1000 * self.timeout_s(bound)
+    def check(self, context: RunContext) -> None:
+        super().check(context)
+        deadline_ms = 1000 * self.timeout_s(context)
         if not deadline_ms:
             hint = "give --frame-timeout in milliseconds"
             raise UsageError(f"{self.name} needs a deadline", hint, code="missing-setting")
-        longest = 1000 * (self.trial_s(bound) + bound.settings.procedure.residual_wait_s)
+        longest = 1000 * (self.trial_s(context) + context.settings.procedure.residual_wait_s)
         if deadline_ms >= longest:
             raise UsageError(
                 f"a deadline of {deadline_ms:g} ms never ends before the trial: "
@@ -249,7 +230,7 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
 def _format_aggregate(record: ThroughputRecord) -> str:
     if record.direction != "bidirectional":
         return "-"
-    return mark(count(record.aggregate_median), record.limited)
+    return mark_limited(format_count(record.aggregate_median), record.limited)
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
@@ -260,7 +241,8 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     csv_columns: ClassVar = {
         "n": "modulus of the mixture: m of every n frames are foreground traffic",
         "m": "foreground frames of every n",
-        "Duration": common.ROW_DURATION,
+        "Duration": common.DURATION_MEANING,
+        "Initial Rate": common.SEARCH_COLUMNS["Initial Rate"],
         "Timeout": "wait for late frames after the trial [s]",
         **common.SEARCH_COLUMNS,
     }
@@ -269,27 +251,34 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     order = 10
     searches = True
     connections = "also"
-    heeds = frozenset({"adaptive"})
+    used_settings = frozenset({"adaptive"})
 
-    def run(self, point: Point) -> Measured:
+    def run(self, point: Point) -> Measurement:
         spec = specify_search(point, self.make_conditions(point))
         result = measure_throughput(spec, point.measure, point.watch)
         record = make_search_record(point, result)
-        return Measured(record, _list_repetitions(result, point), record.rates)
+        mixture = point.context.technology.params.mixture or ("", "")
+        rows = (
+            (r.number, (*mixture, spec.duration_s, spec.upper_bound_fps, spec.conditions.residual_wait_s,
+                        r.error_fps(spec.resolution_fps),
+                        *common.describe_attempts(point, r.attempts), r.rate_fps))
+            for r in result.repetitions
+        )  # fmt: skip
+        return Measurement(record, self.make_rows(spec.conditions, rows), record.rates)
 
     columns = (
-        *common.POINT,
+        *common.POINT_COLUMNS,
         *common.make_rate_columns("median fps\nper direction"),
-        common.INTERVAL,
-        common.DISPERSION,
+        common.INTERVAL_COLUMN,
+        common.DISPERSION_COLUMN,
         Column("aggregate\nfps", _format_aggregate),
         Column("loss", lambda r: UNDEFINED if r.worst_loss is None else f"{r.worst_loss:.4%}"),
         Column("frames\nmatched", lambda r: common.format_match_share(r.matched)),
-        common.WIDE_REPEATED,
-        Column("search\nends within", lambda r: count(r.resolution_fps), wide=True),
-        Column("bound of\nthe search", lambda r: count(r.upper_bound), wide=True),
+        common.WIDE_REPETITIONS_COLUMN,
+        Column("search\nends within", lambda r: r.resolution_fps, wide=True),
+        Column("bound of\nthe search", lambda r: r.upper_bound, wide=True),
         Column("its\nreason", lambda r: r.upper_bound_reason, wide=True),
-        common.COUNTED_BY,
+        common.COUNTING_COLUMN,
     )
 
     def draw_lead(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Drawing]:
@@ -317,7 +306,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             return
         title = rows[0][1].title
         media = {record.sizes: compute_medium_fps(record, line_rate_bps) for _, record in rows}
-        for number, records in enumerate(split_lines(rows)):
+        for number, records in enumerate(split_into_figures(rows)):
             caption = (
                 f"{title} against frame size: median, bars from P1 to P99, and the "
                 "theoretical maximum of the medium for the larger frame."
@@ -333,7 +322,9 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                 yield Drawing(
                     _draw_trace(steps, r.median, f"{name}-trace"),
                     f"Search trace, {r.point}: every trial of the point in order, {len(steps)} "
-                    "trials" + ("" if len(steps) < MOST_STEPS else " (the first ones)") + ".",
+                    "trials"
+                    + ("" if len(steps) < MAX_TRACED_TRIALS else " (the first ones)")
+                    + ".",
                     f"Search trace of {r.point}: {len(steps)} trials, median "
                     f"{r.median:,.0f} frames per second per direction.",
                 )
@@ -344,7 +335,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
                     f"Rates of {len(r.rates)} repetitions of {r.point}.",
                 )
 
-    def results(self, record: ThroughputRecord) -> Iterator[Result]:
+    def list_quantities(self, record: ThroughputRecord) -> Iterator[Quantity]:
         what = f"{record.title}, {record.point}, median of {record.repetitions}"
         card = "frames/s per direction", what
         resolution = record.resolution_fps
@@ -354,8 +345,8 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         if record.goal:
             yield from find_goal_warnings(record.goal)
             upper, conditional = record.goal.upper_bounds, record.goal.conditional_throughput
-            bounds = f"relevant upper bound {count(upper.median)} fps"
-            expected = f"conditional throughput {count(conditional.median)} fps"
+            bounds = f"relevant upper bound {format_count(upper.median)} fps"
+            expected = f"conditional throughput {format_count(conditional.median)} fps"
             yield "goal", f"{bounds}, {expected} (medians)"
         if record.non_monotonic:
             yield "non-monotonic", "a rate passed above one that failed"
@@ -363,37 +354,38 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
             text = f"{many} searches gave up before their bracket was as narrow as asked"
             yield "unresolved-search", text
 
-    def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[ThroughputRecord]) -> Iterator[Ruling]:
         decisive = {key for r in records for key in r.decisive_trials}
         deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
         lengths = (t.asked["duration_s"] for t in deciding)
-        yield clause(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
-                     *common.compare_minimum(common.TRIAL_S, lengths))  # fmt: skip
+        yield judge(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
+                    *common.compare_minimum(common.REQUIRED_TRIAL_S, lengths))  # fmt: skip
         yield common.check_repetitions(self.name, records)
         lost = sum(
             count.required > count.received
             for t in deciding
-            for way in t.result.directions.values()
-            for count in way.classes.values()
+            for direction in t.result.directions.values()
+            for count in direction.classes.values()
             if count.role != "negative"
         )
         tolerated = max((r.loss_tolerance for r in records), default=0.0)
-        yield clause(f"RFC 2544 section 26.1 (GEN-22), {self.name}", "no frame may be lost",
-                     f"frames lost in {lost} classes of {len(deciding)} deciding trials"
-                     + (f", {tolerated:.4%} tolerated" if tolerated else ""),
-                     not lost and not tolerated if deciding else None)  # fmt: skip
+        yield judge(f"RFC 2544 section 26.1 (GEN-22), {self.name}", "no frame may be lost",
+                    f"frames lost in {lost} classes of {len(deciding)} deciding trials"
+                    + (f", {tolerated:.4%} tolerated" if tolerated else ""),
+                    not lost and not tolerated if deciding else None)  # fmt: skip
         if records:
             given_up = sum(r.unresolved for r in records)
-            yield clause("RFC 2544 section 26.1 (TP-02)",
-                         "the highest rate without loss, by any search",
-                         _SEARCHES[data.procedure["search"]] + (f"; {given_up} gave up" if given_up else ""),
-                         not given_up)  # fmt: skip
+            yield judge("RFC 2544 section 26.1 (TP-02)",
+                        "the highest rate without loss, by any search",
+                        _SEARCH_TEXTS[data.procedure["search"]]
+                        + (f"; {given_up} gave up" if given_up else ""),
+                        not given_up)  # fmt: skip
             known = any(r.tester_ceiling for r in records)
             limited = sum(r.tester_limited for r in records)
-            yield clause("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
-                         f"{limited} of {len(records)} points above the margin of its own capacity"
-                         if known else "its capacity is not known",
-                         not limited if known else None)  # fmt: skip
+            yield judge("RFC 8219 section 4 (SELF-01, SELF-02)", "the tester is not the bottleneck",
+                        f"{limited} of {len(records)} points above the margin of its own capacity"
+                        if known else "its capacity is not known",
+                        not limited if known else None)  # fmt: skip
 
 
 class ThroughputFrameTimeout(FrameTimeoutBenchmark, Throughput):
@@ -429,7 +421,7 @@ def specify_search(
         upper_bound_reason="media" if upper_fps == point.media_fps else "tester",
         resolution_fps=resolution_fps or p.resolution_fps or p.resolution_ratio * upper_fps,
         duration_s=p.trial_duration_s,
-        repetitions=point.most_repetitions,
+        repetitions=point.max_repetitions,
         adaptive=point.adaptive,
     )
 
@@ -445,10 +437,10 @@ class SearchTrial(NamedTuple):
 
 def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     steps = []
-    for number, trial in enumerate(islice(data.find_trials(record), MOST_STEPS), 1):
+    for number, trial in enumerate(islice(data.find_trials(record), MAX_TRACED_TRIALS), 1):
         repetition = re.search(r"/r(\d+)/", trial.key)
         verdict = assess_trial(
-            Trial(**{k: trial.asked[k] for k in _PLAIN}),
+            Trial(**{k: trial.asked[k] for k in _TRIAL_FIELDS}),
             trial.result,
             loss_tolerance=record.loss_tolerance,
             sending_time_tolerance=record.sending_time_tolerance,
@@ -459,14 +451,14 @@ def _list_trials(data: RunData, record: ThroughputRecord) -> list[SearchTrial]:
     return steps
 
 
-_OUTCOMES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s", ORANGE)}
+_OUTCOME_STYLES = {"passed": ("o", BLUE), "failed": ("x", VERMILLION), "invalid": ("s", ORANGE)}
 _PER_DIRECTION = "frames per second\nper direction"
 
 
 def _draw_trace(steps: Sequence[SearchTrial], result_fps: float, name: str) -> str:
     grouped = {s.repetition: [t for t in steps if t.repetition == s.repetition] for s in steps}
     curves = [_make_curve("_", of, color="#bbbbbb", linewidth=0.8) for of in grouped.values()]
-    for outcome, (marker, color) in _OUTCOMES.items():
+    for outcome, (marker, color) in _OUTCOME_STYLES.items():
         if met := [s for s in steps if s.outcome == outcome]:
             curves.append(_make_curve(outcome, met, marker=marker, color=color, linestyle=""))
     median = (result_fps, f"median {abbreviate(result_fps)}", {"color": BLACK, "linestyle": "--"})

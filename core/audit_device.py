@@ -21,7 +21,7 @@ from v6t.drivers.lab.prober import ProberRole
 from v6t.drivers.lab.setup import Bed, frame_octets
 from v6t.drivers.lab.workers import Worker
 from v6t.drivers.prober import Prober, Sided
-from v6t.intent.device import host_arguments
+from v6t.intent.device import make_host_arguments
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
@@ -141,7 +141,7 @@ def open_probe(bound: BoundRun, interfaces: tuple[str, str] | None) -> Iterator[
         UsageError: single frames cannot reach this device.
         DutError: the device could not be configured.
     """
-    links = bound.technology.dut_intent().emulated_links
+    links = bound.technology.make_dut_intent().emulated_links
     with ExitStack() as stack:
         if interfaces is None and bound.tester.in_lab:
             yield _open_in_lab(bound, links, stack)
@@ -235,7 +235,10 @@ class SocketProber:
             namespace=namespace,
             interfaces={side: names[links.port_of(side)] for side in ("left", "right")},
             frame_octets=frame_octets(links),
-            hosts={"left": host_arguments(links.left), "right": host_arguments(links.right)},
+            hosts={
+                "left": make_host_arguments(links.left),
+                "right": make_host_arguments(links.right),
+            },
         )
         try:
             self._worker.answer()

@@ -62,7 +62,7 @@ class TesterKind(ABC):
     delay_error: ClassVar[str] = ""
     """Measured error of its delays, with the conditions of that measurement; printed with every delay.
     Empty if the tester sends no frames."""
-    no_matter: ClassVar[frozenset[str]] = frozenset()
+    speed_neutral_options: ClassVar[frozenset[str]] = frozenset()
     """Options without influence on its speed."""
     options: Any
 
@@ -79,7 +79,7 @@ class TesterKind(ABC):
         return False
 
     @property
-    def loops_back(self) -> bool:
+    def can_loop_back(self) -> bool:
         """A run itself can leave the device out, to measure the tester alone."""
         return True
 
@@ -89,7 +89,7 @@ class TesterKind(ABC):
         return None
 
     @property
-    def shared(self) -> str | None:
+    def exclusive_resource(self) -> str | None:
         """What two runs at the same time must not share, in a few words; None: nothing."""
         return None
 
@@ -133,11 +133,11 @@ class TesterKind(ABC):
         return ()
 
     @property
-    def no_negative(self) -> tuple[str, str] | None:
+    def negative_traffic_problem(self) -> tuple[str, str] | None:
         """Why frames that must be dropped cannot be sent, and what to do; None: they can."""
         return None
 
-    def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
+    def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
         """Return the highest rate of trials per direction; what takes a higher one is not measured.
 
         Args:
@@ -147,7 +147,7 @@ class TesterKind(ABC):
         del needs, mode
         return math.inf
 
-    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
+    def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         """Describe how it will recognise test frames; empty: it has one way.
 
         Args:
@@ -158,11 +158,11 @@ class TesterKind(ABC):
         del needs, mode, most_fps
         return ""
 
-    def caveats(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         """Yield warnings beside every number."""
         yield from ()
 
-    def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """Yield warnings beside every number that follow from the trials of a run.
 
         Args:
@@ -171,7 +171,7 @@ class TesterKind(ABC):
         del figures
         yield from ()
 
-    def cautions(self, timed: Sequence[str]) -> Iterator[str]:
+    def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
         """Yield warnings about settings that are allowed but probably not intended.
 
         Args:
@@ -179,7 +179,7 @@ class TesterKind(ABC):
         """
         yield from ()
 
-    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         """Check a number of connections; yield what they take.
 
         Args:
@@ -192,7 +192,7 @@ class TesterKind(ABC):
         del most, needs
         yield from ()
 
-    def conversations(
+    def check_tcp_connections(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
         """Check TCP connections; yield warnings about how they are made.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -15,11 +16,13 @@ from ipaddress import (
     ip_interface,
     ip_network,
 )
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass as validated_dataclass
-from v6t.base.errors import UsageError
+from pydantic_core import PydanticCustomError
+from v6t.base.errors import InvalidValue, UsageError
+from v6t.base.strict_model import StrictModel
 from v6t.intent.families import DeviceConfig
 
 ConfigT = TypeVar("ConfigT", bound=DeviceConfig)
@@ -31,46 +34,77 @@ Interface = IPv4Interface | IPv6Interface
 Network = IPv4Network | IPv6Network
 
 
-@dataclass(frozen=True)
-class BackgroundVlan:
-    """A VLAN that carries native IPv6 around the technology (RFC 8219, section 4.1).
+def _parse_mac(value: str) -> str:
+    """Return a MAC address with colons; Cisco's dots and IEEE's hyphens are accepted."""
+    if not re.fullmatch(
+        r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}", value
+    ):
+        problem = "must be a MAC address"
+        raise InvalidValue(problem, "write it as 02:00:00:00:01:02", code="not-an-address")
+    digits = re.sub("[:.-]", "", value)
+    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
 
-    ``device`` is the device's address with its prefix length. Background traffic runs between the
-    ``tester`` addresses of both links.
-    """
 
-    vlan: int
-    device: str
-    tester: str
+def _refuse_stacked_tags(value: Any) -> Any:
+    if isinstance(value, list):
+        problem = "stacked_tags"
+        hint = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
+        raise PydanticCustomError(problem, hint)
+    return value
+
+
+MacAddress = Annotated[str, AfterValidator(_parse_mac)]
+VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_tags)]
+
+
+class BackgroundVlan(StrictModel):
+    """Path of native IPv6 traffic that bypasses the technology (RFC 8219, section 4.1)."""
+
+    vlan: VlanId
+    """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
+    device: IPv6Interface
+    """The device's IPv6 address there, with prefix length; default: one of v6t's own."""
+    tester: IPv6Address
+    """The tester's; default: the second of v6t's own network."""
 
     @classmethod
     def with_default_addresses(cls, side: Port, vlan: int) -> BackgroundVlan:
         """Return a VLAN with addresses of RFC 5180 that no technology has by default."""
         net = f"2001:2:0:b00{0 if side == 'left' else 1}"
-        return cls(vlan, f"{net}::1/64", f"{net}::2")
+        return cls(vlan=vlan, device=IPv6Interface(f"{net}::1/64"), tester=IPv6Address(f"{net}::2"))
 
 
-@dataclass(frozen=True)
-class Link:
-    """One cable between tester and device.
+class Link(StrictModel):
+    """Link between one tester port and the device."""
 
-    Attributes:
-        tester_mac, dut_mac: Ethernet addresses of its two ends.
-        vlan: IEEE 802.1Q identifier 1..4094, or None for untagged frames.
-        mtu: length of the longest IP packet [octets].
-        answers: whether the tester answers ARP and neighbor solicitations for its hosts.
-        learning: whether the hosts ask for the device before each trial, so that it and the switches
-            between learn their addresses (RFC 2544, section 23 b); None: as ``answers``.
-        background: VLAN of the background traffic; None: that of the technology.
-    """
-
-    tester_mac: str
-    dut_mac: str
-    vlan: int | None = None
-    mtu: int = 1500
+    tester_mac: MacAddress
+    """MAC address of the tester's end; default: one of v6t's own for the lab."""
+    dut_mac: MacAddress
+    """MAC address of the device's end; default: one of v6t's own for the lab."""
+    vlan: VlanId | None = None
+    """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
+    mtu: int = Field(default=1500, ge=1280, le=9216)
+    """Octets of the longest IP packet."""
     answers: bool = True
+    """The tester answers ARP and neighbor solicitations for its addresses on it."""
     learning: bool | None = None
+    """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
+    (RFC 2544 section 23 b); none: where the tester answers."""
     background: BackgroundVlan | None = None
+    """A VLAN for the background alone, where the device drops native IPv6 with the technology on; none: it
+    goes with everything else."""
+
+    @model_validator(mode="after")
+    def _check_background(self) -> Link:
+        if self.background is not None and self.vlan in (None, self.background.vlan):
+            other = 100 if self.background.vlan != 100 else 101
+            raise InvalidValue(
+                "needs a link with a VLAN that differs from that of the background",
+                f"for example vlan: {other} of the link",
+                code="missing-setting",
+                settings=("background",),
+            )
+        return self
 
     @property
     def sends_learning_frames(self) -> bool:
@@ -78,7 +112,10 @@ class Link:
         return self.answers if self.learning is None else self.learning
 
 
-@dataclass(frozen=True)
+_LEFT = Link(tester_mac="02:00:00:00:01:02", dut_mac="02:00:00:00:01:01")
+_RIGHT = Link(tester_mac="02:00:00:00:02:02", dut_mac="02:00:00:00:02:01")
+
+
 class EmulatedLink(Link):
     """A link with addresses of the tester's emulated hosts, and of the device with prefix lengths."""
 
@@ -96,8 +133,8 @@ class Links:
         swapped: whether the left link ends at the tester's right port, and the right one at its left.
     """
 
-    left: Link = Link("02:00:00:00:01:02", "02:00:00:00:01:01")
-    right: Link = Link("02:00:00:00:02:02", "02:00:00:00:02:01")
+    left: Link = _LEFT
+    right: Link = _RIGHT
     swapped: bool = False
 
     def port_of(self, side: Port) -> Port:
@@ -150,7 +187,7 @@ class LinkIntent:
         """
         background = None
         if vlan := link.background:
-            link = replace(link, background=None)
+            link = link.model_copy(update={"background": None})
             background = cls.describe(link, [vlan.device], [vlan.tester])
         return cls(
             tuple(ip_interface(str(address)) for address in addresses),
@@ -272,7 +309,7 @@ class DeviceIntent:
         return replace(self.links, **emulated)
 
 
-def host_arguments(link: Link) -> dict[str, Any] | None:
+def make_host_arguments(link: Link) -> dict[str, Any] | None:
     """Return the arguments of :class:`v6t.drivers.neighbours.Hosts`, None if the hosts stay silent."""
     flags = {"answers": link.answers, "introduces": link.sends_learning_frames}
     if not isinstance(link, EmulatedLink) or not link.hosts or not any(flags.values()):
@@ -284,5 +321,5 @@ def host_arguments(link: Link) -> dict[str, Any] | None:
         "device": list(link.device),
         "vlan": link.vlan,
         **{name: False for name, value in flags.items() if not value},
-        **({"background": asdict(link.background)} if link.background else {}),
+        **({"background": link.background.model_dump(mode="json")} if link.background else {}),
     }

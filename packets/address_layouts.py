@@ -72,14 +72,14 @@ def end_user_prefix_layout(rule: MappingRule) -> BitLayout:
     return BitLayout(128, {EA: rule.ea_len}, (copy,), int(rule.ipv6_prefix.network_address))
 
 
-def map_address_layout(rule: MappingRule, *, whole_host: bool = False) -> BitLayout:
+def map_address_layout(rule: MappingRule, *, embeds_host: bool = False) -> BitLayout:
     """Return how a MAP address holds ``ipv4`` and ``psid`` (RFC 7597, section 6).
 
     With ``whole_host`` the identifier of a CE with a prefix holds the host's complete address: MAP-T (erratum
     5225 of RFC 7599), not MAP-E.
     """
     prefix = end_user_prefix_layout(rule).compose(ea=ce_layouts(rule).ea)
-    shown = 32 if whole_host else rule.ipv4_prefix.prefixlen + _suffix_bits(rule)
+    shown = 32 if embeds_host else rule.ipv4_prefix.prefixlen + _suffix_bits(rule)
     end, k = 120 if rule.iid_format == "draft" else 128, rule.psid_len
     identifier = (BitCopy(IPV4, end - 48, shown), BitCopy(PSID, end - k, k))
     return BitLayout(128, {IPV4: 32, PSID: k}, (*prefix.copies, *identifier), prefix.constant)

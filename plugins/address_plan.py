@@ -1,4 +1,4 @@
-"""Check the addresses of a device configuration, which the reference device does not, before any change."""
+"""Check the addresses of a device intent before any device is configured with it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.intent import families
 from v6t.intent.device import Address, DeviceIntent, LinkIntent, Network
-from v6t.plugins.translation import Mapping, Mappings, Rfc6052
+from v6t.plugins.translation import Mapping, Mappings, Rfc6052Mapping
 
 Problems = Iterator[tuple[Address | Network, str]]
-"""Addresses and networks with their problems."""
+"""Addresses and networks, each with a description of its problem."""
 
 
 def check_addresses(intent: DeviceIntent, params: object = None) -> None:
-    """Refuse a device configuration with an impossible address; messages name the parameters."""
+    """Refuse a device intent with an impossible address; messages name the parameters."""
     for subject, problem in _find_problems(intent):
         names = dict(reversed(list(_name_addresses(params))))
         name = names.get(subject) or names.get(getattr(subject, "network_address", subject), "")
@@ -51,7 +51,7 @@ def _list_routes(*sides: LinkIntent) -> list[Network]:
     return [net for side in sides for net in side.routes if net.prefixlen]
 
 
-def _list_own(device: DeviceIntent) -> list[Address]:
+def _list_addresses(device: DeviceIntent) -> list[Address]:
     links = [each.ip for side in (device.left, device.right) for each in side.addresses]
     tunnels = (getattr(device.configuration, n, None) for n in ("br_address", "tunnel_local"))
     return list(dict.fromkeys((*links, *filter(None, tunnels))))
@@ -76,7 +76,7 @@ def _list_pool(configuration: Any) -> list[Network]:
 def _find_conflicts(
     networks: Iterable[Network], others: Iterable[Address | Network]
 ) -> Iterator[tuple[Network, Any]]:
-    """Yield each network with the addresses in it, and with the networks that it overlaps."""
+    """Yield each network with every address that it contains and every network that it overlaps."""
     spans = [(other, ip_network(other)) for other in others]
     for net in networks:
         for other, span in spans:
@@ -85,7 +85,7 @@ def _find_conflicts(
 
 
 def _check_neighbors(device: DeviceIntent) -> Problems:
-    own, left, right = _list_own(device), device.left, device.right
+    own, left, right = _list_addresses(device), device.left, device.right
     for name, here, there in (("left", left, right), ("right", right, left)):
         for neighbor in here.neighbors:
             if neighbor in own:
@@ -108,7 +108,7 @@ def _check_networks(device: DeviceIntent) -> Problems:
     # public addresses may be the device's right address, as those of many home routers are
     left, right, configuration = device.left, device.right, device.configuration
     customers, pool = _list_customers(configuration), _list_pool(configuration)
-    own, neighbors = _list_own(device), (*left.neighbors, *right.neighbors)
+    own, neighbors = _list_addresses(device), (*left.neighbors, *right.neighbors)
     routes, right_routes = _list_routes(left), _list_routes(right)
     for here in (left, right):
         for net, via in here.routes.items():
@@ -136,15 +136,15 @@ def _check_networks(device: DeviceIntent) -> Problems:
 
 
 def _check_hosts(device: DeviceIntent) -> Problems:
-    """Check that no address of a link is what a stateless translator makes of a host."""
+    """Check that no address of a link is the translated address of a test host."""
     configuration, left, right = device.configuration, device.left, device.right
     if not isinstance(configuration, families.SiitConfig):
         return
     prefix = configuration.prefix
     eams = tuple(Mapping(four, six) for four, six in configuration.eam)
-    mappings = Mappings(eams, None if prefix is None else Rfc6052(prefix))
+    mappings = Mappings(eams, None if prefix is None else Rfc6052Mapping(prefix))
     hosts = [net for net in _list_routes(left, right) if net != prefix]
-    for address in (*_list_own(device), *left.neighbors, *right.neighbors):
+    for address in (*_list_addresses(device), *left.neighbors, *right.neighbors):
         other = mappings.to_ipv6(address) if address.version == 4 else mappings.to_ipv4(address)
         if other is not None and any(_find_conflicts(hosts, [other])):
             yield address, f"is an address of a link and stands for the host {other}"
@@ -169,29 +169,29 @@ def _check_links(devices: Sequence[DeviceIntent]) -> Problems:
             yield link, f"on the left overlaps the right link {other}"
 
 
-def _check_chain(whole: DeviceIntent, parts: Sequence[DeviceIntent]) -> Problems:
+def _check_chain(chain: DeviceIntent, parts: Sequence[DeviceIntent]) -> Problems:
     inner = [side for part in parts for side in (part.left, part.right)][1:-1]
     own = [each.ip for side in inner for each in side.addresses]
-    for address in (*whole.left.neighbors, *whole.right.neighbors):
+    for address in (*chain.left.neighbors, *chain.right.neighbors):
         if address in own:
             yield address, "is used by the tester and between the devices"
-    sides, configuration = (whole.left, whole.right), whole.configuration
+    sides, configuration = (chain.left, chain.right), chain.configuration
     outer = (*_list_routes(*sides), *_list_links(*sides))
     networks = (*outer, *_list_customers(configuration), *_list_pool(configuration))
     for net, link in _find_conflicts(networks, _list_links(*inner)):
         yield net, f"overlaps {link}, a link between the devices"
 
 
-def _name_addresses(params: Any, above: str = "") -> Iterator[tuple[Address | Network, str]]:
-    """Yield the addresses and prefixes among parameters with the parameters' names, changed ones first."""
+def _name_addresses(params: Any, parent: str = "") -> Iterator[tuple[Address | Network, str]]:
+    """Yield the addresses and prefixes in parameters with their names; values set by the user come first."""
     changed = getattr(params, "model_fields_set", ())
     for name in sorted(getattr(type(params), "model_fields", ()), key=lambda n: n not in changed):
         value = getattr(params, name)
         if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is one, too
-            yield getattr(value, "ip", value), above + name
-            yield ip_network(value.packed), above + name
+            yield getattr(value, "ip", value), parent + name
+            yield ip_network(value.packed), parent + name
         elif isinstance(value, str) and "/" in value:
             with suppress(ValueError):
-                yield ip_network(value), above + name
+                yield ip_network(value), parent + name
         else:
-            yield from _name_addresses(value, f"{above}{name}.")
+            yield from _name_addresses(value, f"{parent}{name}.")

@@ -1,6 +1,6 @@
-"""What an audit must know of a technology: views, one for each role that its device plays.
+"""Audit views: descriptions of the roles that a technology's device plays, from which audits build packets.
 
-Addresses of the device, routes and MTUs are in ``dut_intent()`` and ``links``.
+Addresses of the device, routes and MTUs are in ``make_dut_intent()`` and ``links``.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ if TYPE_CHECKING:
 SideName = Literal["left", "right"]
 Address = IPv4Address | IPv6Address
 
-# Variants: further configurations that suites have clauses for. A technology that supports one returns the
-# parameters that make it, by these names.
+# Names of variants: further device configurations for which suites have clauses. A technology that supports a
+# variant returns its parameters under this name.
 RAISED_MTU = "lowest-ipv6-mtu of 1400"
 WELL_KNOWN_PREFIX = "well-known prefix"
-PREFIX_BESIDE_MAPPINGS = "a prefix beside mappings"
+PREFIX_AND_MAPPINGS = "a prefix beside mappings"
 OVERLAPPING_MAPPINGS = "overlapping mappings"
-UNLIKE_MAPPINGS = "mappings of unlike lengths"
+UNEQUAL_MAPPINGS = "mappings of unlike lengths"
 PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
 NESTED_RULE = "a rule within another"
-PREFIX_CUSTOMERS = "CEs with an IPv4 prefix"
+CE_PREFIXES = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
-FEW_PORTS = 16  # public ports of a host, or of all: even, as some NATs keep parity
-SMALL_TABLE_SESSIONS = 20  # a multiple of ten, which some devices require
+PORT_LIMIT = 16  # public ports of a host, or of all: even, as some NATs keep parity
+SESSION_LIMIT = 20  # a multiple of ten, which some devices require
 SHORT_TIMEOUT_S = 4
-PORT_BLOCKS = f"blocks of {FEW_PORTS} public ports"
-FEW_PUBLIC_PORTS = f"{FEW_PORTS} public ports"
-SMALL_TABLE = f"room for {SMALL_TABLE_SESSIONS} sessions"
+PORT_BLOCKS = f"blocks of {PORT_LIMIT} public ports"
+SMALL_PORT_POOL = f"{PORT_LIMIT} public ports"
+SMALL_TABLE = f"room for {SESSION_LIMIT} sessions"
 SHORT_TIMEOUT = f"UDP mappings of {SHORT_TIMEOUT_S} s"
-TWO_HOSTS = {
+TWO_HOST_PARAMS = {
     "initiator_count": 2, "responder_count": 2, "enumerate_ips": 3,
     "initiator_ports": {"min": 1024, "max": 21023},
 }  # fmt: skip
-"""Parameters that audits of NATs prefer: two hosts on either side."""
+"""Parameters for audits of NATs: two hosts on either side."""
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
-"""Variants with an RFC 6052 prefix, and its length."""
+"""Prefix length of each variant with another RFC 6052 prefix."""
 GLOBAL_HOST = "8.8.4.4"  # for the variant with the well-known prefix
 MAPPED_HOST = IPv4Address("198.18.0.65")  # of the variants with address tables
 
 
 def choose_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
-    """Return the first two of consecutive hosts, or the only one."""
+    """Return the first two of ``count`` hosts, or the only one; ``step`` is their distance."""
     return (first, first + step)[:count]
 
 
 def make_variant_prefix(length: int) -> str:
-    """Return the RFC 6052 prefix that variants of a length use."""
+    """Return the RFC 6052 prefix of the variant with this prefix length."""
     if length <= 40:
         return {32: "2001:dba::/32", 40: "2001:dba:6400::/40"}[length]
     return f"2001:db8:{0x6400 + length:x}::/{length}"
 
 
 def make_prefix_variants(parameter: str, **params: object) -> dict[str, dict[str, Any]]:
-    """Return a variant for each length of the prefix in a parameter, with further parameters."""
+    """Return one variant for each RFC 6052 prefix length; ``params`` are added to each variant."""
     prefixes = {name: make_variant_prefix(length) for name, length in PREFIX_VARIANTS.items()}
     return {name: {parameter: prefix, **params} for name, prefix in prefixes.items()}
 
@@ -76,21 +76,21 @@ class AddressTable:
 class Translator:
     """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
 
-    ``six4`` is the pool of a stateful one, ``port`` one that the IPv6 host may use. A relay, CE or NAT has no
-    ``table``. ``prefix_side`` is the link whose hosts are behind the RFC 6052 prefix. Hosts beyond the IPv4
-    link of a ``stateful`` one need a session. If it ``uses_ports``, it cannot deliver later fragments.
+    ``mapped_ipv4`` are the IPv6 host's IPv4 addresses (several if stateful), ``mapped_ipv6`` is the IPv6
+    address of the IPv4 host. A relay, CE or NAT has no ``table``. ``prefix_side`` is the link whose hosts are
+    behind the RFC 6052 prefix. A translator that ``uses_ports`` cannot deliver later fragments.
     """
 
     ipv6_side: SideName
-    six: IPv6Address
-    six4: tuple[IPv4Address, ...]
+    ipv6_host: IPv6Address
+    mapped_ipv4: tuple[IPv4Address, ...]
     port: int
-    four: IPv4Address
-    four6: IPv6Address
+    ipv4_host: IPv4Address
+    mapped_ipv6: IPv6Address
     server_port: int
     lowest_ipv6_mtu: int
     table: AddressTable | None = None
-    prefix_side: Literal["six", "four"] = "four"
+    prefix_side: Literal["ipv6", "ipv4"] = "ipv4"
     stateful: bool = False
     uses_ports: bool = False
     may_reassemble: bool = False
@@ -110,14 +110,14 @@ class Customer:
 
     @property
     def port(self) -> int:
-        """A port in the middle of its last range; never 0."""
+        """A port in the middle of the last port range; never 0."""
         low, high = self.ports.ranges[-1]
         return (low + high) // 2 or high
 
 
 @dataclass(frozen=True)
 class Softwire:
-    """One row of a binding table (RFC 7596): the ports of an address, its lwB4 and its lwAFTR."""
+    """One row of a binding table (RFC 7596): an IPv4 address, a PSID, the lwB4 and the lwAFTR."""
 
     ipv4: IPv4Address
     psid: int
@@ -131,27 +131,27 @@ class Softwire:
 class SharedAddressRelay:
     """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
 
-    ``relay`` is where tunnels end, for MAP-T the server's address behind the DMR. Most clauses use
-    ``customer``; ``sibling`` shares its address, ``other`` has another. ``owner`` finds the customer of an
-    address and port, ``softwires`` the rows of an address (lw4o6).
+    ``relay`` is the relay's tunnel address, for MAP-T the server's address behind the DMR. Most clauses use
+    ``customer``; ``sibling`` has the same IPv4 address, ``other`` a different one. ``list_softwires`` returns
+    the binding table's rows with an IPv4 address (lw4o6).
     """
 
     kind: Literal["MAP-E", "MAP-T", "lw4o6"]
     relay: IPv6Address
-    relays: frozenset[IPv6Address]
+    tunnel_addresses: frozenset[IPv6Address]
     server: IPv4Address
     customer: Customer
     sibling: Customer | None
     other: Customer | None
-    owner: Callable[[IPv4Address, int], IPv6Address | None]
+    find_customer: Callable[[IPv4Address, int], IPv6Address | None]
     rules: tuple[MapRule, ...] = ()
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280
-    softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None
+    list_softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None
 
     @property
-    def tunnels(self) -> bool:
-        """Whether packets are encapsulated rather than translated."""
+    def encapsulates(self) -> bool:
+        """Whether the relay encapsulates packets instead of translating them."""
         return self.kind != "MAP-T"
 
 
@@ -178,8 +178,9 @@ class CustomerEdge:
 class TunnelEnd:
     """One tunnel that ends in the device, and a host beyond the device.
 
-    ``inner`` is a host behind the other end, ``outer`` what hosts beyond see; None if a NAT chooses.
-    Other customers of a ``shared`` address have other ports; ``endpoint`` finds an inner one's outer address.
+    ``inner`` is the address and port of a host behind the remote end, ``outer`` the same as seen beyond the
+    device; None if a NAT assigns it. ``shared``: customers share the IPv4 address. ``find_outer_address``
+    returns the remote tunnel address of an inner address, if it depends on it.
     """
 
     side: SideName
@@ -190,7 +191,7 @@ class TunnelEnd:
     host: tuple[Address, int]
     copies_dscp: bool = False
     shared: bool = True
-    endpoint: Callable[[Address], Address | None] | None = None
+    find_outer_address: Callable[[Address], Address | None] | None = None
 
     @property
     def far_side(self) -> SideName:
@@ -201,8 +202,9 @@ class TunnelEnd:
 class Nat:
     """A NAT: two or more hosts on the left link, and servers on the right.
 
-    ``hosts`` are B4s of DS-Lite, each before ``customer``. ``prefix`` is that of a NAT64. ``public`` are the
-    lowest and the highest port, ``port_block`` those of each host. Limits of 0 are not configured.
+    With DS-Lite, ``hosts`` are B4s, each with a ``customer`` behind it. ``prefix`` is that of a NAT64.
+    ``public_ports`` are the lowest and the highest; each host has ``port_block`` of them. Limits of 0 are not
+    configured.
     """
 
     hosts: tuple[Address, ...]
@@ -211,7 +213,7 @@ class Nat:
     prefix: IPv6Network | None = None
     customer: IPv4Address | None = None
     aftr: IPv6Address | None = None
-    public: tuple[int, int] = (1024, 65535)
+    public_ports: tuple[int, int] = (1024, 65535)
     port_block: int = 0
     session_limit: int = 0
     udp_timeout_s: int = 0
@@ -221,9 +223,9 @@ class Nat:
     lowest_ipv6_mtu: int = 1280
 
     @property
-    def room(self) -> int:
-        """Mappings that fit, of a host or of all."""
-        count = self.public[1] - self.public[0] + 1
+    def mapping_capacity(self) -> int:
+        """Number of mappings that fit: of each host with port blocks, else of all hosts together."""
+        count = self.public_ports[1] - self.public_ports[0] + 1
         return min(self.port_block or count, self.session_limit or count)
 
 

@@ -1,7 +1,7 @@
 """The contract of a technology plugin, which is registered under the entry point group ``v6t.plugins``.
 
-A plugin is pure: it computes frames and never sends one. Abstract members and those without a value must
-be given. Technologies share ``frame_sizes``, ``params``, ``traffic``, ``reference_device`` and ``tunnels``.
+A plugin computes frames and never sends any. It defines the abstract methods of :class:`Technology`, and the
+class variables that have no value there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from ipaddress import IPv4Address, IPv4Interface, IPv6Network
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -35,27 +35,26 @@ __all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", 
 
 _Params = TypeVar("_Params", bound="PluginParams")
 
-Embedded = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
-"""Prefixes of RFC 6052 by parameter, with IPv4 addresses behind them."""
+EmbeddedIpv4 = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
+"""RFC 6052 prefixes by parameter name, each with IPv4 addresses that test frames embed in it."""
 
 TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
-"""Frame sizes of RFC 8219, section 5.1.1 for links with a VLAN, and for links that carry them."""
+"""Further frame sizes of RFC 8219, section 5.1.1: for links with a VLAN, and for links with a larger MTU."""
 
+TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
+"""Options of TAYGA in front of a stateful part, which would drop packets with a wrong checksum."""
 
-TAYGA = {"queue_length": 5000, "mend_checksums": True}
-"""Options of a TAYGA that is followed by a stateful part, which drops packets with a wrong checksum."""
-
-CHAIN = "chain"  # the driver that combines the drivers of the parts
-CONFIGURATION = ChainConfig()
+CHAIN_DRIVER = "chain"  # the driver that combines the drivers of the parts
+CHAIN_CONFIG = ChainConfig()
 INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
 INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
-"""The cable between two parts of one device."""
+"""IPv4 addresses of the link between two parts of one device."""
 
 
 class PluginParams(StrictModel):
-    """Base of the parameters of technologies: unknown names are errors, and values never change."""
+    """Base class of a technology's parameters: immutable, and unknown names are errors."""
 
-    measured: ClassVar[str] = "the technology"
+    display_name: ClassVar[str] = "the technology"
     """Name of the technology in messages."""
 
     @field_validator("*")
@@ -64,21 +63,31 @@ class PluginParams(StrictModel):
         refuse_unforwarded(value)
         return value
 
-    def refuse_inside(self, network: Any, noun: str, *names: str) -> None:
-        """Raise an error if an address, given by its parameter's name, lies within a network."""
+    def refuse_addresses_within(
+        self, network: Any, noun: str, *names: str, params: Mapping[str, str] | None = None
+    ) -> None:
+        """Raise an error if an address, given by its parameter's name, lies within a network.
+
+        Args:
+            network: the network.
+            noun: what it is.
+            names: parameters of the addresses.
+            params: values outside the network that the hint proposes.
+        """
         for name in names:
             if getattr(self, name) in network:
                 problem = f"{name} {getattr(self, name)} lies within {noun} {network}"
-                raise UsageError(problem, "choose one outside", code="address-conflict")
+                hint = "choose one outside"
+                raise UsageError(problem, hint, code="address-conflict", params=params)
 
     @classmethod
-    def derive(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the parameters that follow from others among these values."""
+    def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the parameters whose values are computed from other parameters."""
         return {}
 
     @property
     def subscriber_connections(self) -> int:
-        """Connections of all subscribers; 0: none were given."""
+        """Total number of connections of all subscribers; 0 without subscribers."""
         return 0
 
     @property
@@ -86,13 +95,13 @@ class PluginParams(StrictModel):
         return self.mixture is not None and self.mixture[1] == 0
 
     @property
-    def embedded_addresses(self) -> Embedded:
-        """IPv4 addresses that test frames have behind prefixes of RFC 6052."""
+    def embedded_addresses(self) -> EmbeddedIpv4:
+        """IPv4 addresses that test frames embed in RFC 6052 prefixes."""
         return {}
 
     @property
     def mixture(self) -> tuple[int, int] | None:
-        """N and m: m of n frames are foreground; None if the technology has no background."""
+        """Numbers n and m: m of n frames are foreground; None if the technology has no background."""
         return None
 
     @property
@@ -101,26 +110,26 @@ class PluginParams(StrictModel):
         return 0
 
     @property
-    def most_sessions(self) -> int | None:
-        """Sessions that the device is configured to hold; None: no limit is configured."""
+    def max_sessions(self) -> int | None:
+        """Configured session limit of the device; None without a limit."""
         return None
 
-    def check_limits(self) -> None:
-        """Refuse a limit per client below the connections that a client opens; name one that suffices."""
+    def check_client_limits(self) -> None:
+        """Refuse a port block that is too small for the connections of one client."""
 
 
 @dataclass(frozen=True)
 class DeviceRole:
-    """One of the devices of a setup; ``what`` adds a word or two that the technology's name does not say."""
+    """One device of a setup; ``variant`` qualifies the technology's name."""
 
     name: str
     stateful: bool
-    what: str = ""
+    variant: str = ""
 
 
 @dataclass(frozen=True)
 class Part(PartIntent):
-    """A part of a chain; if ``mirrored``, the left of its reference translation is its right."""
+    """Part of a device chain; if ``mirrored``, its reference translation has left and right exchanged."""
 
     reference: ReferenceTranslation | None = None
     mirrored: bool = False
@@ -132,37 +141,37 @@ class Part(PartIntent):
 
 
 class Technology(ReferenceTranslation):
-    """One IPv6 transition technology, as seen by a tester around it."""
+    """One IPv6 transition technology: its test traffic, device intent and reference translation."""
 
     name: ClassVar[str]
     """Name on the command line, for example ``mape-br``."""
     title: ClassVar[str]
-    """One line for ``v6t plugins``."""
+    """One-line description for ``v6t plugins``."""
     rfcs: ClassVar[tuple[str, ...]]
     params_model: ClassVar[type[PluginParams]]
     overhead: ClassVar[int]
-    """Octets that the IPv6 frame is longer than the IPv4 frame; 0 if both links carry one version."""
+    """Octets by which an IPv6 frame is longer than its IPv4 frame; 0 if both links carry one version."""
     sides: ClassVar[tuple[str, str]] = ("left", "right")
-    """Who is on the left and on the right link, for example ``CEs`` and ``server``."""
+    """Hosts on the left and on the right link, for example ``CEs`` and ``server``."""
     native: ClassVar[bool] = False
-    """Whether nothing is translated or encapsulated: the baseline of comparisons."""
+    """Whether frames are forwarded without translation or encapsulation, as the baseline of comparisons."""
     middle_version: ClassVar[int] = 6
     hops: ClassVar[int] = 1
-    """By how much the devices decrement a TTL."""
+    """Number by which the devices decrement the TTL or hop limit."""
     stateful: ClassVar[bool] = False
-    """Whether it keeps connections: a :class:`v6t.plugins.stateful.StatefulTechnology`."""
+    """Whether the device keeps connections, see :class:`v6t.plugins.stateful.StatefulTechnology`."""
     exchange: ClassVar[Exchange] = "frames"
-    """What the tester exchanges: frames, or queries for names of a :attr:`zone`."""
+    """Kind of test traffic: frames, or DNS queries for names of a :attr:`zone`."""
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
     default_driver: ClassVar[str | None] = None
-    """The lab's default device; None: the reference device, if it can be one."""
+    """Default device of the lab; None for the reference device."""
     drops: ClassVar[type[DropReason]] = DropReason
-    """The technology's own drop reasons; the common ones are shared."""
+    """Drop reasons of this technology, besides the common ones of all technologies."""
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``."""
-    spread: ClassVar[Mapping[str, Any]] = {}
-    """Parameters with which the traffic's addresses vary, if they do not by default."""
+    varying_params: ClassVar[Mapping[str, Any]] = {}
+    """Parameters that make the addresses of the traffic vary, if they do not by default."""
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
     """IPv6 frame sizes of RFC 8219, section 5.1.1 that exist for this technology."""
 
@@ -181,7 +190,7 @@ class Technology(ReferenceTranslation):
     @property
     @abstractmethod
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
-        """IP version of the foreground on the left and on the right link; a tunnel's is the outer."""
+        """IP versions of the foreground on the left and on the right link; the outer ones of tunnels."""
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
@@ -189,12 +198,12 @@ class Technology(ReferenceTranslation):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Parts of the devices from left to right; empty if one driver configures the whole device."""
+        """Parts of the device chain from left to right; empty if one driver configures the whole device."""
         return ()
 
     @property
     def zone(self) -> Zone | None:
-        """Names that the tester queries and answers; None for frames."""
+        """DNS zone that the tester queries and serves; None for technologies that forward frames."""
         return None
 
     @property
@@ -207,88 +216,89 @@ class Technology(ReferenceTranslation):
 
     @property
     def responder_version(self) -> int:
-        """IP version between device and Responder, as in the device's session table."""
+        """IP version on the Responder's side of the device."""
         return self.ip_versions[1]
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+    def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         left, right = self.links.left, self.links.right
         left_version, right_version = self.ip_versions
         if left_version == right_version:
-            return frame_sizes.routed_pair(ipv6_frame_size, left, right, left_version)
-        links, name = (left, right) if left_version == 6 else (right, left), self.params.measured
-        return frame_sizes.translated_pair(ipv6_frame_size, self.overhead, *links, name)
+            return frame_sizes.make_routed_pair(ipv6_frame_size, left, right, left_version)
+        links = (left, right) if left_version == 6 else (right, left)
+        name = self.params.display_name
+        return frame_sizes.make_translated_pair(ipv6_frame_size, self.overhead, *links, name)
 
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
-        return *self.tag_sizes(self.rfc_frame_sizes), *filter(self._has_size, larger)
+        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(self._has_size, larger)
 
-    def tag_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
-        """Return sizes, plus a VLAN tag for those that are too small on a link with a VLAN."""
-        octets = frame_sizes.tag_octets(self.links.left)
+    def enlarge_tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Return frame sizes, with a VLAN tag added to those that are too small for a tagged link."""
+        octets = frame_sizes.count_tag_octets(self.links.left)
         return tuple(size if self._has_size(size) else size + octets for size in sizes)
 
     def _has_size(self, size: int) -> bool:
         with suppress(UsageError):
-            return bool(self.frame_pair(size))
+            return bool(self.make_frame_pair(size))
         return False
 
-    def sizes_of(self, listed: int | str) -> Sizes:
-        """Return the sizes on both sides for a run's listed frame size or mix (RFC 6985)."""
+    def make_sizes(self, listed: int | str) -> Sizes:
+        """Return the sizes on both sides for a frame size or a mix (RFC 6985) of the settings."""
         if isinstance(listed, str):
-            return frame_sizes.frame_mix(listed, self.frame_pair)
-        return self.frame_pair(listed)
+            return frame_sizes.make_frame_mix(listed, self.make_frame_pair)
+        return self.make_frame_pair(listed)
 
-    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
-        """Return the octets of the foreground frames on the left and on the right link."""
+    def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:
+        """Return the size of foreground frames on the left and on the right link."""
         sides = sizes.ipv6, sizes.ipv4
         return sides[::-1] if self.ip_versions == (4, 6) else sides
 
-    def audit_views(self) -> Sequence[Any]:
-        """Return views of the device's roles, the most specific first; see :mod:`v6t.plugins.audit_views`."""
+    def list_audit_views(self) -> Sequence[Any]:
+        """Return :mod:`v6t.plugins.audit_views` of the device's roles, the most specific first."""
         return ()
 
-    def audit_params(self) -> Mapping[str, Any]:
-        """Return parameters with which an audit covers more; those that the user sets take precedence."""
+    def suggest_audit_params(self) -> Mapping[str, Any]:
+        """Return default parameters for audits, with which more clauses apply."""
         return {}
 
-    def audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return the parameters of further configurations, by names of :mod:`v6t.plugins.audit_views`."""
+    def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the parameters of each supported variant of :mod:`v6t.plugins.audit_views`."""
         return {}
 
     @abstractmethod
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
-        """Return foreground, background and negative classes of one direction."""
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+        """Return the foreground, background and negative traffic of one direction."""
 
-    def sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
+    def build_sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
         if isinstance(sizes, FrameMix):
-            make = partial(self.traffic, direction, seed=seed)
-            return frame_sizes.mixed_traffic(sizes, make, connections=self.stateful)
-        return self.traffic(direction, sizes, seed)
+            make = partial(self.build_traffic, direction, seed=seed)
+            return frame_sizes.merge_traffic(sizes, make, connections=self.stateful)
+        return self.build_traffic(direction, sizes, seed)
 
     @abstractmethod
-    def dut_intent(self) -> DeviceIntent:
-        """Describe how a device must be configured for this traffic."""
+    def make_dut_intent(self) -> DeviceIntent:
+        """Describe how the device must be configured for this traffic."""
 
 
 class StatelessTechnology(Technology):
-    """A technology that keeps no connections: its reference device answers each frame alone."""
+    """A technology without connections: its reference device answers each frame independently."""
 
-    def forward(self, packets: U8) -> Answer:
-        """Answer packets of the left link's IP version."""
+    def answer_forward(self, packets: U8) -> Answer:
+        """Translate packets that arrive on the left link, ``(n, length)`` from the IP header on."""
         raise NotImplementedError
 
-    def reverse(self, packets: U8) -> Answer:
-        """Answer packets of the right link's IP version."""
+    def answer_reverse(self, packets: U8) -> Answer:
+        """Translate packets that arrive on the right link, ``(n, length)`` from the IP header on."""
         raise NotImplementedError
 
-    def reference_device(self) -> ReferenceDevice:
-        """Build the device with these parameters: both translations, and routing of other IPv6."""
+    def build_reference_device(self) -> ReferenceDevice:
+        """Build the reference device: both translations, and routing of other IPv6 packets."""
         from v6t.plugins.reference_device import ReferenceDevice, route_all
 
         left, right = self.ip_versions
-        routed = {6: route_all(6)}
-        forward, reverse = {**routed, left: self.forward}, {**routed, right: self.reverse}
+        forward = {6: route_all(6), left: self.answer_forward}
+        reverse = {6: route_all(6), right: self.answer_reverse}
         return ReferenceDevice(self.links, forward, reverse)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
@@ -296,7 +306,7 @@ class StatelessTechnology(Technology):
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        return self.reference_device()
+        return self.build_reference_device()
 
 
 def build_chain_intent(
@@ -304,21 +314,21 @@ def build_chain_intent(
     parts: Sequence[Part],
     links: Links,
     alternatives: Sequence[Part] = (),
-    configuration: DeviceConfig = CONFIGURATION,
+    configuration: DeviceConfig = CHAIN_CONFIG,
 ) -> DeviceIntent:
-    """Build the intent of a chain, or of a single device in its place that has a ``configuration``."""
+    """Build the intent of a chain; ``configuration`` is that of a single device in place of the chain."""
     left, right = parts[0].intent.left, parts[-1].intent.right
-    whole, others = (tuple(p.part_intent for p in some) for some in (parts, alternatives))
-    return DeviceIntent(technology, configuration, links, left, right, whole, others)
+    chain, others = (tuple(p.part_intent for p in group) for group in (parts, alternatives))
+    return DeviceIntent(technology, configuration, links, left, right, chain, others)
 
 
-def pick_params(model: type[_Params], whole: PluginParams, **own: Any) -> _Params:
-    """Make the parameters of a part: all that the whole has by the same name, and its ``own``."""
-    shared = type(whole).model_fields.keys() & model.model_fields.keys()
-    return model(**{**{name: getattr(whole, name) for name in shared}, **own})
+def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Params:
+    """Make the parameters of a part: those of the chain with the same names, and further ``fields``."""
+    shared = type(chain).model_fields.keys() & model.model_fields.keys()
+    return model(**{**{name: getattr(chain, name) for name in shared}, **fields})
 
 
 def describe_cable(left_mac: str, right_mac: str, mtu: int) -> tuple[Link, Link]:
-    """Describe one cable between two parts, as the left one and as the right one sees it."""
+    """Describe the link between two parts, first as seen from the left part, then from the right part."""
     seen = Link(tester_mac=right_mac, dut_mac=left_mac, mtu=mtu)
-    return seen, replace(seen, tester_mac=left_mac, dut_mac=right_mac)
+    return seen, Link(tester_mac=left_mac, dut_mac=right_mac, mtu=mtu)

@@ -1,4 +1,4 @@
-"""Checks that every technology plugin must pass; they cannot prove that the translation is the RFC's."""
+"""Conformance checks for technology plugins; they cannot prove that a translation follows its RFC."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from v6t.profiles.template import build_template
 FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
 FINDINGS_PER_CHECK = 5
 NONCE, TIME_NS = 0x5A, 0x0123456789ABCDEF
-FIRST_ID = {"forward": 0, "reverse": 64}
+FIRST_STREAM_ID = {"forward": 0, "reverse": 64}
 SEED = 7
 VERSIONS = {"IPv4": 4, "IPv6": 6}
 
@@ -68,20 +68,21 @@ class Report:
 
 @dataclass(frozen=True)
 class Case:
-    """A plugin, a frame size or mix, and a direction; a stateful device keeps the Initiator's ports."""
+    """A plugin with a frame size or mix and a direction; its stateful device keeps source ports."""
 
     plugin: Technology
     size: int | str
     direction: Direction
-    what: str
+    variant: str
 
     @cached_property
     def traffic(self) -> Traffic:
-        return self.plugin.sized_traffic(self.direction, self.plugin.sizes_of(self.size), SEED)
+        sizes = self.plugin.make_sizes(self.size)
+        return self.plugin.build_sized_traffic(self.direction, sizes, SEED)
 
     @cached_property
     def streams(self) -> StreamSet:
-        return compile_traffic(self.traffic, first_stream_id=FIRST_ID[self.direction])
+        return compile_traffic(self.traffic, first_stream_id=FIRST_STREAM_ID[self.direction])
 
     def _order(self, left: _T, right: _T) -> tuple[_T, _T]:
         return (left, right) if self.direction == "forward" else (right, left)
@@ -95,10 +96,10 @@ class Case:
         return self._order(*self.plugin.ip_versions)
 
     @cached_property
-    def octets(self) -> dict[int, int]:
-        """Sizes of received foreground frames by those of sent ones, FCS included."""
-        pairs = self.plugin.sizes_of(self.size).pairs
-        return dict(self._order(*self.plugin.side_sizes(pair)) for pair, _ in pairs)
+    def received_sizes(self) -> dict[int, int]:
+        """Sizes of received foreground frames by sizes of sent ones, FCS included."""
+        pairs = self.plugin.make_sizes(self.size).pairs
+        return dict(self._order(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs)
 
     @cached_property
     def frames(self) -> dict[int, U8]:
@@ -121,7 +122,7 @@ class Case:
             frames[:, ends.port(source=True)] = learned[:, -2:]
             frames[:, ends.port(source=False)] = learned[:, -4:-2]
             ends.write_checksum(frames)
-        return plugin.expect_connections(self.direction, frames, initial, learned)
+        return plugin.expect_for_connections(self.direction, frames, initial, learned)
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
@@ -138,7 +139,7 @@ class Case:
 
 
 def exhaust_hops(frames: U8) -> U8:
-    """Return frames of one layout ``(n, length)`` with a TTL and hop limit of 1 in every IP header."""
+    """Return copies of frames of one layout ``(n, length)`` with TTL and hop limit 1 in every IP header."""
     out = frames.copy()
     for header in walk(frames[0].tobytes()):
         if header.name in VERSIONS:
@@ -149,12 +150,13 @@ def exhaust_hops(frames: U8) -> U8:
 
 
 def list_cases(kind: type[Technology], params: PluginParams | None = None) -> Iterator[Case]:
-    """Yield all cases of a plugin, with ``params`` in place of its defaults, both directions in turn."""
+    """Yield all cases of a plugin, each in both directions; ``params`` replace its default parameters."""
     plain = params if params is not None else kind.params_model()
     usual, plugin, links = kind.default_frame_sizes[0], kind(plain, Links()), Links()
     sizes = [*sorted({usual, *kind.rfc_frame_sizes[:1]}), *kind.rfc_frame_sizes[-1:]]
     full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
-    left, right = replace(links.left, vlan=7), replace(links.right, vlan=4094)
+    left = links.left.model_copy(update={"vlan": 7})
+    right = links.right.model_copy(update={"vlan": 4094})
     shapes: list[tuple[Technology, int | str, str]] = [
         *((plugin, size, "one size") for size in dict.fromkeys(sizes)),
         (plugin, f"imix:{usual}x7,570x4,1518x1", "several sizes"),
@@ -176,10 +178,10 @@ def _with_all_classes(params: PluginParams) -> PluginParams:
     return type(params)(**values)
 
 
-def check(
+def check_plugin(
     kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
 ) -> Report:
-    """Check a plugin with ``params`` in place of its defaults; ``entry`` names its entry point."""
+    """Check a plugin; ``params`` replace its default parameters, ``entry`` names its entry point."""
     findings = _check("declaration", partial(check_class, kind, entry), kind)
     if findings:
         return Report(1, tuple(findings))
@@ -192,7 +194,7 @@ def check(
     other = ("zone", check_zone) if queries else ("pickling", check_pickling)
     checks = [(n, partial(c, plugin)) for n, c in (("description", check_instance), other)]
     for case in tried:
-        name = f"{case.what}, {case.size} octets, {case.direction}"
+        name = f"{case.variant}, {case.size} octets, {case.direction}"
         checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
@@ -203,8 +205,8 @@ def check(
 
 
 def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
-    """Fail a test with all findings, one a line."""
-    findings = check(kind, params).findings
+    """Raise AssertionError with all findings, one per line."""
+    findings = check_plugin(kind, params).findings
     if findings:
         raise AssertionError("\n".join(map(str, findings)))
 
@@ -249,17 +251,17 @@ def check_instance(plugin: Technology) -> Rows:
     overhead, translates = plugin.overhead, set(plugin.ip_versions) == {4, 6}
     for size in (*plugin.default_frame_sizes, *plugin.rfc_frame_sizes):
         try:
-            pair = plugin.frame_pair(size)
+            pair = plugin.make_frame_pair(size)
         except UsageError as exc:
-            yield "frame-size", True, f"frame_pair refuses its own size {size}: {exc.message}"
+            yield "frame-size", True, f"make_frame_pair refuses its own size {size}: {exc.message}"
             continue
         longer = pair.ipv6 - pair.ipv4
-        message = f"frame_pair({size}) differs by {longer}, overhead says {overhead}"
+        message = f"make_frame_pair({size}) differs by {longer}, overhead says {overhead}"
         yield "overhead", translates and longer != overhead, message
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     model, name = intent.configuration, intent.technology
-    yield "intent", name != plugin.name, f"dut_intent() is of '{name}'"
-    yield "intent", not isinstance(model, DeviceConfig), f"dut_intent() configures {model!r}"
+    yield "intent", name != plugin.name, f"make_dut_intent() is of '{name}'"
+    yield "intent", not isinstance(model, DeviceConfig), f"make_dut_intent() configures {model!r}"
 
 
 def check_pickling(plugin: Technology) -> Rows:
@@ -303,8 +305,8 @@ def check_zone(plugin: Technology) -> Rows:
         yield "zone", True, f"{address} is not an address of a host"
     again = pickle.loads(pickle.dumps(plugin)).zone  # noqa: S301  (made here)
     yield "pickling", again != zone, "its zone is another one after pickling"
-    intent = plugin.dut_intent()
-    for side, address in (("left", zone.resolver), ("right", zone.asker)):
+    intent = plugin.make_dut_intent()
+    for side, address in (("left", zone.resolver), ("right", zone.egress)):
         lacks = address not in [interface.ip for interface in getattr(intent, side).addresses]
         yield "intent", lacks, f"the device lacks the zone's address {address} on the {side}"
 
@@ -312,19 +314,20 @@ def check_zone(plugin: Technology) -> Rows:
 def check_traffic(case: Case) -> Rows:
     """Check the traffic of one case."""
     roles, direction = {c.role for c in case.traffic.classes}, case.traffic.direction
-    yield "no-foreground", Role.FOREGROUND not in roles, "traffic() has no foreground class"
-    yield "direction", direction != case.direction, f"traffic() is of direction {direction}"
+    yield "no-foreground", Role.FOREGROUND not in roles, "build_traffic() has no foreground class"
+    yield "direction", direction != case.direction, f"build_traffic() is of direction {direction}"
     exported = from_stl_json(to_stl_json(case.streams)).streams
     sent = zip(case.traffic.classes, case.streams.streams, exported, strict=True)
     for model, stream, read in sent:
         frames = case.stamp_frames(stream)
         differ = (case.frames[stream.stream_id] != Expander(read).frames(0, FRAMES)).any()
-        rows = _check_frames(case, stream, frames, set(case.octets), 0)
+        rows = _check_frames(case, stream, frames, set(case.received_sizes), 0)
         export = [("export", differ, "the exported stream has other frames")]
         for code, fault, text in chain(rows, _check_variables(model, frames), export):
             yield code, fault, f"class '{stream.name}': {text}"
     again = replace(case).streams
-    yield "not-repeatable", again != case.streams, "traffic() with one seed is not the same twice"
+    changed = again != case.streams
+    yield "not-repeatable", changed, "build_traffic() differs between two calls with one seed"
 
 
 def _check_variables(model: TrafficClass, frames: U8) -> Rows:
@@ -335,7 +338,7 @@ def _check_variables(model: TrafficClass, frames: U8) -> Rows:
         for path, copy in copies:
             if copy.variable is not variable or copy.add:
                 continue  # bits of a sum are not bits of the variable
-            for bit, column in enumerate(digits.T[layout.locate(path, copy) :][: copy.length]):
+            for bit, column in enumerate(digits.T[layout.locate_bits(path, copy) :][: copy.length]):
                 differ = (known.setdefault(copy.source + bit, column) != column).any()
                 yield "variable", differ, f"{path} does not hold the bits of '{variable.name}'"
         if len(known) == variable.width and not len(variable.values):
@@ -364,7 +367,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
             yield "header", True, f"frame {number}: {problem}"
     if stream.role is Role.FOREGROUND:
         length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, octets))
-        message = f"frames have {length} octets, frame_pair says {stated}"
+        message = f"frames have {length} octets, make_frame_pair says {stated}"
         yield "frame-size", length not in octets, message
         headers = walk(frames[0].tobytes())
         first = next((VERSIONS[h.name] for h in headers if h.name in VERSIONS), 0)
@@ -372,7 +375,7 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
 
 
 def check_answers(case: Case) -> Rows:
-    """Check the answers to the frames of one case, and to frames that no device forwards."""
+    """Check the reference translation of the frames of one case, and of frames that no device forwards."""
     for stream in case.streams.streams:
         for code, fault, text in _check_stream(case, stream):
             yield code, fault, f"class '{stream.name}': {text}"
@@ -424,7 +427,7 @@ def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> 
         yield "frame-size", True, f"equal frames leave in different sizes: {sorted(lengths)}"
         return
     out = answer.frames[:, : lengths.pop()]
-    octets = {case.octets.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
+    octets = {case.received_sizes.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
     for code, fault, text in _check_frames(case, stream, out, octets, 1):
         yield code, fault, f"out of expect(): {text}"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()

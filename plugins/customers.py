@@ -1,4 +1,4 @@
-"""Customers who share IPv4 addresses: what relays and customers' devices of MAP-E, MAP-T and lw4o6 share."""
+"""Customers with shared IPv4 addresses: common part of relays and customer devices (MAP-E, MAP-T, lw4o6)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from v6t.plugins.traffic import derive_negative, ethernet, ipv4, ipv6, mix_class
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 ALL = 0
-"""Number of simulated customers that means all customers; written as "all"."""
+"""Number of simulated customers that stands for all of them; written as "all"."""
 CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "all" else value)]
 
 
 class RelayParams(Mixture):
-    """Parameters of a relay, with ``customers`` (prefixes on the left) and ``left_addresses`` of its own."""
+    """Parameters of a relay; subclasses add ``customers`` (prefixes on the left) and ``left_addresses``."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
@@ -73,9 +73,9 @@ class TunnelRelayParams(RelayParams):
 
 @dataclass(frozen=True)
 class CustomerFlow:
-    """Simulated customers with one port sharing, and the address of the relay's side.
+    """Simulated customers with the same PSID length and offset, and the relay address that they use.
 
-    ``ports`` is the template customer's; ``variables`` are named in the order in which they are drawn.
+    ``ports`` is the port set of the customer in the template frame; ``variables`` are names in draw order.
     """
 
     ipv6: Any
@@ -97,23 +97,23 @@ class CustomerTechnology(StatelessTechnology):
 
     @property
     def kind(self) -> Any:
-        return self.params.measured
+        return self.params.display_name
 
     @abstractmethod
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
-        """Return the simulated customers; both directions have the same ones."""
+        """Return the simulated customers, which are the same in both directions."""
 
     @abstractmethod
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Return the layers of negative classes by name: those of ``good`` with one thing wrong."""
+        """Return the layers of each negative class by name: those of ``good`` with one invalid field."""
 
     @abstractmethod
-    def configuration(self) -> DeviceConfig:
-        pass
+    def make_configuration(self) -> DeviceConfig:
+        """Return the configuration for the device intent."""
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         flows = self.simulate_customers(direction, seed)
         names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
         ends = zip(names, flows, strict=True)
@@ -152,13 +152,13 @@ class Relay(CustomerTechnology):
 
     customer_direction = "forward"
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
         right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
         near = LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes)
         far = LinkIntent.describe(links.right, *right)
-        return DeviceIntent(self.name, self.configuration(), links, near, far)
+        return DeviceIntent(self.name, self.make_configuration(), links, near, far)
 
 
 def make_tunnel_view(relay: SharedAddressRelay) -> TunnelEnd:

@@ -1,4 +1,4 @@
-"""DNS64 (RFC 6147): the tester asks for a zone's names on the left, and answers the device on the right."""
+"""DNS64 (RFC 6147): the tester is the client on the left and the authoritative server on the right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from v6t.base.ethernet import FCS_OCTETS
 from v6t.intent.families import Dns64Config
 from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
-from v6t.plugins.base import DeviceIntent, Embedded, Technology
+from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Technology
 from v6t.plugins.params import Ipv6Links, RightIpv4Link, describe_link
 from v6t.plugins.translation import read_prefix
 from v6t.profiles.dns.messages import QUESTION_END
@@ -26,7 +26,7 @@ MIN_NAMES = 1 << 16
 
 
 class QueryTechnology(Technology):
-    """A technology that answers queries."""
+    """A technology whose device answers DNS queries."""
 
     exchange = "queries"
     modes = ("forward",)
@@ -37,25 +37,25 @@ class QueryTechnology(Technology):
     @property
     @abstractmethod
     def zone(self) -> Zone:
-        pass
+        """DNS zone that the tester queries and serves."""
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+    def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         if ipv6_frame_size != IPV6_OCTETS:
             problem = f"a query is a frame of {IPV6_OCTETS} octets, not {ipv6_frame_size}"
             raise UsageError(problem, "leave the frame size out", code="frame-too-small")
         return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
 
-    def sizes_of(self, listed: int | str) -> FramePair:
+    def make_sizes(self, listed: int | str) -> FramePair:
         if isinstance(listed, str):
             problem = "name resolution cannot use a mix of frame sizes"
             raise UsageError(problem, "leave the frame size out", code="invalid-frame-size-mix")
-        return self.frame_pair(listed)
+        return self.make_frame_pair(listed)
 
     def expect(self, direction: Direction, frames: U8) -> NoReturn:
         problem = f"{self.name} forwards no frames"
         raise UsageError(problem, "it answers queries: see zone", code="no-frames")
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> NoReturn:
         problem = f"{self.name} sends single queries instead of streams of frames"
         raise UsageError(problem, "measure it with --measure resolution", code="no-frames")
 
@@ -82,7 +82,7 @@ class Dns64Params(RightIpv4Link, Ipv6Links):
         return read_prefix(self.prefix, "prefix")
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         return {"prefix": (self.server_prefix, (self.names.network_address,))}
 
     @model_validator(mode="after")
@@ -121,7 +121,7 @@ class Dns64(QueryTechnology):
         return Zone(
             client=p.tester_left_ipv6,
             resolver=p.dut_left_ipv6.ip,
-            asker=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
+            egress=p.dut_right_ipv4.ip if four else p.dut_right_ipv6.ip,
             server=p.tester_right_ipv4 if four else p.tester_right_ipv6,
             prefix=p.server_prefix,
             own=p.own_prefix.network_address.packed[:12],
@@ -131,7 +131,7 @@ class Dns64(QueryTechnology):
             ports=(20_000, p.client_ports),
         )
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links, zone = self.params, self.links, self.zone
         ends: Any = {"resolver": zone.resolver, "server": zone.server}
         clients, prefix = p.dut_left_ipv6.network, p.server_prefix

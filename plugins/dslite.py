@@ -1,4 +1,4 @@
-"""AFTR of Dual-Stack Lite (RFC 6333): B4s' IPv4 in IPv6 left, public IPv4 right; stateful.
+"""AFTR of Dual-Stack Lite (RFC 6333): IPv4 in IPv6 on the left, public IPv4 on the right; stateful.
 
 All B4s have customers with the same IPv4 address, so the inner four-tuples of two B4s are the same.
 """
@@ -33,7 +33,7 @@ from v6t.plugins.params import RightIpv4Link, address, tester
 from v6t.plugins.ports import Ports
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
 from v6t.plugins.traffic import ipv4, ipv6
-from v6t.plugins.tunnels import PORTED, UNMARKABLE, TunnelDevice, address_octets, match_address
+from v6t.plugins.tunnels import ECN_DROP, PORT_TRANSPORTS, TunnelDevice, match_address, pack_address
 from v6t.profiles.model import Layer
 
 _LOW = (1 << 64) - 1  # the lower half of an IPv6 address
@@ -42,20 +42,20 @@ _LOW = (1 << 64) - 1  # the lower half of an IPv6 address
 class SoftwireDrop(DropReason):
     """Why the end of a softwire drops a frame."""
 
-    UNMARKED = UNMARKABLE
+    UNMARKED = ECN_DROP
     TOO_BIG = "too big for the IPv6 link"
 
 
 @dataclass(eq=False)
 class SoftwireEnd(TunnelDevice, ReferenceTranslation):
-    """A B4, or an AFTR without its NAT; left is IPv6, right is IPv4.
+    """Translation of a B4, or of an AFTR without its NAT: IPv6 on the left, IPv4 on the right.
 
-    Each of several B4s gets an IPv4 address, as the NAT has IPv4 only (RFC 6333, section 6.6). The
-    configuration of a B4 has the roles of B4 and AFTR exchanged.
+    Several B4s have internal IPv4 addresses, by which the NAT knows them (RFC 6333, section 6.6). For a B4,
+    ``config`` has the addresses of B4 and AFTR exchanged.
     """
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
-    transports = PORTED
+    transports = PORT_TRANSPORTS
     uniform = True
 
     config: AftrTunnelConfig
@@ -69,7 +69,8 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        return ReferenceDevice(self.links, {6: self.forward}, {4: self.reverse, 6: route_all(6)})
+        reverse = {4: self.answer_reverse, 6: route_all(6)}
+        return ReferenceDevice(self.links, {6: self.answer_forward}, reverse)
 
     @property
     def _has_several_b4s(self) -> bool:
@@ -98,14 +99,14 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
             number = header["dst"].astype(np.uint64) - np.uint64(int(config.internal))
 
         def choose_addresses(rows: Mask) -> tuple[U8, U8]:
-            b4 = np.tile(address_octets(config.first_b4), (int(rows.sum()), 1))
+            b4 = np.tile(pack_address(config.first_b4), (int(rows.sum()), 1))
             b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
-            return address_octets(config.aftr), b4
+            return pack_address(config.aftr), b4
 
         return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], choose_addresses
 
-    def forward(self, packets: U8) -> Answer:
-        answer, internal = super().forward(packets), np.uint64(int(self.config.internal))
+    def answer_forward(self, packets: U8) -> Answer:
+        answer, internal = super().answer_forward(packets), np.uint64(int(self.config.internal))
 
         def build(rows: Mask) -> U8:
             number = self._number_b4s(view(packets[rows], IPV6))
@@ -113,8 +114,8 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
         return replace(answer, build=build) if self._has_several_b4s else answer
 
-    def reverse(self, packets: U8) -> Answer:
-        answer = super().reverse(packets)
+    def answer_reverse(self, packets: U8) -> Answer:
+        answer = super().answer_reverse(packets)
 
         def build(rows: Mask) -> U8:
             out = answer.build(rows)
@@ -129,24 +130,24 @@ def build_aftr(
     config: AftrTunnelConfig,
     left: LinkIntent,
     links: Links,
-    whole: PluginParams,
+    params: PluginParams,
     servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
-    """Return the end of an AFTR's tunnels on ``left``, and its NAT44, to which ``servers`` are routed."""
+    """Return the parts of an AFTR: its tunnel end, and its NAT44 with routes to ``servers``."""
     near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
     inner = LinkIntent.describe(near, [base.INNER_LEFT], set(routes.values()), routes)
     nat |= {"dut_left_ipv4": base.INNER_RIGHT, "tester_left_ipv4": base.INNER_LEFT.ip}
-    nat44 = describe_nat44(whole, Links(far, links.right), **nat)
+    nat44 = describe_nat44(params, Links(far, links.right), **nat)
     softwire = DeviceIntent("softwire", config, own, left, inner)
     end = Part("softwire", device, softwire, reference=SoftwireEnd(config, own))
     return end, Part("nat", device, nat44, "nftables", stateful=True)
 
 
 def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
-    """Return the configuration of an AFTR in one piece in place of both parts."""
+    """Return the configuration of a single AFTR that replaces both parts."""
     ends: Any = softwire.intent.configuration
     nat44 = nat.intent.configuration
     values = {name: getattr(nat44, name) for name in nat44.model_fields_set}
@@ -156,9 +157,9 @@ def merge_aftr(softwire: Part, nat: Part) -> DsLiteAftrConfig:
     return DsLiteAftrConfig(**values)
 
 
-def describe_nat44(whole: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
-    """Describe a NAT44 within a device, without IPv6, with the parameters of the whole and ``fields``."""
-    intent = Nat44(base.pick_params(Nat44Params, whole, **fields), links).dut_intent()
+def describe_nat44(params: PluginParams, links: Links, **fields: Any) -> DeviceIntent:
+    """Describe the NAT44 in a device, without IPv6; ``fields`` override the device's parameters."""
+    intent = Nat44(base.pick_params(Nat44Params, params, **fields), links).make_dut_intent()
     left, right = intent.left.select_version(4), intent.right.select_version(4)
     return replace(intent, left=left, right=right)
 
@@ -168,7 +169,7 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
     header = view(packets, IPV4)
     header[field] = addresses
     write_ipv4_checksum(packets)
-    for protocol in PORTED:
+    for protocol in PORT_TRANSPORTS:
         rows = header["proto"] == protocol
         if rows.any():
             part = packets[rows]
@@ -180,7 +181,7 @@ def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
 class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     """Parameters of ``dslite-aftr``."""
 
-    measured: ClassVar[str] = "DS-Lite"
+    display_name: ClassVar[str] = "DS-Lite"
 
     initiator_ports: Ports = Field(
         Ports(min=4096, max=5119), description="inner source ports of the Initiator"
@@ -214,7 +215,7 @@ class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
 
 
 class DsLiteAftr(stateful.Napt):
-    """A NAT44 behind the ends of softwires."""
+    """An AFTR: the tunnel ends of many B4s, and a NAT44 behind them."""
 
     name = "dslite-aftr"
     title = "DS-Lite AFTR: IPv4 of many B4s from their tunnels to public IPv4, stateful"
@@ -222,14 +223,14 @@ class DsLiteAftr(stateful.Napt):
     params_model = DsLiteParams
     overhead = 40
     ip_versions = (6, 4)
-    default_driver = base.CHAIN
+    default_driver = base.CHAIN_DRIVER
     mapping = "RFC 6333 section 6.6: by softwire and inner source; RFC 4787 for the rest"
     rfc_frame_sizes = TUNNEL_SIZES
     params: DsLiteParams
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        """The policy of copying DSCPs in both directions (RFC 6333, section 7.1)."""
+        """Header policy with DSCPs copied in both directions (RFC 6333, section 7.1)."""
         return HeaderPolicy(outer_dscp="copied", inner_dscp="copied")
 
     def list_address_fields(self) -> list[TupleField]:
@@ -245,18 +246,18 @@ class DsLiteAftr(stateful.Napt):
         return ipv6(p, *outer), ipv4(p, *inner)
 
     def find_drops(self, direction: Direction, packets: U8) -> Checks:
-        marked = direction == "forward" and tunnels.select_unmarkable(packets)
+        marked = direction == "forward" and tunnels.select_ecn_drops(packets)
         return [(stateful.StatefulDrop.UNMARKED, marked)]
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets of connections, whose B4 is the outer source of the first packet."""
+        """Translate packets of connections; the B4 is the outer source of a connection's first packet."""
         if direction == "forward":
             inner = tunnels.decapsulate(packets, uniform=True)
             source = stateful.read_learned_source(learned)
             return stateful.rewrite(inner, source, source=True, hops=0)
         client = stateful.read_source(initial[:, 40:])
         inner = stateful.rewrite(packets, client, source=False, hops=0)
-        aftr, b4 = address_octets(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
+        aftr, b4 = pack_address(self.params.aftr_ipv6.ip), view(initial, IPV6)["src_octets"]
         return tunnels.encapsulate(inner, aftr, b4)
 
     @cached_property
@@ -269,17 +270,17 @@ class DsLiteAftr(stateful.Napt):
         left = LinkIntent.describe(self.links.left, [p.aftr_ipv6], [p.tester_left_ipv6], routes)
         return build_aftr(self.name, tunnels, left, self.links, p, initiator_ipv4=first)
 
-    def configuration(self) -> DsLiteAftrConfig:
+    def make_configuration(self) -> DsLiteAftrConfig:
         return merge_aftr(*self.parts)
 
-    def dut_intent(self) -> DeviceIntent:
-        whole = self.configuration()
-        return base.build_chain_intent(self.name, self.parts, self.links, configuration=whole)
+    def make_dut_intent(self) -> DeviceIntent:
+        aftr = self.make_configuration()
+        return base.build_chain_intent(self.name, self.parts, self.links, configuration=aftr)
 
-    def audit_params(self) -> Mapping[str, Any]:
+    def suggest_audit_params(self) -> Mapping[str, Any]:
         return {}
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def list_audit_views(self) -> tuple[AuditView, ...]:
         p = self.params
         inner, host = (p.initiator_ipv4, p.initiator_ports.min + 7), (p.responder_ipv4, 5)
         ends = p.aftr_ipv6.ip, p.b4_ipv6

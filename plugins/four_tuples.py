@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from v6t.base.errors import UsageError
 from v6t.profiles.compiler.enumeration import LISTED_BITS
+from v6t.profiles.compiler.flow_variables import count_trailing_zeros
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
 
@@ -29,7 +30,7 @@ LOW_BITS = 32  # in which addresses of a range differ: an enumerated field is no
 class TupleField:
     """Consecutive values of one header field (in scapy's names, ``UDP.sport``).
 
-    Bit ``last`` of the field is the least significant one; ``address`` is the first of addresses.
+    ``last`` numbers the least significant bit of the field; ``address`` is the first address, for messages.
     """
 
     name: str
@@ -45,27 +46,23 @@ class TupleField:
 
     @property
     def common_bits(self) -> int:
-        """Low bits that the variable over the bits of all fields enumerates."""
-        return min(_count_zeros(self.count), _count_zeros(self.first) if self.first else 64)
+        """Number of low bits that the variable common to all fields enumerates."""
+        return min(count_trailing_zeros(self.count, 64), count_trailing_zeros(self.first, 64))
 
     @property
     def listed_count(self) -> int:
         return self.count >> self.common_bits
 
 
-def _count_zeros(value: int) -> int:
-    return (value & -value).bit_length() - 1
-
-
 @dataclass
 class FourTuples:
-    """Variables that take all combinations of fields together, and their bits in each field."""
+    """Variables that together enumerate all four-tuples, and their bits in each header field."""
 
     variables: list[Variable] = field(default_factory=list)
     bits: dict[str, list[VariableBits]] = field(default_factory=dict)
 
-    def add(self, variable: Variable, *copies: tuple[TupleField, int, int]) -> None:
-        """Copy successive bits of a variable to fields, each with its lowest bit and the number of bits."""
+    def add_variable(self, variable: Variable, *copies: tuple[TupleField, int, int]) -> None:
+        """Copy successive bits of a variable to the given (field, lowest bit, number of bits)."""
         self.variables.append(variable)
         source = 0
         for to, lowest, width in copies:
@@ -90,7 +87,7 @@ class FourTuples:
 def find_last_address(
     name: str, first: IPv4Address | IPv6Address, count: int
 ) -> IPv4Address | IPv6Address:
-    """Return the last of consecutive addresses, which lie within the last 32 bits, or raise UsageError."""
+    """Return the last of ``count`` addresses, or raise UsageError if more than their last 32 bits differ."""
     room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
     if count > room:
         where = "IPv4" if first.version == 4 else f"a /{128 - LOW_BITS}"
@@ -103,21 +100,21 @@ def find_last_address(
 def describe_addresses(
     name: str, path: str, first: IPv4Address | IPv6Address, count: int
 ) -> TupleField:
-    """Return consecutive addresses as values of a field; of IPv6 addresses the last 32 bits vary."""
+    """Describe consecutive addresses as a field that varies in its last 32 bits."""
     find_last_address(name, first, count)
     low = int(first) & (1 << LOW_BITS) - 1
     return TupleField(name, path, first.max_prefixlen - 1, low, count, str(first))
 
 
 def count_combinations(fields: Sequence[TupleField]) -> int:
-    """Count the combinations, exactly however many there are."""
+    """Return the number of four-tuples, the product of all value counts."""
     return prod(f.count for f in fields)
 
 
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
-    """Return all combinations in pseudorandom order; raise UsageError if a list is too long for TRex."""
+    """Enumerate all four-tuples in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
-    even = sum(_count_zeros(f.listed_count) for f in fields)
+    even = sum(count_trailing_zeros(f.listed_count, 64) for f in fields)
     common = sum(f.common_bits for f in fields)
     if common:
         if common + even > LISTED_BITS:
@@ -125,14 +122,14 @@ def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
         else:
             values = _shuffle_bits(common, even, seed)
             bits = Variable("tuple_bits", common, Kind.LIST, values=values)
-        tuples.add(bits, *((f, 0, f.common_bits) for f in fields if f.common_bits))
+        tuples.add_variable(bits, *((f, 0, f.common_bits) for f in fields if f.common_bits))
     for number, group in enumerate(_group_fields([f for f in fields if f.listed_count > 1])):
         _add_list(tuples, group, even + common, f"{seed}/{number}")
     return tuples
 
 
 def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
-    """Return all combinations in order, the first field's slowest; raise UsageError if TRex cannot."""
+    """Enumerate all four-tuples in counting order, the first field slowest, or raise UsageError."""
     varying, tuples = [f for f in fields if f.count > 1], FourTuples()
     for f in varying[1:]:
         if f.count & (f.count - 1) or f.first % f.count:
@@ -147,7 +144,7 @@ def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
         base = top.first % (1 << top.bits) << below
         kind, high = Kind.DEC if down else Kind.INC, base + (top.count << below) - 1
         counter = Variable("tuple", top.bits + below, kind, low=base, high=high)
-        tuples.add(counter, *((f, 0, f.bits) for f in varying))
+        tuples.add_variable(counter, *((f, 0, f.bits) for f in varying))
     return tuples
 
 
@@ -159,7 +156,7 @@ def _shuffle_bits(width: int, even: int, seed: int) -> array[int]:
 
 
 def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
-    """Group fields whose lists must be one: those with a common factor, and all with an even one."""
+    """Group the fields that need a common list, because their list lengths have a common divisor."""
     groups: list[list[TupleField]] = []
     for f in fields:
         related = [g for g in groups if any(gcd(f.listed_count, o.listed_count) > 1 for o in g)]
@@ -185,14 +182,15 @@ def _order_rows(
 
 
 def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: str) -> None:
-    """List the values of a group, repeated in other orders as often as ``bits`` and TRex allow."""
+    """Add lists of a group's values, repeated in other orders as often as ``bits`` and TRex allow."""
     length = prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
-        problem = f"{names} cannot be enumerated together in a list of {MAX_LIST} entries"
+        problem = f"{names} cannot be enumerated together: a list in a TRex stream, which the "
+        problem += f"embedded tester sends too, has at most {MAX_LIST} entries"
         hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
         raise UsageError(problem, hint, code="beyond-trex")
-    even = sum(_count_zeros(f.listed_count) for f in group)
+    even = sum(count_trailing_zeros(f.listed_count, 64) for f in group)
     doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
     order = 2 if doublings > even else 1
     rows = _order_rows(tuple(f.listed_count for f in group), even, doublings, seed)
@@ -201,4 +199,4 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
         width = (first ^ (first + f.listed_count - 1)).bit_length()
         values = array("q", (first + places & (1 << width) - 1).tobytes())
         variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
-        tuples.add(variable, (f, f.common_bits, width))
+        tuples.add_variable(variable, (f, f.common_bits, width))

@@ -25,7 +25,7 @@ LOWEST_IPV6_MTU = 1280
 LowestIpv6Mtu = Annotated[
     int, Field(ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915)")
 ]
-MIX_SIZE_CHANGE = 128  # octets by which a size of a mix that cannot exist is changed, and 1
+MIX_SIZE_CHANGE = 128  # octets; an impossible size of a mix is changed by less
 
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
 """Frame sizes of RFC 8219, section 5.1.1 for a link that carries IPv4 on both sides."""
@@ -35,18 +35,18 @@ TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)
 """The sizes for IPv4 in IPv6 as the larger frame; the inner packets are those of IPv4."""
 
 
-def tag_octets(link: Link) -> int:
+def count_tag_octets(link: Link) -> int:
     """Return the octets of the link's VLAN tag."""
     return 0 if link.vlan is None else TAG_OCTETS
 
 
-def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
-    """Return the sizes of a packet, by that of its IPv6 frame, which is ``overhead`` octets longer."""
+def make_translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
+    """Return both sizes of a packet, whose IPv6 frame has ``size`` octets, ``overhead`` more than IPv4."""
     if overhead < 0:
-        _check_udp_fits(size, IPV6_UDP_OCTETS + tag_octets(ipv6), 6)
-    ipv4_size = size - overhead - tag_octets(ipv6) + tag_octets(ipv4)
-    if ipv4_size < MIN_FRAME_OCTETS + tag_octets(ipv4):
-        smallest = MIN_FRAME_OCTETS + overhead + tag_octets(ipv6)
+        _check_udp_fits(size, IPV6_UDP_OCTETS + count_tag_octets(ipv6), 6)
+    ipv4_size = size - overhead - count_tag_octets(ipv6) + count_tag_octets(ipv4)
+    if ipv4_size < MIN_FRAME_OCTETS + count_tag_octets(ipv4):
+        smallest = MIN_FRAME_OCTETS + overhead + count_tag_octets(ipv6)
         problem = f"an IPv6 frame of {size} octets is too small: {name} adds {overhead} to IPv4"
         hint = f"choose {smallest} octets or more, FCS included"
         raise UsageError(problem, hint, code="frame-too-small")
@@ -55,11 +55,11 @@ def translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str)
     return FramePair(size, ipv4_size)
 
 
-def routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
-    """Return the sizes of a routed packet: ``ipv6`` is the left frame's, ``ipv4`` the right one's."""
+def make_routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
+    """Return both sizes of a routed packet: ``ipv6`` for the left link, ``ipv4`` for the right link."""
     smallest = MIN_FRAME_OCTETS if version == 4 else IPV6_UDP_OCTETS
-    _check_udp_fits(size, smallest + tag_octets(left), version)
-    right_size = size - tag_octets(left) + tag_octets(right)
+    _check_udp_fits(size, smallest + count_tag_octets(left), version)
+    right_size = size - count_tag_octets(left) + count_tag_octets(right)
     check_mtu(size, left, f"IPv{version}")
     check_mtu(right_size, right, f"IPv{version}")
     return FramePair(size, right_size)
@@ -73,8 +73,8 @@ def _check_udp_fits(size: int, smallest: int, version: int) -> None:
 
 
 def check_mtu(size: int, link: Link, version: str) -> None:
-    """Refuse a frame (FCS and tag included) that is longer than its link carries."""
-    largest = link.mtu + ETHERNET_OCTETS + tag_octets(link) + FCS_OCTETS
+    """Refuse a frame (FCS and tag included) that exceeds the MTU of its link."""
+    largest = link.mtu + ETHERNET_OCTETS + count_tag_octets(link) + FCS_OCTETS
     if size > largest:
         problem = f"an {version} frame of {size} octets exceeds the {largest} of a link's MTU of {link.mtu}"
         hint = "choose a smaller frame size or raise the link's mtu in the testbed file"
@@ -83,7 +83,7 @@ def check_mtu(size: int, link: Link, version: str) -> None:
 
 def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: int) -> None:
     """Refuse IPv4 test packets that a correct translator would fragment (RFC 7915, section 4)."""
-    around = tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
+    around = count_tag_octets(link) + ETHERNET_OCTETS + FCS_OCTETS
     octets, largest = ipv6_frame - around, lowest_ipv6_mtu + around
     if not df and octets > lowest_ipv6_mtu:
         problem = f"without DF, {octets} octets of IPv6 exceed lowest_ipv6_mtu {lowest_ipv6_mtu}"
@@ -91,33 +91,34 @@ def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: i
         raise UsageError(problem, hint, code="frame-too-long")
 
 
-def frame_mix(text: str, pair: Callable[[int], FramePair]) -> FrameMix:
-    """Return the pairs of a listed mix; a size that cannot exist becomes the nearest one that can."""
+def make_frame_mix(text: str, make_pair: Callable[[int], FramePair]) -> FrameMix:
+    """Return the sizes of a mix on both sides; an impossible size becomes the nearest possible one."""
     counts: Counter[FramePair] = Counter()
     for size, count in mixes.parse_mix(text):
         change = MIX_SIZE_CHANGE
         for octets in (*range(size, size + change), *range(size - 1, size - change, -1)):
             with suppress(UsageError):
-                counts[pair(octets)] += count
+                counts[make_pair(octets)] += count
                 break
         else:
-            pair(size)  # raises the error of the listed size
+            make_pair(size)  # raises the error of the listed size
     return FrameMix(tuple(counts.items()))
 
 
-def mixed_traffic(
+def merge_traffic(
     sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
 ) -> Traffic:
-    """Combine the traffic of all sizes of a mix; with ``connections``, all sizes enumerate the same ones."""
+    """Merge the traffic of all sizes of a mix; ``connections``: all sizes enumerate the same connections."""
     parts = [(make(pair), count) for pair, count in sizes.pairs]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
-    whole = math.lcm(*totals)
+    multiple = math.lcm(*totals)
     classes = []
     for (traffic, count), total in zip(parts, totals, strict=True):
         for c in traffic.classes:
-            draws = c.name if connections and c.role is Role.FOREGROUND else c.draws
-            weight = c.weight * count * whole // total
-            classes.append(replace(c, name=f"{c.name}-{c.frame_size}", weight=weight, draws=draws))
+            draws = c.name if connections and c.role is Role.FOREGROUND else c.draw_group
+            weight = c.weight * count * multiple // total
+            name = f"{c.name}-{c.frame_size}"
+            classes.append(replace(c, name=name, weight=weight, draw_group=draws))
     common = math.gcd(*(c.weight for c in classes)) or 1
     classes = [replace(c, weight=c.weight // common) for c in classes]
     return replace(parts[0][0], classes=tuple(classes))

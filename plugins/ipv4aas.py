@@ -22,7 +22,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
 from v6t.plugins import base, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
-from v6t.plugins.base import DeviceIntent, DeviceRole, Embedded, Link, Links, Part, Technology
+from v6t.plugins.base import DeviceIntent, DeviceRole, EmbeddedIpv4, Link, Links, Part, Technology
 from v6t.plugins.customers import ALL
 from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
@@ -30,14 +30,14 @@ from v6t.plugins.params import Ipv4Links, address, describe_link
 from v6t.plugins.ports import Ports, PortSet
 from v6t.plugins.prefixes import read_network6
 from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, PublicPool
-from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, read_96
+from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, read_prefix96
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
-CE_STATEFUL = ("lw4o6", "map-e", "map-t")
-"""Variants whose CE keeps the connections and has a port set; of the others the PE does."""
-TUNNELLED = ("ds-lite", "lw4o6", "map-e")
-"""Variants whose packets cross the middle link within IPv6."""
+STATEFUL_CE_VARIANTS = ("lw4o6", "map-e", "map-t")
+"""Variants with a stateful CE, which has a port set; in the others, the PE is stateful."""
+TUNNEL_VARIANTS = ("ds-lite", "lw4o6", "map-e")
+"""Variants that tunnel IPv4 packets in IPv6 on the middle link."""
 MAX_PORT_SHARE = 0.9  # of a port set, above which a NAPT was seen to degrade
 DEFAULT_PSID_LEN = 3  # of lw4o6
 
@@ -85,7 +85,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         names = {"464xlat": "prefix", "map-t": "dmr"}
         ends = (self.responder, self.last_responder)
         named = ((n, getattr(self, n)) for v, n in names.items() if v == self.variant)
@@ -93,7 +93,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 
     @property
     def is_ce_stateful(self) -> bool:
-        return self.variant in CE_STATEFUL
+        return self.variant in STATEFUL_CE_VARIANTS
 
     @property
     def public_pool(self) -> PublicPool:
@@ -112,7 +112,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        networks = read_96(self.prefix, "prefix"), read_96(self.clat_ipv6, "clat_ipv6")
+        networks = read_prefix96(self.prefix, "prefix"), read_prefix96(self.clat_ipv6, "clat_ipv6")
         if networks[0] == networks[1]:
             problem = "prefix and clat_ipv6 are the same"
             raise UsageError(problem, "choose two prefixes", code="address-conflict")
@@ -158,13 +158,13 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
 
 
 def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    """Return the parts from left to right."""
+    """Return the parts of both devices from left to right."""
     variants = {"464xlat": _split_464xlat, "ds-lite": _split_ds_lite, "lw4o6": _split_lw4o6}
     return variants.get(p.variant, _split_map)(p, links)
 
 
 def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
-    """Return the parts that can stand for several others: an AFTR in one piece."""
+    """Return the parts that can replace several others: a single AFTR for tunnel end and NAT."""
     if p.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
@@ -182,14 +182,14 @@ def _pick_pool(p: Ipv4aasParams) -> dict[str, Any]:
 def _build_stateless(
     p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
-    """Return a stateless CE or PE, whose left is the middle link; ``fields`` are further parameters of it."""
+    """Return a stateless CE or PE with the middle link on its left; ``fields`` are further parameters."""
     model, is_ce = technology.params_model, name == "ce"
     own, peer = p.ce_middle_ipv6, p.pe_middle_ipv6
     if not is_ce:
         own, peer, links = peer, own, Links(p.middle[1], links.right)
     ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
     plugin = technology(base.pick_params(model, p, **ends, **fields), links)
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     if not is_ce:
         intent = replace(intent, right=describe_link(p, links, "right", p.servers))
     names = {name: name for name in model.model_fields if name in type(p).model_fields}
@@ -199,7 +199,7 @@ def _build_stateless(
 def _build_stateful_ce(
     p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
 ) -> tuple[Part, Part]:
-    """Return the CE's NAPT to its port set, and the CE without it: the plugin with its IPv6 on the right."""
+    """Return the CE's NAPT, and the CE without NAPT, whose IPv6 link is on the right."""
     near, (here, inner) = p.middle[0], base.describe_cable(*base.INNER_MACS, links.left.mtu)
     left, right = base.INNER_LEFT, base.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
@@ -236,7 +236,7 @@ def _split_lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_pool.first}/32"}
     aftr = _build_stateless(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
-    b4 = reference.params.table().softwire(p.psid).b4
+    b4 = reference.params.load_table().read_row(p.psid).b4
     own = {"b4_address": b4, "ipv4_address": p.public_pool.first}
     return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
 
@@ -278,8 +278,8 @@ def _split_464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     client = clients[first - int(inside.network_address)]
     ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
     params = base.pick_params(Nat64Params, p, **_pick_pool(p), **ends, initiator_ipv6=client)
-    pe = Nat64(params, Links(far, links.right)).dut_intent()
-    hints: dict[str, Any] = {"options": base.TAYGA, "params": {"prefix": "prefix"}}
+    pe = Nat64(params, Links(far, links.right)).make_dut_intent()
+    hints: dict[str, Any] = {"options": base.TAYGA_OPTIONS, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
     hints["params"] = {"plat_prefix": "prefix"}
     return Part("clat", CE, ce, "tayga", to_ipv4="reverse", **hints), plat_part
@@ -291,7 +291,7 @@ def _list_intents(params: Ipv4aasParams, links: Links) -> list[PartIntent]:
 
 
 class Ipv4aas(stateful.StatefulTechnology):
-    """CE and PE of one of five technologies, measured together."""
+    """CE and PE of one of five technologies, measured as one stateful device."""
 
     name = "ipv4aas"
     title = "IPv4 as a service, CE and PE together: 464XLAT, DS-Lite, lw4o6, MAP-E, MAP-T; stateful"
@@ -303,21 +303,21 @@ class Ipv4aas(stateful.StatefulTechnology):
     overhead = 20
     ip_versions = (4, 4)
     hops = 2
-    default_driver = base.CHAIN
+    default_driver = base.CHAIN_DRIVER
     mapping = "the stateful device's: RFC 4787 and RFC 6146 ask for endpoint-independent mapping"
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = frame_sizes.IPV6_SIZES
     params: Ipv4aasParams
 
     def __init__(self, params: Ipv4aasParams | None = None, links: Links | None = None) -> None:
         super().__init__(params, links)
-        self.tunnels = self.params.variant in TUNNELLED
-        if self.tunnels:
+        self.uses_tunnels = self.params.variant in TUNNEL_VARIANTS
+        if self.uses_tunnels:
             sizes = frame_sizes.TUNNEL_SIZES
             vars(self).update(overhead=40, rfc_frame_sizes=sizes, default_frame_sizes=sizes[:1])
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
-        """Refuse parameters of other variants: what changes no part of either device has no effect."""
+        """Refuse parameters of other variants, which change no part of either device."""
         p, links, common = self.params, self.links, {*ConnectionParams.model_fields, "variant"}
         given = {n: getattr(p, n) for n in type(p).model_fields if n in p.model_fields_set}
         for name, value in given.items():
@@ -346,7 +346,7 @@ class Ipv4aas(stateful.StatefulTechnology):
 
     @property
     def header_policy(self) -> HeaderPolicy:
-        return HeaderPolicy(retranslated=not self.tunnels)
+        return HeaderPolicy(retranslated=not self.uses_tunnels)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -365,31 +365,31 @@ class Ipv4aas(stateful.StatefulTechnology):
         consequence = "neither device's own rate follows, and the latency of each is lower"
         return (*warnings, f"{which}: {consequence}")
 
-    def side_sizes(self, sizes: FramePair) -> tuple[int, int]:
-        left, right = map(frame_sizes.tag_octets, (self.links.left, self.links.right))
+    def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:
+        left, right = map(frame_sizes.count_tag_octets, (self.links.left, self.links.right))
         return sizes.ipv4 + left, sizes.ipv4 + right
 
-    def frame_pair(self, ipv6_frame_size: int) -> FramePair:
+    def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
-            sides = p.middle[0], replace(link, vlan=None)
-            pair = frame_sizes.translated_pair(size, self.overhead, *sides, p.variant)
+            sides = p.middle[0], link.model_copy(update={"vlan": None})
+            pair = frame_sizes.make_translated_pair(size, self.overhead, *sides, p.variant)
         return pair
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
-        if not self.tunnels:
+        if not self.uses_tunnels:
             frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
 
     def rewrite(self, packets: U8, endpoint: stateful.Endpoints, *, source: bool) -> U8:
-        """Rewrite packets, without what translation to IPv6 and back loses (RFC 7915, section 5.1)."""
-        if not self.tunnels:
+        """Rewrite packets and reset fields that are lost in translation to IPv6 (RFC 7915, section 5.1)."""
+        if not self.uses_tunnels:
             packets = packets.copy()
             header = view(packets, IPV4)
             header["id"] = 0
             header["flags_frag"] = DONT_FRAGMENT if packets.shape[1] >= MIN_DF_OCTETS else 0
         return super().rewrite(packets, endpoint, source=source)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         alternatives = list_alternatives(self.params, self.parts, self.links)
         return base.build_chain_intent(self.name, self.parts, self.links, alternatives)

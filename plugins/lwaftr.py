@@ -1,4 +1,4 @@
-"""Lightweight 4over6 AFTR (RFC 7596): IPv4 in IPv6 of many lwB4s, by a table of up to millions of rows.
+"""Lightweight 4over6 AFTR (RFC 7596) with a binding table of up to millions of rows.
 
 A row, a *softwire*, binds an IPv4 address and a PSID to the IPv6 address of a lwB4.
 """
@@ -32,7 +32,7 @@ from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.ports import PortSet
 from v6t.plugins.prefixes import read_hosts4, read_network6
 from v6t.plugins.reference_device import Checks, is_forwardable_address
-from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets
+from v6t.plugins.tunnels import ECN_DROP, TunnelDevice, pack_address
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, list_ipv6_addresses
 
@@ -45,7 +45,7 @@ _MAX_EXAMINED_ROWS = 256  # in which audits look for customers
 
 @dataclass(frozen=True, eq=False)
 class BindingTable:
-    """Columns ``(n,)`` and addresses ``(n, 16)`` in ascending order of IPv4 address and PSID.
+    """Binding table (RFC 7596): columns ``(n,)`` and addresses ``(n, 16)``, sorted by IPv4 address and PSID.
 
     PSID length and offset are equal for equal addresses.
     """
@@ -65,7 +65,7 @@ class BindingTable:
         keys = self.ipv4 << np.uint64(16) | self.psid
         object.__setattr__(self, "_index", (first, self.ipv4[first], keys))
 
-    def find(self, ipv4: U64, port: U64) -> I64:
+    def find_rows(self, ipv4: U64, port: U64) -> I64:
         """Return the row of each address ``(n,)`` and port ``(n,)``, -1 for none."""
         first, addresses, keys = self._index  # type: ignore[attr-defined]
         ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
@@ -82,34 +82,34 @@ class BindingTable:
         return np.where(hit, index, -1).astype(np.int64)
 
     def find_b4(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
-        row = int(self.find(np.array([int(ipv4)]), np.array([port]))[0])
-        return None if row < 0 else self.softwire(row).b4
+        row = int(self.find_rows(np.array([int(ipv4)]), np.array([port]))[0])
+        return None if row < 0 else self.read_row(row).b4
 
-    def softwire(self, row: int) -> Softwire:
+    def read_row(self, row: int) -> Softwire:
         columns = self.psid, self.psid_len, self.psid_offset
         psid, length, offset = (int(column[row]) for column in columns)
         ends = IPv6Address(self.b4[row].tobytes()), IPv6Address(self.br[row].tobytes())
         return Softwire(IPv4Address(int(self.ipv4[row])), psid, length, offset, *ends)
 
     def list_softwires(self, ipv4: IPv4Address) -> list[Softwire]:
-        return [self.softwire(int(row)) for row in np.flatnonzero(self.ipv4 == int(ipv4))]
+        return [self.read_row(int(row)) for row in np.flatnonzero(self.ipv4 == int(ipv4))]
 
 
 def generate_table(
     softwires: GeneratedSoftwires, count: int, psid_offset: int, br: IPv6Address
 ) -> BindingTable:
-    """Generate the rows of the first ``count`` softwires of a lwAFTR with one address and PSID offset."""
+    """Generate the first ``count`` rows; all have the same lwAFTR address and PSID offset."""
     number = np.arange(count, dtype=np.uint64)
     layouts = softwires.ipv4_layout, softwires.psid_layout
     ipv4, psid = (layout.encode_words(softwire=number)[0] for layout in layouts)
     length, offset = (np.full(count, n, np.uint64) for n in (softwires.psid_len, psid_offset))
     b4s = softwires.b4_layout.encode_octets(softwire=number)
-    brs = np.broadcast_to(address_octets(br), (count, 16))
+    brs = np.broadcast_to(pack_address(br), (count, 16))
     return BindingTable(ipv4, psid, length, offset, b4s, brs)
 
 
 def read_table(path: Path, br: IPv6Address) -> BindingTable:
-    """Read a binding table from a file with one softwire per line, whose lwAFTR is by default ``br``."""
+    """Read a binding table from a file with one softwire per line; ``br`` is the default lwAFTR address."""
     try:
         stamp = path.stat().st_mtime_ns
     except OSError as exc:
@@ -165,13 +165,13 @@ class LwAftrDrop(DropReason):
     NO_SOFTWIRE = "no softwire for the IPv4 address and port"
     WRONG_OUTER = "outer addresses are not those of the softwire"
     TOO_BIG = "too big for the IPv6 link"
-    UNMARKED = UNMARKABLE
+    UNMARKED = ECN_DROP
 
 
 class LwAftrParams(customers.TunnelRelayParams):
     """Parameters of ``lwaftr``."""
 
-    measured: ClassVar[str] = "lw4o6"
+    display_name: ClassVar[str] = "lw4o6"
 
     softwires: int = Field(1000, ge=1, le=1 << 24, description="rows of the generated table")
     ipv4_pool: str = Field("198.18.0.0/15", description="addresses of the generated table")
@@ -187,7 +187,7 @@ class LwAftrParams(customers.TunnelRelayParams):
         b4s = read_network6(self.b4_prefix, "b4_prefix")
         return GeneratedSoftwires(pool, b4s, self.psid_len, (self.softwires - 1).bit_length())
 
-    def table(self) -> BindingTable:
+    def load_table(self) -> BindingTable:
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
         return generate_table(self.generated, self.softwires, self.psid_offset, self.br_address)
@@ -196,7 +196,7 @@ class LwAftrParams(customers.TunnelRelayParams):
     def customers(self) -> list[str]:
         if self.binding_table is None:
             return [str(self.generated.b4_prefix)]
-        high = np.unique(to_numbers(self.table().b4[:, :8])).tolist()
+        high = np.unique(to_numbers(self.load_table().b4[:, :8])).tolist()
         if len(high) > _MAX_ROUTES:
             length = 64 - (high[0] ^ high[-1]).bit_length()
             return [str(IPv6Network((high[0] << 64, length), strict=False))]
@@ -207,7 +207,7 @@ class LwAftrParams(customers.TunnelRelayParams):
         own = str(self.br_address)
         if self.binding_table is None:
             return [own]
-        others = {str(IPv6Address(br.tobytes())) for br in self.table().br}
+        others = {str(IPv6Address(br.tobytes())) for br in self.load_table().br}
         return [own, *sorted(others - {own})]
 
     @model_validator(mode="after")
@@ -221,7 +221,7 @@ class LwAftrParams(customers.TunnelRelayParams):
                 problem = f"binding_table names a file with all rows, so {unused} cannot be set"
                 hint = f"delete {unused}, or delete binding_table to generate a table"
                 raise UsageError(problem, hint, code="setting-without-effect")
-            table = self.table()
+            table = self.load_table()
             rows, bound = len(table), int(self.server_ipv4) in table.ipv4
             if (self.simulated or rows) > MAX_LIST:
                 problem = f"of the {rows} rows of a file at most {MAX_LIST} can send and receive"
@@ -249,11 +249,11 @@ class LwAftrParams(customers.TunnelRelayParams):
             problem = f"{table.b4_prefix} has no /64 for each of {self.softwires} lwB4s"
             hint = f"use a prefix of at most /{64 - table.index_bits}"
             raise UsageError(problem, hint, code="not-enough-addresses")
-        self.refuse_inside(table.b4_prefix, "b4_prefix", "br_address")
+        self.refuse_addresses_within(table.b4_prefix, "b4_prefix", "br_address")
 
 
 class LightweightAftr(TunnelDevice, customers.Relay):
-    """Decapsulates forward, encapsulates in reverse; stateless but for the table."""
+    """A lwAFTR: decapsulates in forward direction, encapsulates in reverse, by its binding table."""
 
     name = "lwaftr"
     title = "lwAFTR of lightweight 4over6: IPv4 of many lwB4s in IPv6, by binding table"
@@ -267,7 +267,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
 
     @cached_property
     def _table(self) -> BindingTable:
-        return self.params.table()
+        return self.params.load_table()
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         if self.params.binding_table is None:
@@ -287,7 +287,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         # a second softwire of a lwB4 may have the port after all
         if bits and bits[0].variable.kind is Kind.LIST and len(np.unique(b4)) == len(b4):
             # the next PSID belongs to another softwire or to none
-            port: Any = good.layer("UDP").fields["sport"]
+            port: Any = good.find_layer("UDP").fields["sport"]
             port = port.add_constant(1, bits[0].variable.name)
             changed["spoof-port"] = good.replace_fields("UDP", sport=port)
         return changed
@@ -297,36 +297,35 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         return np.unique(_join_octets(self._table.br))
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
-        tunnelled: Mask = np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
-        return tunnelled
+        return np.isin(_join_octets(outer["dst_octets"]), self._relay_addresses)
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask:
         native: Mask = ~tunnelled & (outer["nh"] != PROTOCOL_IPIP)
         return native
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        """Check that addresses and port are those of a softwire (RFC 7596, section 6.2)."""
+        """Return drop reasons for packets that match no softwire (RFC 7596, section 6.2)."""
         table = self._table
-        row = table.find(inner["src"], udp["sport"])
+        row = table.find_rows(inner["src"], udp["sport"])
         right = (table.b4[row] == outer["src_octets"]).all(axis=1)
         right &= (table.br[row] == outer["dst_octets"]).all(axis=1)
         return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         table = self._table
-        row = table.find(header["dst"], udp["dport"])
+        row = table.find_rows(header["dst"], udp["dport"])
         softwires = [(LwAftrDrop.NO_SOFTWIRE, row < 0)]
         return softwires, lambda rows: (table.br[row[rows]], table.b4[row[rows]])
 
-    def configuration(self) -> LwAftrConfig:
-        """Return the binding table without its rows, which may be a million."""
+    def make_configuration(self) -> LwAftrConfig:
+        """Return the configuration with a reference to the binding table instead of its rows."""
         p, table = self.params, TableFile(file=str(self.params.binding_table))
         if p.binding_table is None:
             table = GeneratedTable(**{n: getattr(p, n) for n in GENERATED_TABLE_SETTINGS})
         return LwAftrConfig(table=table, br_address=p.br_address)
 
-    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
-        rows = [self._table.softwire(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
+    def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
+        rows = [self._table.read_row(n) for n in range(min(len(self._table), _MAX_EXAMINED_ROWS))]
         chosen = rows[min(1, len(rows) - 1)]
         # further rows of the same lwB4 and other addresses of the lwAFTR are left out
         others = [row for row in rows if row.aftr == chosen.aftr and row.b4 != chosen.b4]
@@ -338,10 +337,10 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         served = _make_customer(chosen), sibling, other
         find, rows_of = self._table.find_b4, self._table.list_softwires
         common = self.kind, *ends, self.params.server_ipv4, *served, find
-        relay = audit_views.SharedAddressRelay(*common, softwires=rows_of)
+        relay = audit_views.SharedAddressRelay(*common, list_softwires=rows_of)
         return relay, customers.make_tunnel_view(relay)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         p, variants = self.params, {}
         if p.binding_table is not None or not p.psid_len:
             return {}
@@ -389,17 +388,17 @@ def _simulate_listed_rows(
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)
-        first = table.softwire(members[0])
+        first = table.read_row(members[0])
         ipv4 = Variable("ipv4", 32, Kind.LIST, values=table.ipv4[chosen].tolist())
         psid = Variable("psid", length, Kind.LIST, values=table.psid[chosen].tolist())
         variables, layout = list_ipv6_addresses("b4", [b4.tobytes() for b4 in table.b4[chosen]])
         parts = {variable.name: variable for variable in variables}
         yield CustomerFlow(
             Expression.from_layout(layout, str(first.b4), **parts),
-            ipv4.at(0, str(first.ipv4)),
+            ipv4.place(0, str(first.ipv4)),
             IPv6Address(br),
             PortSet(offset, length, first.psid),
-            psid.at(0, first.psid) if length else None,
+            psid.place(0, first.psid) if length else None,
             ("ipv4", "psid", *parts),
             len(members),
         )

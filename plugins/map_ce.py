@@ -1,4 +1,4 @@
-"""Customers' devices of MAP-E, MAP-T and lw4o6 (CE, lwB4) without their NAPT; IPv6 is on the left link."""
+"""Customer devices of MAP-E, MAP-T and lw4o6 (CE, lwB4) without their NAPT; IPv6 is on the left link."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from v6t.plugins.params import (
 )
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
 from v6t.plugins.reference_device import Checks
-from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
+from v6t.plugins.translation import select_within
+from v6t.plugins.tunnels import ECN_DROP, TunnelDevice, match_address, pack_address
 from v6t.profiles.model import Expression, Layer, TrafficClass, Variable
 
 DEFAULT_PSID = 9
@@ -46,11 +47,11 @@ class CustomerDrop(DropReason):
     BAD_PORT = "port outside the customer's port set"
     WRONG_RELAY = "does not come from the relay"
     TOO_BIG = "too big, or to be fragmented"
-    UNMARKED = UNMARKABLE
+    UNMARKED = ECN_DROP
 
 
 class CustomerAddresses(NamedTuple):
-    """A customer's tunnel address or first host, address or prefix, and ports."""
+    """A customer's IPv6 address, IPv4 address or prefix, and port set."""
 
     ipv6: IPv6Address
     ipv4: IPv4Network
@@ -58,7 +59,7 @@ class CustomerAddresses(NamedTuple):
 
 
 class CustomerParams(RightIpv4Link, Mixture):
-    """Parameters of a customer's device."""
+    """Parameters of a customer device."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     dut_left_ipv6: IPv6Interface = device("2001:db8:6::9/64", "left")
@@ -71,13 +72,13 @@ class CustomerParams(RightIpv4Link, Mixture):
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
     negative_percent: int = negative_share("share of frames that are not the customer's [%]")
 
-    psid_name: ClassVar[str] = "psid"
+    psid_parameter: ClassVar[str] = "psid"
     if TYPE_CHECKING:
         br_address: IPv6Address
 
     @property
     def relay_address(self) -> IPv6Address:
-        """The other end of the tunnel, or the server's address behind the DMR."""
+        """Remote end of the tunnel, or the server's address behind the DMR."""
         return self.br_address
 
     @cached_property
@@ -95,14 +96,14 @@ class CustomerParams(RightIpv4Link, Mixture):
 
     @model_validator(mode="after")
     def _check_customer(self) -> CustomerParams:
-        if self.psid_name not in self.model_fields_set:  # the default is for long PSIDs
+        if self.psid_parameter not in self.model_fields_set:  # the default is for long PSIDs
             psid = min(DEFAULT_PSID, (1 << self.count_psid_bits()) - 1)
-            object.__setattr__(self, self.psid_name, psid)
+            object.__setattr__(self, self.psid_parameter, psid)
         _, ipv4, ports = self.customer
         if ports.psid_len == 16 and not ports.psid:
             problem = "PSID 0 of 16 bits has only port 0"
             raise UsageError(problem, "choose another PSID", code="not-enough-addresses")
-        self.refuse_inside(ipv4, "the customer's network", "server_ipv4")
+        self.refuse_addresses_within(ipv4, "the customer's network", "server_ipv4")
         return self
 
 
@@ -112,8 +113,8 @@ class MapCeParams(CustomerParams, RuleParams):
     ce_ipv4: IPv4Address = address("192.0.2.189", "the CE's address, or the first one")
     ce_psid: int = Field(DEFAULT_PSID, ge=0, description="PSID; by default at most the highest one")
 
-    psid_name: ClassVar[str] = "ce_psid"
-    whole_host: ClassVar[bool] = False
+    psid_parameter: ClassVar[str] = "ce_psid"
+    embeds_host: ClassVar[bool] = False
 
     def count_psid_bits(self) -> int:
         return self.make_rule(None).psid_len
@@ -141,14 +142,14 @@ class MapCeParams(CustomerParams, RuleParams):
         if ipv4.network_address != self.ce_ipv4:
             problem = f"ce_ipv4 {self.ce_ipv4} is not the first address of the CE's prefix"
             raise UsageError(problem, f"write {ipv4.network_address}", code="conflict")
-        ipv6 = rule.map_address(self.ce_ipv4, self.ce_psid, whole_host=self.whole_host)
+        ipv6 = rule.map_address(self.ce_ipv4, self.ce_psid, embeds_host=self.embeds_host)
         return CustomerAddresses(ipv6, ipv4, ports)
 
 
 class MapECeParams(MapCeParams):
     """Parameters of ``mape-ce``."""
 
-    measured: ClassVar[str] = "MAP-E"
+    display_name: ClassVar[str] = "MAP-E"
 
     br_address: IPv6Address = address("2001:db8:6::1", "the BR's address")
 
@@ -156,12 +157,12 @@ class MapECeParams(MapCeParams):
 class MapTCeParams(DmrParams, MapCeParams):
     """Parameters of ``mapt-ce``."""
 
-    measured: ClassVar[str] = "MAP-T"
-    whole_host: ClassVar[bool] = True
+    display_name: ClassVar[str] = "MAP-T"
+    embeds_host: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTCeParams:
-        self.refuse_overlap(self)
+        self.refuse_dmr_overlap(self)
         if self.tester_left_ipv6 in self.dmr_prefix:
             problem = "tester_left_ipv6 lies within the DMR prefix"
             raise UsageError(problem, "choose one outside", code="outside-prefix")
@@ -171,7 +172,7 @@ class MapTCeParams(DmrParams, MapCeParams):
 class LwB4Params(CustomerParams):
     """Parameters of ``lwb4``."""
 
-    measured: ClassVar[str] = "lw4o6"
+    display_name: ClassVar[str] = "lw4o6"
 
     b4_address: IPv6Address = address("2001:db8:b4:1:0:c612:1:9", "the lwB4's tunnel address")
     br_address: IPv6Address = address("2001:db8:6::1", "the lwAFTR's address")
@@ -190,7 +191,7 @@ class LwB4Params(CustomerParams):
 
 
 class CustomerEdge(CustomerTechnology):
-    """A customer's device without its NAPT; stateless."""
+    """A stateless customer device, without its NAPT."""
 
     sides = ("relay", "customer")
     drops = CustomerDrop
@@ -204,18 +205,18 @@ class CustomerEdge(CustomerTechnology):
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
         ipv6, ipv4, ports = self.params.customer
         bits, base = 32 - ipv4.prefixlen, str(ipv4.network_address)
-        host = Variable(HOST, bits).at(32 - bits, base) if bits else Expression(base, ())
+        host = Variable(HOST, bits).place(32 - bits, base) if bits else Expression(base, ())
         return [CustomerFlow(ipv6, host, self.params.relay_address, ports, None, (HOST,))]
 
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Return frames of a neighbor: with a port of another set, with another address."""
+        """Return layers of other customers' frames: with another port set, and with another address."""
         (_, ipv4, ports), changed = self.params.customer, {}
         end = "dst" if direction == "forward" else "src"
         if ports.psid_len:
             name = f"{end[0]}port"
-            port: Any = good.layer("UDP").fields[name]
+            port: Any = good.find_layer("UDP").fields[name]
             stray = replace(port, base=port.base ^ 1 << ports.low_bits)
             changed["stray-port"] = good.replace_fields("UDP", **{name: stray})
         if any(layer.name == "IP" for layer in good.layers):
@@ -232,11 +233,11 @@ class CustomerEdge(CustomerTechnology):
             (CustomerDrop.BAD_PORT, ~ports.select_ports(port)),
         ]
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         near = describe_link(p, links, "left", [self.relay_network])
         far = describe_link(p, links, "right", [p.customer.ipv4])
-        return DeviceIntent(self.name, self.configuration(), links, near, far)
+        return DeviceIntent(self.name, self.make_configuration(), links, near, far)
 
     def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
         ipv6, ipv4, ports = self.params.customer
@@ -244,14 +245,14 @@ class CustomerEdge(CustomerTechnology):
         return audit_views.CustomerEdge(self.kind, ipv4, ports, server, ipv6, **fields)
 
     @property
-    def audited_host(self) -> tuple[IPv4Address, int]:
+    def audit_endpoint(self) -> tuple[IPv4Address, int]:
         ipv6, ipv4, ports = self.params.customer
         customer = audit_views.Customer(ipv6, ipv4.network_address, ports)
         return customer.ipv4, customer.port if ports.psid_len else 443
 
 
 class TunnelEdge(TunnelDevice, CustomerEdge):
-    """A customer's device that encapsulates."""
+    """A customer device that encapsulates IPv4 in IPv6."""
 
     overhead = 40
     rfc_frame_sizes = TUNNEL_SIZES
@@ -267,18 +268,18 @@ class TunnelEdge(TunnelDevice, CustomerEdge):
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         p = self.params
-        ends = address_octets(p.customer.ipv6), address_octets(p.relay_address)
+        ends = pack_address(p.customer.ipv6), pack_address(p.relay_address)
         return self.check_owner(header["src"], udp["sport"]), lambda _: ends
 
-    def configuration(self) -> CustomerConfig:
+    def make_configuration(self) -> CustomerConfig:
         p = self.params
         ends = {"tunnel_local": p.customer.ipv6, "tunnel_remote": p.relay_address}
         return self.config_model(**p.config_values, **ends)
 
-    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, server = self.params, (self.params.server_ipv4, 443)
         ends, shared = (p.customer.ipv6, p.relay_address), p.customer.ports.psid_len > 0
-        hosts = server, server, self.audited_host
+        hosts = server, server, self.audit_endpoint
         tunnel = audit_views.TunnelEnd("left", *ends, *hosts, shared=shared)
         return self.make_edge_view(relay=p.relay_address), tunnel
 
@@ -321,7 +322,7 @@ class MapTCe(DmrTranslator, CustomerEdge):
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
         prefix = self.params.end_user_prefix
-        return behind_dmr & map_rules.select_within(header["dst_high"], prefix, 64)
+        return behind_dmr & select_within(header["dst_high"], prefix, 64)
 
     def check_sender(self, ce: map_rules.MapSources, port: Any) -> Checks:
         owner = self.check_owner(ce.ipv4.astype(np.uint32), port)
@@ -330,18 +331,18 @@ class MapTCe(DmrTranslator, CustomerEdge):
     def check_receiver(self, ce: map_rules.MapDestinations, ipv4: Any, port: Any) -> Checks:
         return self.check_owner(ipv4, port)
 
-    def configuration(self) -> CustomerConfig:
+    def make_configuration(self) -> CustomerConfig:
         return MapTCeConfig(**self.params.config_values, **self.params.dmr_values)
 
-    def audit_views(self) -> tuple[audit_views.AuditView, ...]:
-        p, (host, port) = self.params, self.audited_host
+    def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
+        p, (host, port) = self.params, self.audit_endpoint
         shared = p.customer.ports.psid_len > 0
         edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
-        server = p.relay_address, p.server_ipv4, port if shared else 40123
+        server = p.relay_address, (p.server_ipv4,), port if shared else 40123
         customer = host, p.customer.ipv6, port
         ports = {"uses_ports": shared, "may_reassemble": shared}
         return edge, self.make_translator_view(server, customer, **ports)
 
-    def audit_params(self) -> dict[str, Any]:
-        """Return the length of the EA bits with which the CE does not share its address."""
+    def suggest_audit_params(self) -> dict[str, Any]:
+        """Return an EA length with which the CE does not share its address."""
         return {"ea_len": self.params.rule.suffix_len}

@@ -1,4 +1,4 @@
-"""MAP domains: their parameters, the CEs simulated in them, and what MAP-E and MAP-T relays share."""
+"""MAP domains: parameters, simulated CEs, and the common part of MAP-E and MAP-T relays."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, parse_rule
 from v6t.plugins.prefixes import read_hosts4
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-MAX_LISTED_CES = 65535  # in a TRex value list; more are a stretch of EA values
+MAX_LISTED_CES = 65535  # in a TRex value list; more CEs have consecutive EA values
 _NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2  # of the nested rule, and of a CE's prefix, in audits
 
 
 class RuleParams(PluginParams):
-    """One mapping rule."""
+    """Parameters of one mapping rule."""
 
-    psid_name: ClassVar[str] = "psid"
-    """Parameter with the PSID of the only CE that a rule without EA bits has."""
+    psid_parameter: ClassVar[str] = "psid"
+    """Name of the parameter with the CE's PSID, for rules without EA bits."""
 
     rule_ipv6: str = Field("2001:db8:ce::/51", description="rule IPv6 prefix (BMR and FMR)")
     rule_ipv4: str = Field("192.0.2.0/24", description="rule IPv4 prefix")
@@ -42,17 +42,17 @@ class RuleParams(PluginParams):
 
     @cached_property
     def rule(self) -> MapRule:
-        return self.make_rule(getattr(self, self.psid_name))
+        return self.make_rule(getattr(self, self.psid_parameter))
 
     def make_rule(self, psid: int | None) -> MapRule:
-        """Return the checked rule with the PSID of the only CE that a rule without EA bits has."""
+        """Return the validated rule; ``psid`` is the PSID of the only CE of a rule without EA bits."""
         given = self.rule_ipv6, self.rule_ipv4, self.ea_len, self.psid_offset
         more: Any = {"psid_len": self.psid_len, "iid_format": self.iid_format, "psid": psid}
         return parse_rule(*given, **more)
 
 
 class Domain(RuleParams):
-    """One MAP domain: a rule, how many of its CEs are simulated, and its share of the traffic."""
+    """One MAP domain: a rule, the number of simulated CEs, and the share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
     ces: CustomerCount = Field(1000, ge=0, description="simulated CEs; 'all': the whole rule")
@@ -104,7 +104,7 @@ class MapParams(RelayParams, Domain):
             raise UsageError("two domains have the same rule IPv6 prefix", code="duplicate")
         self._check_addresses()
         for rule in self.rules:
-            self.refuse_inside(rule.ipv4_prefix, "the rule IPv4 prefix", "server_ipv4")
+            self.refuse_addresses_within(rule.ipv4_prefix, "the rule IPv4 prefix", "server_ipv4")
         for domain in self.all_domains:
             low, high = domain.ea_bounds
             room = sum(map(len, self.find_served_ea(domain, low)))
@@ -117,7 +117,7 @@ class MapParams(RelayParams, Domain):
         return self
 
     def _check_addresses(self) -> None:
-        """Refuse domains of one IPv4 prefix, except CEs that share an address (RFC 7597 section 5.2)."""
+        """Refuse domains with the same IPv4 prefix, unless their ports differ (RFC 7597, section 5.2)."""
         taken: dict[IPv4Network, set[int]] = {}
         for domain in self.all_domains:
             rule, prefix = domain.rule, domain.rule.ipv4_prefix
@@ -156,7 +156,7 @@ class MapRelay(Relay):
 
     sides = ("CEs", "server")
     params: MapParams
-    whole_host: ClassVar[bool] = False
+    embeds_host: ClassVar[bool] = False
     """Whether interface identifiers hold a host's complete address (MAP-T)."""
 
     @cached_property
@@ -173,7 +173,7 @@ class MapRelay(Relay):
         host = Variable(HOST, rule.host_bits) if rule.host_bits else None
         ipv4 = Expression.from_layout(rule.ce_layouts.ipv4, str(address), ea=ea, host=host)
         psids = Expression.from_layout(rule.ce_layouts.psid, psid, ea=ea)
-        layout = rule.host_address_layout if self.whole_host else rule.address_layout
+        layout = rule.host_address_layout if self.embeds_host else rule.address_layout
         ce, relay = str(rule.map_address(address, psid)), self.params.relay_address
         ipv6 = Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids)
         ports, varying = rule.port_set(psid), psids if ea else None
@@ -182,7 +182,7 @@ class MapRelay(Relay):
     def make_negative_layers(
         self, flow: CustomerFlow, good: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Change what a relay must check of forward frames (RFC 7597, section 8.1)."""
+        """Return layers of forward frames with one field that a relay must reject (RFC 7597, section 8.1)."""
         if direction == "reverse":
             return {}
         p, rule = self.params, self.params.rule
@@ -194,7 +194,7 @@ class MapRelay(Relay):
             other = flow.ipv6.add_constant(1 << rule.psid_len, EA, range(64, end))
             changed["spoof-address"] = good.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
-            port: Any = good.layer("UDP").fields["sport"]
+            port: Any = good.find_layer("UDP").fields["sport"]
             changed["spoof-port"] = good.replace_fields("UDP", sport=port.add_constant(1, EA))
         return changed
 
@@ -202,14 +202,14 @@ class MapRelay(Relay):
         return tuple(map(make_rule_config, self.params.rules))
 
     def make_relay_view(self, **translation: Any) -> SharedAddressRelay:
-        """Return the audit view; ``dmr`` and ``lowest_ipv6_mtu`` make it that of a MAP-T relay."""
+        """Return the audit view; a MAP-T relay adds ``dmr`` and ``lowest_ipv6_mtu``."""
         p, relay = self.params, self.params.relay_address
         tunnels, owner = frozenset(() if translation else (relay,)), RuleTable(p.rules).find_ce
         ends = relay, tunnels, p.server_ipv4
         customers = _choose_customers(p)
         return SharedAddressRelay(self.kind, *ends, *customers, owner, p.rules, **translation)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         rule, suffix = self.params.rule, self.params.rule.suffix_len
         n, variants = rule.ipv6_prefix.prefixlen, {}
         if self.params.domains or not suffix:
@@ -221,7 +221,7 @@ class MapRelay(Relay):
         if rule.is_shared and suffix > _NESTED_SUFFIX_BITS and n:
             variants[audit_views.NESTED_RULE] = {"ces": 2, "domains": [_make_nested_rule(rule)]}
         if _CE_PREFIX_BITS < suffix <= 64 + _CE_PREFIX_BITS - n:
-            variants[audit_views.PREFIX_CUSTOMERS] = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
+            variants[audit_views.CE_PREFIXES] = {"ea_len": suffix - _CE_PREFIX_BITS, "ces": 2}
         return variants
 
 
@@ -267,13 +267,13 @@ def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
 
 
 def make_rule_config(rule: MapRule) -> MapRuleConfig:
-    """Convert a rule for a device intent."""
+    """Convert a rule to the model in device intents."""
     values = {name: getattr(rule, name) for name in MapRuleConfig.model_fields}
     return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
 def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
-    """Return a rule for the last addresses of another, with another PSID offset and the next IPv6 prefix."""
+    """Return a rule within another: its last IPv4 addresses, the next IPv6 prefix, another PSID offset."""
     *_, pool = rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS)
     adjacent = rule.ipv6_prefix.network_address + rule.ipv6_prefix.num_addresses
     prefixes = {"rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}", "rule_ipv4": str(pool)}
@@ -282,7 +282,7 @@ def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
 
 
 def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
-    """Return a customer amid others, one that shares its address and one that does not, or None for these."""
+    """Return a customer, one with the same address and one with another address, or None for these two."""
     rule = params.rule
     ratio = rule.sharing_ratio if rule.ea_len else 1
     served = params.find_served_ea(params, 0)

@@ -21,6 +21,7 @@ from v6t.packets.bit_layout import BitLayout
 from v6t.packets.headers import to_octets
 from v6t.plugins.ports import PortSet, PortSharing
 from v6t.plugins.prefixes import read_network4, read_network6
+from v6t.plugins.translation import select_within
 
 MAX_EA_LEN = 48
 DEFAULT_PSID_OFFSET = 6
@@ -28,7 +29,7 @@ DEFAULT_PSID_OFFSET = 6
 
 @dataclass(frozen=True)
 class MapRule:
-    """A mapping rule, checked when it is made.
+    """A mapping rule, which is validated when it is created.
 
     ``psid_len`` is given only where ``ea_len`` does not determine it (RFC 7597, example 5); ``psid`` is that
     of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
@@ -68,16 +69,16 @@ class MapRule:
             code = "setting-without-effect"
         if problem:
             raise UsageError(problem, hint, code=code)
-        _ = self.ports if self.psid is None else self.port_set(self.psid)  # raises errors
+        _ = self.port_sharing if self.psid is None else self.port_set(self.psid)  # raises errors
 
     @property
     def suffix_len(self) -> int:
-        """``p``: bits of the IPv4 address that the rule leaves open."""
+        """Length of the IPv4 suffix (``p``)."""
         return 32 - self.ipv4_prefix.prefixlen
 
     @property
     def host_bits(self) -> int:
-        """Bits of the IPv4 address that a CE with an IPv4 prefix leaves to its hosts."""
+        """Number of host bits if each CE has an IPv4 prefix, else 0."""
         return max(0, self.suffix_len - self.ea_len)
 
     @property
@@ -93,7 +94,7 @@ class MapRule:
         return 1 << self.ea_len
 
     @cached_property
-    def ports(self) -> PortSharing:
+    def port_sharing(self) -> PortSharing:
         return PortSharing(self.psid_offset, self.psid_len)
 
     @cached_property
@@ -106,8 +107,8 @@ class MapRule:
 
     @cached_property
     def host_address_layout(self) -> BitLayout:
-        """IPv4 address and PSID in a MAP-T address, which holds a host's complete address."""
-        return address_layouts.map_address_layout(self, whole_host=True)
+        """Layout of MAP-T addresses, which hold a host's complete IPv4 address."""
+        return address_layouts.map_address_layout(self, embeds_host=True)
 
     def port_set(self, psid: int) -> PortSet:
         return PortSet(self.psid_offset, self.psid_len, psid)
@@ -117,7 +118,8 @@ class MapRule:
         return psid if owned else None
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
-        psids, owned = self.ports.find_psids(ports)
+        """Return the PSID of each port, and whether a CE of this rule has the port."""
+        psids, owned = self.port_sharing.find_psids(ports)
         return psids, owned if self.psid is None else owned & (psids == self.psid)
 
     def encode_ea(self, ipv4: IPv4Address, psid: int) -> int:
@@ -125,7 +127,7 @@ class MapRule:
         return self.ce_layouts.ea.encode(ipv4=int(ipv4), psid=psid)
 
     def decode_ea(self, ea: int) -> tuple[IPv4Address, int]:
-        """Compute the IPv4 address (first of its prefix) and the PSID of the CE with EA bits."""
+        """Return the CE's IPv4 address (the first of its prefix) and PSID."""
         if not 0 <= ea < self.ce_count:
             problem = f"EA value {ea:#x} does not fit {self.ea_len} bits"
             raise UsageError(problem, code="out-of-range")
@@ -133,18 +135,18 @@ class MapRule:
         return IPv4Address(self.ce_layouts.ipv4.encode(ea=ea, host=0)), psid
 
     def end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
-        """Compute the prefix delegated to the CE, of length ``n + o``."""
+        """Compute the prefix delegated to the CE, with length ``n + o``."""
         value = address_layouts.end_user_prefix_layout(self).encode(ea=self.encode_ea(ipv4, psid))
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
 
-    def map_address(self, ipv4: IPv4Address, psid: int, *, whole_host: bool = False) -> IPv6Address:
-        """Compute the MAP address (RFC 7597, section 6), or a host's (MAP-T, erratum 5225 of RFC 7599)."""
+    def map_address(self, ipv4: IPv4Address, psid: int, embeds_host: bool = False) -> IPv6Address:
+        """Compute a CE's MAP address (RFC 7597, section 6), or a host's (MAP-T, erratum 5225 of RFC 7599)."""
         self._check_ipv4(ipv4)
-        layout = self.host_address_layout if whole_host else self.address_layout
+        layout = self.host_address_layout if embeds_host else self.address_layout
         return IPv6Address(layout.encode(ipv4=int(ipv4), psid=psid))
 
     def decode_address(self, address: IPv6Address) -> tuple[IPv4Address, int] | None:
-        """Read IPv4 address and PSID in a MAP address; None if it is inconsistent."""
+        """Return the IPv4 address and PSID in a MAP address, or None if it is inconsistent."""
         values = self.host_address_layout.decode(int(address))
         ipv4, psid = IPv4Address(values[IPV4]), values[PSID]
         if ipv4 not in self.ipv4_prefix or self.psid not in (None, psid):
@@ -167,7 +169,7 @@ def parse_rule(
     iid_format: IidFormat = "rfc7597",
     psid: int | None = None,
 ) -> MapRule:
-    """Make a rule from what a user writes; a ``psid`` for a rule with EA bits is ignored."""
+    """Parse and validate a rule; ``psid`` is ignored if the rule has EA bits."""
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
     ipv6 = read_network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
@@ -177,7 +179,7 @@ def parse_rule(
 
 
 def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Find the EA values ``low..high`` of CEs that no narrower rule takes over, as ascending ranges."""
+    """Return the EA values in ``low..high`` that no more specific rule covers, as ascending ranges."""
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
         for outer, inner in (
@@ -198,7 +200,7 @@ def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule])
 
 
 class MapSources(NamedTuple):
-    """CEs that IPv6 sources and ports claim, ``(n,)`` each."""
+    """CEs looked up by IPv6 source and port, ``(n,)`` each."""
 
     known: Mask  # a rule contains the source
     consistent: Mask  # the parts of the address agree
@@ -208,7 +210,7 @@ class MapSources(NamedTuple):
 
 
 class MapDestinations(NamedTuple):
-    """MAP addresses of IPv4 destinations and ports."""
+    """CEs looked up by IPv4 destination and port."""
 
     ipv6: U8  # (n, 16)
     known: Mask  # (n,), a rule contains the destination
@@ -216,17 +218,18 @@ class MapDestinations(NamedTuple):
 
 
 class RuleTable:
-    """The rules of a border relay or CE, looked up by the longest prefix."""
+    """Mapping rules of a border relay or CE, looked up by longest prefix."""
 
-    def __init__(self, rules: Iterable[MapRule], *, whole_host: bool = False) -> None:
-        layouts = [(r, r.host_address_layout if whole_host else r.address_layout) for r in rules]
+    def __init__(self, rules: Iterable[MapRule], *, embeds_host: bool = False) -> None:
+        layouts = [(r, r.host_address_layout if embeds_host else r.address_layout) for r in rules]
         # later matches replace those of shorter prefixes
-        self._by_ipv6 = sorted(layouts, key=lambda each: each[0].ipv6_prefix.prefixlen)
+        self._by_ipv6 = sorted(layouts, key=lambda e: e[0].ipv6_prefix.prefixlen)
         self._by_ipv4 = sorted(
-            layouts, key=lambda each: (each[0].ipv4_prefix.prefixlen, each[0].ipv4_prefix)
+            layouts, key=lambda e: (e[0].ipv4_prefix.prefixlen, e[0].ipv4_prefix)
         )
 
     def find_sources(self, high: U64, low: U64, port: U64) -> MapSources:
+        """Look up CEs by the halves of their IPv6 addresses and by port, ``(n,)`` each."""
         high, low, port = (column.astype(np.uint64) for column in (high, low, port))
         flags, numbers = np.zeros((3, len(high)), dtype=bool), np.zeros((2, len(high)), np.uint64)
         sources = MapSources(*flags, *numbers)
@@ -250,6 +253,7 @@ class RuleTable:
         return sources
 
     def find_destinations(self, ipv4: U64, port: U64) -> MapDestinations:
+        """Look up CEs by IPv4 address and port, ``(n,)`` each."""
         ipv4, port = ipv4.astype(np.uint64), port.astype(np.uint64)
         halves = np.zeros((2, len(ipv4)), dtype=np.uint64)
         known, owned = np.zeros((2, len(ipv4)), dtype=bool)
@@ -273,10 +277,3 @@ class RuleTable:
     def find_ce(self, ipv4: IPv4Address, port: int) -> IPv6Address | None:
         ce = self.find_destinations(np.array([int(ipv4)]), np.array([port]))
         return IPv6Address(ce.ipv6.tobytes()) if ce.owned[0] else None
-
-
-def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:
-    """Select the addresses, without their last ``shift`` bits, that a prefix contains."""
-    mask, network = (int(a) >> shift for a in (prefix.netmask, prefix.network_address))
-    inside: Mask = addresses & np.uint64(mask) == np.uint64(network)
-    return inside

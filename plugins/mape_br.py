@@ -14,7 +14,7 @@ from v6t.plugins.customers import TunnelRelayParams, make_tunnel_view
 from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import MapParams, MapRelay
 from v6t.plugins.reference_device import Checks
-from v6t.plugins.tunnels import UNMARKABLE, TunnelDevice, address_octets, match_address
+from v6t.plugins.tunnels import ECN_DROP, TunnelDevice, match_address, pack_address
 
 
 class MapEDrop(DropReason):
@@ -27,23 +27,34 @@ class MapEDrop(DropReason):
     NO_DESTINATION = "no rule for the IPv4 destination"
     NO_PORT = "destination port does not belong to a CE"
     TOO_BIG = "too big for the IPv6 link"
-    UNMARKED = UNMARKABLE
+    UNMARKED = ECN_DROP
+
+
+OTHER_ADDRESSES = {
+    "br_address": "3fff:6::1",
+    "tester_left_ipv6": "3fff:6::2",
+    "dut_right_ipv6": "3fff:7::1/64",
+    "tester_right_ipv6": "3fff:7::2",
+}
+"""Addresses of RFC 9637, for rules that contain the default ones."""
 
 
 class MapEParams(TunnelRelayParams, MapParams):
     """Parameters of ``mape-br``."""
 
-    measured: ClassVar[str] = "MAP-E"
+    display_name: ClassVar[str] = "MAP-E"
 
     @model_validator(mode="after")
     def _check_br_address(self) -> MapEParams:
         for rule in self.rules:
-            self.refuse_inside(rule.ipv6_prefix, "the rule IPv6 prefix", "br_address")
+            self.refuse_addresses_within(
+                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", params=OTHER_ADDRESSES
+            )
         return self
 
 
 class MapEBorderRelay(TunnelDevice, MapRelay):
-    """Decapsulates forward, encapsulates in reverse; stateless."""
+    """A MAP-E border relay: decapsulates in forward direction, encapsulates in reverse."""
 
     name = "mape-br"
     title = "MAP-E border relay: IPv4 of many CEs in IPv6, decapsulated and encapsulated"
@@ -58,7 +69,7 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
         return match_address(outer["dst_octets"], self.params.br_address)
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        """Check the consistency that RFC 7597, section 8.1 requires."""
+        """Return the drop reasons of the consistency checks of RFC 7597, section 8.1."""
         ce = self.rules.find_sources(outer["src_high"], outer["src_low"], udp["sport"])
         return [
             (MapEDrop.NO_RULE, ~ce.known),
@@ -70,11 +81,11 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         ce = self.rules.find_destinations(header["dst"], udp["dport"])
         checks = [(MapEDrop.NO_DESTINATION, ~ce.known), (MapEDrop.NO_PORT, ~ce.owned)]
-        return checks, lambda rows: (address_octets(self.params.br_address), ce.ipv6[rows])
+        return checks, lambda rows: (pack_address(self.params.br_address), ce.ipv6[rows])
 
-    def configuration(self) -> MapERelayConfig:
+    def make_configuration(self) -> MapERelayConfig:
         return MapERelayConfig(rules=self.make_rule_configs(), br_address=self.params.br_address)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def list_audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view()
         return relay, make_tunnel_view(relay)

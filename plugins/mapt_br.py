@@ -18,7 +18,7 @@ from v6t.packets.headers import DONT_FRAGMENT, IPV4, IPV6, UDP, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins import translation
 from v6t.plugins.audit_views import RAISED_MTU, AuditView, Translator, make_prefix_variants
-from v6t.plugins.base import Embedded, PluginParams
+from v6t.plugins.base import EmbeddedIpv4, PluginParams
 from v6t.plugins.customers import CustomerTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
@@ -31,7 +31,7 @@ from v6t.profiles.model import FramePair, Traffic
 
 
 class DmrParams(PluginParams):
-    """Default mapping rule of the relay and the CEs of a MAP-T domain."""
+    """Parameters of the default mapping rule (DMR) of a MAP-T domain."""
 
     if TYPE_CHECKING:
         server_ipv4: IPv4Address
@@ -45,18 +45,18 @@ class DmrParams(PluginParams):
 
     @property
     def relay_address(self) -> IPv6Address:
-        """The server's address behind the DMR, to which customers send."""
+        """IPv6 address of the server, behind the DMR."""
         return embed(self.dmr_prefix, self.server_ipv4)
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
 
     @property
     def dmr_values(self) -> dict[str, Any]:
         return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
-    def refuse_overlap(self, domain: RuleParams) -> None:
+    def refuse_dmr_overlap(self, domain: RuleParams) -> None:
         if self.dmr_prefix.overlaps(domain.rule.ipv6_prefix):
             problem = f"the DMR prefix {self.dmr_prefix} and the rule IPv6 prefix {domain.rule_ipv6} overlap"
             raise UsageError(problem, "choose disjoint prefixes", code="address-conflict")
@@ -73,28 +73,28 @@ class DmrTranslator(CustomerTechnology):
     )
     overhead = 20
     rfc_frame_sizes = IPV6_SIZES
-    whole_host = True
+    embeds_host = True
 
     @abstractmethod
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        """Return the drop reasons of IPv6 packets, by the CE whose address and port they have."""
+        """Return drop reasons for IPv6 packets, given the CEs of their addresses, and ports."""
 
     @abstractmethod
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
-        """Return the drop reasons of IPv4 packets, by the customer's IPv4 address and port."""
+        """Return drop reasons for IPv4 packets, given the CEs of their addresses, addresses and ports."""
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":
             p = self.params
             check_unfragmented(p.df, sizes.ipv6, self.links.left, p.lowest_ipv6_mtu)
-        return super().traffic(direction, sizes, seed)
+        return super().build_traffic(direction, sizes, seed)
 
     @cached_property
     def rules(self) -> RuleTable:
-        return RuleTable(self.params.rules, whole_host=True)
+        return RuleTable(self.params.rules, embeds_host=True)
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
-        """Select the IPv6 packets that are translated, given those whose peer is behind the DMR."""
+        """Select the IPv6 packets that are translated, given those with a peer behind the DMR."""
         return behind_dmr
 
     @cached_property
@@ -105,7 +105,7 @@ class DmrTranslator(CustomerTechnology):
         from_customer = direction == self.customer_direction
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
-    def forward(self, packets: U8) -> Answer:
+    def answer_forward(self, packets: U8) -> Answer:
         customer, server, port_field = self._name_fields("forward")
         header = view(packets, IPV6)
         host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
@@ -118,18 +118,18 @@ class DmrTranslator(CustomerTechnology):
         def build(rows: Mask) -> U8:
             ends = {customer: to_octets(ce.ipv4, 4), server: host}
             columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
-            return translation.six_to_four(*columns)
+            return translation.build_ipv4(*columns)
 
         checks = [
-            (NOT_FORWARDED, ~translation.is_plain(packets, 6)),
+            (NOT_FORWARDED, ~translation.select_plain_udp(packets, 6)),
             *self.check_sender(ce, port),
             (EXHAUSTED, header["hlim"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
         ]
         return Answer(checks, build, version=4, native=native)
 
-    def reverse(self, packets: U8) -> Answer:
-        plain = translation.is_plain(packets, 4)
+    def answer_reverse(self, packets: U8) -> Answer:
+        plain = translation.select_plain_udp(packets, 4)
         if not plain.any():
             return DROP_ALL
         customer, server, port_field = self._name_fields("reverse")
@@ -142,7 +142,7 @@ class DmrTranslator(CustomerTechnology):
             host, _ = self._dmr.to_ipv6(header[f"{server}_octets"])
             ends = {customer: ce.ipv6, server: host}
             columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
-            return translation.four_to_six(*columns)
+            return translation.build_ipv6(*columns)
 
         checks = [
             (NOT_FORWARDED, ~plain),
@@ -154,17 +154,15 @@ class DmrTranslator(CustomerTechnology):
 
     def make_translator_view(
         self,
-        six: tuple[IPv6Address, IPv4Address, int],
-        four: tuple[IPv4Address, IPv6Address, int],
+        ipv6_host: tuple[IPv6Address, tuple[IPv4Address, ...], int],
+        ipv4_host: tuple[IPv4Address, IPv6Address, int],
         **fields: Any,
     ) -> Translator:
-        (six6, six4, port), (four4, four6, server_port) = six, four
-        mtu = self.params.lowest_ipv6_mtu
-        return Translator("left", six6, (six4,), port, four4, four6, server_port, mtu, **fields)
+        return Translator("left", *ipv6_host, *ipv4_host, self.params.lowest_ipv6_mtu, **fields)
 
-    def audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
+    def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
-        return {**raised, **make_prefix_variants("dmr"), **super().audit_variants()}
+        return {**raised, **make_prefix_variants("dmr"), **super().list_audit_variants()}
 
 
 class MapTDrop(DropReason):
@@ -181,7 +179,7 @@ class MapTDrop(DropReason):
 class MapTParams(DmrParams, MapParams):
     """Parameters of ``mapt-br``."""
 
-    measured: ClassVar[str] = "MAP-T"
+    display_name: ClassVar[str] = "MAP-T"
 
     dut_left_ipv6: IPv6Interface = device("2001:db8:6::1/64", "left")
 
@@ -192,14 +190,14 @@ class MapTParams(DmrParams, MapParams):
     @model_validator(mode="after")
     def _check_dmr(self) -> MapTParams:
         for domain in self.all_domains:
-            self.refuse_overlap(domain)
+            self.refuse_dmr_overlap(domain)
         testers = ("tester_left_ipv6", "tester_right_ipv6")  # background would be translated
-        self.refuse_inside(self.dmr_prefix, "the DMR prefix", *testers)
+        self.refuse_addresses_within(self.dmr_prefix, "the DMR prefix", *testers)
         return self
 
 
 class MapTBorderRelay(DmrTranslator, MapRelay):
-    """Translates IPv6 of the CEs forward, IPv4 of the server in reverse; stateless."""
+    """A MAP-T border relay: translates to IPv4 in forward direction, to IPv6 in reverse."""
 
     name = "mapt-br"
     title = "MAP-T border relay: IPv4 of many CEs translated to IPv6 and back"
@@ -214,13 +212,13 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
 
-    def configuration(self) -> MapTRelayConfig:
+    def make_configuration(self) -> MapTRelayConfig:
         return MapTRelayConfig(rules=self.make_rule_configs(), **self.params.dmr_values)
 
-    def audit_views(self) -> tuple[AuditView, ...]:
+    def list_audit_views(self) -> tuple[AuditView, ...]:
         relay = self.make_relay_view(**self.params.dmr_values)
         customer = relay.customer
-        own = customer.ipv6, customer.ipv4, customer.port
-        kind = {"uses_ports": customer.ports.psid_len > 0}
-        kind["may_reassemble"] = True  # RFC 7599, section 10.2
+        own = customer.ipv6, (customer.ipv4,), customer.port
+        shared = customer.ports.psid_len > 0
+        kind = {"uses_ports": shared, "may_reassemble": True}  # RFC 7599, section 10.2
         return relay, self.make_translator_view(own, (relay.server, relay.relay, 443), **kind)

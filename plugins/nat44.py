@@ -17,7 +17,7 @@ class Nat44Params(Ipv6Links, Ipv4Links, Pool4Params):
 
 
 class Nat44(Napt):
-    """A translator of private source addresses and ports to public ones."""
+    """A NAT44: private source addresses and ports are translated to public ones."""
 
     name = "nat44"
     title = "NAT44: private IPv4 clients behind public IPv4 addresses, stateful"
@@ -30,9 +30,9 @@ class Nat44(Napt):
     rfc_frame_sizes = IPV4_SIZES
     params: Nat44Params
 
-    def configuration(self) -> Nat44Config:
+    def make_configuration(self) -> Nat44Config:
         p = self.params
-        inside, ports = tuple(p.clients), p.public_pool.span
+        inside, ports = tuple(p.clients), p.public_pool.port_bounds
         return Nat44Config(inside4=inside, pool4=p.pool, ports=ports, **p.limits)
 
 
@@ -45,7 +45,7 @@ class Nat66Params(Pool6Params):
 
 
 class Nat66(Napt):
-    """A translator of IPv6 source addresses and ports to public ones."""
+    """A NAT66: IPv6 source addresses and ports are translated to public ones."""
 
     name = "nat66"
     title = "NAT66: IPv6 clients behind public IPv6 addresses and ports, stateful"
@@ -58,6 +58,6 @@ class Nat66(Napt):
     rfc_frame_sizes = IPV6_SIZES
     params: Nat66Params
 
-    def configuration(self) -> Nat66Config:
+    def make_configuration(self) -> Nat66Config:
         p = self.params
-        return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public_pool.span)
+        return Nat66Config(inside6=tuple(p.clients), pool6=p.pool, ports=p.public_pool.port_bounds)

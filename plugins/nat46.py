@@ -1,4 +1,4 @@
-"""Stateful NAT46: IPv4 clients left, of IPv6 servers right that they know by mapped addresses (RFC 7757)."""
+"""Stateful NAT46: IPv4 clients on the left, IPv6 servers with mapped addresses (RFC 7757) on the right."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from v6t.intent.families import Nat66Config, SiitConfig
 from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.plugins import base
-from v6t.plugins.base import DeviceIntent, Embedded, Links, Part
+from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Links, Part
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
-from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_96
+from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_prefix96
 from v6t.profiles.model import FramePair
 
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link between both parts
@@ -26,7 +26,7 @@ _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link betwee
 class Nat46Params(Pool6Params):
     """Parameters of ``nat46``."""
 
-    measured: ClassVar[str] = "NAT46"
+    display_name: ClassVar[str] = "NAT46"
 
     initiator_ipv4: IPv4Address = address("198.18.0.2", "first address of the Initiator")
     responder_ipv4: IPv4Address = address("198.19.0.2", "the Responder's address for clients")
@@ -46,10 +46,10 @@ class Nat46Params(Pool6Params):
 
     @property
     def prefix(self) -> IPv6Network:
-        return read_96(self.clients_prefix, "clients_prefix")
+        return read_prefix96(self.clients_prefix, "clients_prefix")
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         last = self.initiator_ipv4 + (self.initiator_count - 1)
         return {"clients_prefix": (self.prefix, (self.initiator_ipv4, last))}
 
@@ -62,15 +62,14 @@ class Nat46Params(Pool6Params):
     def _check_mapping(self) -> Nat46Params:
         _, mapping = self.prefix, self.mapping  # raise errors
         if mapping.to_ipv6(self.responder_ipv4) != self.responder_ipv6:
-            bits, both = 32 - mapping.ipv4.prefixlen, (self.responder_ipv4, self.responder_ipv6)
-            problem = "responder_ipv4 {} and responder_ipv6 {}".format(*both)
-            problem += f" differ in the last {bits} bits"
+            bits, v4, v6 = 32 - mapping.ipv4.prefixlen, self.responder_ipv4, self.responder_ipv6
+            problem = f"responder_ipv4 {v4} and responder_ipv6 {v6} differ in the last {bits} bits"
             raise UsageError(problem, "let both end alike", code="not-enough-addresses")
         return self
 
 
 class Nat46(StatefulTechnology):
-    """A translator of IPv4 clients to public IPv6 addresses and ports."""
+    """A NAT46: IPv4 clients are translated to public IPv6 addresses and ports."""
 
     name = "nat46"
     title = "NAT46: IPv4 clients of IPv6 servers behind public IPv6 addresses, stateful"
@@ -78,7 +77,7 @@ class Nat46(StatefulTechnology):
     params_model = Nat46Params
     overhead = 20
     ip_versions = (4, 6)
-    default_driver = base.CHAIN
+    default_driver = base.CHAIN_DRIVER
     mapping = "no RFC; RFC 4787 asks NATs for endpoint-independent mapping, Linux maps by both ends"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat46Params
@@ -101,7 +100,7 @@ class Nat46(StatefulTechnology):
         clients = [embed_network(p.prefix, net) for net in p.clients]
         eam: Any = {"eam": ((p.mapping.ipv4, p.mapping.ipv6),), "lowest_ipv6_mtu": LOWEST_IPV6_MTU}
         siit = SiitConfig(prefix=p.prefix, ipv6_side="right", **eam)
-        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.span)
+        nat = Nat66Config(inside6=tuple(clients), pool6=p.pool, ports=p.public_pool.port_bounds)
         left = describe_link(p, links, "left", p.clients)
         right = describe_link(p, links, "right", p.servers)
         to_nat, to_clients = {p.mapping.ipv6: _NAT}, dict.fromkeys(clients, _TRANSLATOR)
@@ -110,9 +109,9 @@ class Nat46(StatefulTechnology):
         first = DeviceIntent("siit", siit, Links(links.left, near), left, before)
         second = DeviceIntent("nat66", nat, Links(far, links.right), behind, right)
         return (
-            Part("siit", self.name, first, "tayga", base.TAYGA, to_ipv4="reverse"),
+            Part("siit", self.name, first, "tayga", base.TAYGA_OPTIONS, to_ipv4="reverse"),
             Part("nat66", self.name, second, "nftables66", stateful=True),
         )
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         return base.build_chain_intent(self.name, self.parts, self.links)

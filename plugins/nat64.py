@@ -15,7 +15,7 @@ from v6t.packets.arrays import U8
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.direction import Direction
 from v6t.plugins import audit_views as views
-from v6t.plugins.base import Embedded
+from v6t.plugins.base import EmbeddedIpv4
 from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import Ipv6Links, RightIpv4Link, address
@@ -33,7 +33,7 @@ TIMERS_S = {
 class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
     """Parameters of ``nat64``."""
 
-    measured: ClassVar[str] = "NAT64"
+    display_name: ClassVar[str] = "NAT64"
 
     prefix: str = Field("2001:db8:64::/96", description="RFC 6052 prefix, or wkp: 64:ff9b::/96")
     initiator_ipv6: IPv6Address = address("2001:2::2", "first address of the Initiator")
@@ -51,11 +51,11 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
     @property
     def first_number(self) -> int:
-        """Number of the Initiator's first address in the 16 bits that count them."""
+        """Value of the 16 counting bits in the Initiator's first address."""
         return int(self.initiator_ipv6) // self.initiator_step & 0xFFFF
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         return {"prefix": (self.server_prefix, (self.responder_ipv4, self.last_responder))}
 
     @property
@@ -69,7 +69,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
     @model_validator(mode="after")
     def _check_prefix(self) -> Nat64Params:
         names = ("initiator_ipv6", "tester_left_ipv6", "tester_right_ipv6")
-        self.refuse_inside(self.server_prefix, "the translated prefix", *names)
+        self.refuse_addresses_within(self.server_prefix, "the translated prefix", *names)
         problem = ""
         if self.initiator_offset != 14 and self.first_number + self.initiator_count > 1 << 16:
             problem = f"{self.initiator_count} addresses from {self.initiator_ipv6} exceed 16 bits"
@@ -84,7 +84,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
 
 class Nat64(Napt):
-    """A translator of IPv6 clients to public IPv4 addresses and ports."""
+    """A NAT64: IPv6 clients are translated to public IPv4 addresses and ports."""
 
     name = "nat64"
     title = "NAT64: IPv6 clients behind public IPv4 addresses, stateful"
@@ -115,13 +115,13 @@ class Nat64(Napt):
         addresses = Rfc6052Array(self.params.server_prefix)
         return translate_version(packets, addresses, endpoint, source=source)
 
-    def configuration(self) -> Nat64Config:
+    def make_configuration(self) -> Nat64Config:
         p = self.params
-        pool: Any = {"pool4": p.pool, "ports": p.public_pool.span, **p.limits}
+        pool: Any = {"pool4": p.pool, "ports": p.public_pool.port_bounds, **p.limits}
         clients: Any = {"clients": p.initiator_count, "inside6": tuple(p.clients)}
         return Nat64Config(prefix=p.server_prefix, **clients, **pool)
 
-    def audit_views(self) -> tuple[views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         ends = p.initiator_ipv6, p.pool, 40123, p.responder_ipv4, p.server, 443
         kind: Any = {"stateful": True, "uses_ports": True, "may_reassemble": True}  # RFC 6146, 3.4
@@ -129,7 +129,7 @@ class Nat64(Napt):
         nat = self.describe_nat(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
         return nat, translator
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         well_known = {"prefix": str(WELL_KNOWN), "responder_ipv4": views.GLOBAL_HOST}
         own = {**views.make_prefix_variants("prefix"), views.WELL_KNOWN_PREFIX: well_known}
-        return {**own, **super().audit_variants()}
+        return {**own, **super().list_audit_variants()}

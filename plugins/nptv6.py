@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cached_property
 from ipaddress import IPv6Address, IPv6Network
-from typing import Any
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -23,6 +22,8 @@ from v6t.plugins.prefixes import read_network6
 from v6t.plugins.reference_device import Answer
 from v6t.plugins.router import HostBits, RouterDrop
 from v6t.plugins.traffic import change_header, combine, foreground, ipv6
+from v6t.plugins.translation import select_within
+from v6t.plugins.tunnels import match_address
 from v6t.profiles.model import FramePair, Traffic
 
 PREFIX_LEN = 48
@@ -64,14 +65,14 @@ class Nptv6Params(LinkParams):
 
     @property
     def adjustment(self) -> int:
-        """One's complement number added to the subnet word on the way out (RFC 6296, section 3.1)."""
+        """Number added to the subnet word in one's complement on the way out (RFC 6296, section 3.1)."""
         networks = self.inside, self.outside
         inside, outside = (sum_words(net.network_address.packed[:6]) for net in networks)
         return (inside - outside) % 0xFFFF
 
 
 class Nptv6(StatelessTechnology):
-    """A translator of prefixes with the inside on its left; the subnet word keeps checksums valid."""
+    """An NPTv6 translator with the inside on its left; the subnet word keeps checksums valid."""
 
     name = "nptv6"
     title = "NPTv6: a site's IPv6 prefix translated statelessly to a provider's"
@@ -84,54 +85,44 @@ class Nptv6(StatelessTechnology):
     rfc_frame_sizes = IPV6_SIZES
     params: Nptv6Params
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, host = self.params, self.params.first_host
         if direction == "forward":
             header = ipv6(p, p.hosts.vary("host", host), p.server)
         else:
-            header = ipv6(p, p.server, p.hosts.vary("host", self.find_external(host)))
+            header = ipv6(p, p.server, p.hosts.vary("host", self.find_external_address(host)))
         made = foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
         expired = change_header(made, "expired", "IPv6", hlim=1)
         return combine(self, made, [expired], direction, sizes, seed)
 
-    def forward(self, packets: U8) -> Answer:
+    def answer_forward(self, packets: U8) -> Answer:
         p, header = self.params, view(packets, IPV6)
-        known = _equals(header, p.server) | _equals(header, p.tester_right_ipv6)
+        known = match_address(header["dst_octets"], p.server)
+        known |= match_address(header["dst_octets"], p.tester_right_ipv6)
         return _answer(packets, known, "src_high", (p.inside, p.outside, p.adjustment))
 
-    def reverse(self, packets: U8) -> Answer:
+    def answer_reverse(self, packets: U8) -> Answer:
         p, header = self.params, view(packets, IPV6)
-        known = _has_prefix(header["dst_high"], p.outside) | _equals(header, p.tester_left_ipv6)
+        known = match_address(header["dst_octets"], p.tester_left_ipv6)
+        known |= select_within(header["dst_high"], p.outside, 64)
         return _answer(packets, known, "dst_high", (p.outside, p.inside, -p.adjustment % 0xFFFF))
 
-    def find_external(self, host: IPv6Address) -> IPv6Address:
+    def find_external_address(self, host: IPv6Address) -> IPv6Address:
         p = self.params
         high, low = divmod(int(host), 1 << 64)
         (high,) = _translate(np.array([high], np.uint64), p.inside, p.outside, p.adjustment)
         return IPv6Address(int(high) << 64 | low)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         left = describe_link(p, links, "left", [p.inside])
         right = describe_link(p, links, "right", [p.server])
         prefixes = NptConfig(internal=p.inside, external=p.outside)
         return DeviceIntent(self.name, prefixes, links, left, right)
 
-    def audit_views(self) -> tuple[PrefixTranslator]:
+    def list_audit_views(self) -> tuple[PrefixTranslator]:
         p = self.params
         return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
-
-
-def _equals(header: Any, address: IPv6Address) -> Mask:
-    high, low = divmod(int(address), 1 << 64)
-    match: Mask = (header["dst_low"] == low) & (header["dst_high"] == high)
-    return match
-
-
-def _has_prefix(high: Any, network: IPv6Network) -> Mask:
-    prefix = np.uint64(int(network.network_address) >> 128 - PREFIX_LEN)
-    inside: Mask = high >> np.uint64(64 - PREFIX_LEN) == prefix
-    return inside
 
 
 def _answer(
@@ -149,8 +140,8 @@ def _answer(
 
 
 def _translate(high: U64, old: IPv6Network, new: IPv6Network, adjustment: int) -> U64:
-    """Replace the prefix in the upper halves of addresses, where it is the old one."""
+    """Replace the old prefix by the new one in the upper halves of addresses."""
     # one's complement has two zeros: 0xFFFF is written as 0
     subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
     translated = np.uint64(int(new.network_address) >> 64) | subnet
-    return np.where(_has_prefix(high, old), translated, high)
+    return np.where(select_within(high, old, 64), translated, high)

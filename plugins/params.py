@@ -1,4 +1,4 @@
-"""Parameters that technologies share: addresses of links, ports, shares of traffic."""
+"""Parameters that several technologies have: link addresses, ports, traffic shares."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links, PluginParams
-from v6t.plugins.ports import DestinationPorts, SourcePorts, udp_header
+from v6t.plugins.ports import DestinationPorts, SourcePorts, make_udp_header
 from v6t.profiles.model import Layer
 
 SideName = Literal["left", "right"]
 
 
 def address(default: str, description: str) -> Any:
-    """Declare an address, or with a prefix length the address of an interface."""
+    """Declare an address parameter, or with a prefix length an interface address."""
     value = ip_interface(default) if "/" in default else ip_address(default)
     return Field(value, description=description)
 
@@ -49,7 +49,7 @@ def negative_share(description: str) -> Any:
 
 
 class Mixture(PluginParams):
-    """Shares of foreground and background, and fields of all test frames."""
+    """Shares of foreground and background traffic, and header fields of all test frames."""
 
     allows_background_only: ClassVar[bool] = True
     """Whether the background alone can be measured: native IPv6 through the device."""
@@ -76,7 +76,7 @@ class Mixture(PluginParams):
             problem = f"n = {self.n} and m = {self.m} have a common divisor"
             hint = f"write n = {share.denominator}, m = {share.numerator}"
         elif not share and not self.allows_background_only:
-            problem = f"without foreground (m = 0) nothing of {self.measured} would be measured"
+            problem = f"without foreground (m = 0) nothing of {self.display_name} would be measured"
         if problem:
             raise UsageError(problem, hint, code="out-of-range")
         return self
@@ -114,22 +114,23 @@ class Ipv6Links(PluginParams):
 
 
 class LinkParams(Ipv6Links, Mixture):
-    """Ports by RFC 4814 on both sides, and IPv6 addresses of both links."""
+    """Ports of both directions (RFC 4814), and IPv6 addresses of both links."""
 
     fw_sport: SourcePorts = Field(SourcePorts(), description="forward source ports")
     fw_dport: DestinationPorts = Field(DestinationPorts(), description="forward destination ports")
     rv_sport: SourcePorts = Field(SourcePorts(), description="reverse source ports")
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
 
-    def udp(self, direction: Direction) -> Layer:
+    def make_udp_header(self, direction: Direction) -> Layer:
         forward = self.fw_sport, self.fw_dport
-        return udp_header(*(forward if direction == "forward" else (self.rv_sport, self.rv_dport)))
+        reverse = self.rv_sport, self.rv_dport
+        return make_udp_header(*(forward if direction == "forward" else reverse))
 
 
 def describe_link(
     params: PluginParams, links: Links, side: SideName, networks: Iterable[object] = ()
 ) -> LinkIntent:
-    """Describe a link by its parameters; the tester's first address is the next hop to ``networks``."""
+    """Describe a link with the addresses in its parameters; the tester is the next hop to ``networks``."""
     names = [[f"{who}_{side}_ipv{version}" for version in (4, 6)] for who in ("dut", "tester")]
     known = type(params).model_fields
     device, tester = ([getattr(params, name) for name in both if name in known] for both in names)

@@ -16,7 +16,7 @@ from v6t.profiles.model import Expression, Kind, Layer, Variable
 
 Policy = Literal["fixed", "inc", "dec", "random"]
 
-KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
+VARIABLE_KINDS = {"inc": Kind.INC, "dec": Kind.DEC, "random": Kind.UNIFORM}
 
 FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 """Ports of RFC 2544, appendix C.2.6.4."""
@@ -26,7 +26,7 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 
 
 class Bounds(PluginParams):
-    """The order of ``min`` and ``max``, which subclasses declare."""
+    """Base class of ranges; subclasses declare ``min`` and ``max``."""
 
     noun: ClassVar[str] = "port"
     if TYPE_CHECKING:
@@ -53,21 +53,21 @@ class Ports(Bounds):
 
 
 class ValueRange(Bounds):
-    """Values of 16 bits drawn from ``min..max``; ``fixed`` always sends one."""
+    """16-bit values drawn from ``min..max``; the policy ``fixed`` always sends the same one."""
 
     policy: Policy = "random"
     min: int = Field(ge=1, le=65535)
     max: int = Field(ge=1, le=65535)
 
     def make_variable(self, name: str) -> Variable:
-        return Variable(name, 16, KINDS[self.policy], low=self.min, high=self.max)
+        return Variable(name, 16, VARIABLE_KINDS[self.policy], low=self.min, high=self.max)
 
 
 class PortRange(ValueRange):
-    """Ports drawn from ``min..max``; ``fixed`` always sends ``min``. Port 0 is reserved (RFC 6335)."""
+    """Ports drawn from ``min..max``, without port 0 (RFC 6335); the policy ``fixed`` always sends ``min``."""
 
     fixed_port: ClassVar[int] = 1
-    """Port of the policy ``fixed`` without ``min``: that of RFC 2544."""
+    """Port that the policy ``fixed`` sends without ``min`` (RFC 2544)."""
 
     @model_validator(mode="before")
     @classmethod
@@ -97,15 +97,15 @@ class DestinationPorts(PortRange):
     max: int = Field(49151, ge=1, le=65535)
 
 
-def udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> Layer:
-    """Return a UDP header with all ports of two ranges; ``prefix`` begins the variables' names."""
+def make_udp_header(source: PortRange, destination: PortRange, prefix: str = "") -> Layer:
+    """Return a UDP header with ports of two ranges; names of variables start with ``prefix``."""
     ports = {"sport": source, "dport": destination}
     return Layer("UDP", {name: ports[name].build_field(prefix + name) for name in ports})
 
 
 @dataclass(frozen=True)
 class PortSharing:
-    """How customers share the ports of an address; with ``a > 0``, those with ``A = 0`` have no customer."""
+    """Division of an address's ports into port sets; with an offset, the lowest ports belong to none."""
 
     psid_offset: int
     psid_len: int
@@ -129,6 +129,7 @@ class PortSharing:
         return port_layout(self.psid_offset if self.psid_len else 0, self.psid_len)
 
     def find_psids(self, ports: Any) -> tuple[Any, Any]:
+        """Return the PSID of each port, and whether the port belongs to a port set."""
         psids = ports >> (self.low_bits if self.psid_len else 0) & (1 << self.psid_len) - 1
         lowest = 1 << 16 - self.psid_offset if self.psid_len and self.psid_offset else 0
         return psids, ports >= lowest
@@ -136,7 +137,7 @@ class PortSharing:
 
 @dataclass(frozen=True)
 class PortSet(PortSharing):
-    """Ports of one PSID."""
+    """The ports of one PSID (RFC 7597, section 5.1)."""
 
     psid: int
 
@@ -169,16 +170,16 @@ class PortSet(PortSharing):
 
 
 def customer_policy(purpose: str) -> Any:
-    """Declare the policy of a customer's ports, for example of its ``forward source`` ports."""
+    """Declare the policy parameter of a customer's ports, for example ``forward source``."""
     return Field("random", description=f"{purpose} ports, within the customer's port set")
 
 
 def build_port(
     ports: PortSet, policy: Policy, source: bool, psid: Expression | None = None
 ) -> Expression:
-    """Return the field of a customer's port; ``psid`` is None if the PSID does not vary.
+    """Return the expression of a customer's port; ``psid`` is None if the PSID does not vary.
 
-    Indices with ``A = 0`` are left out. Without an offset, index 0 is: PSID 0 never uses port 0.
+    Ports with ``A = 0`` (RFC 7597) are left out; without a PSID offset, the first port of each set is.
     """
     base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:
@@ -189,5 +190,5 @@ def build_port(
             low = 1 << ports.low_bits
     index = None
     if policy != "fixed" and width and low <= top:
-        index = Variable(CE_PORT, width, KINDS[policy], low=low, high=top)
+        index = Variable(CE_PORT, width, VARIABLE_KINDS[policy], low=low, high=top)
     return Expression.from_layout(ports.layout, base, index=index, psid=psid)

@@ -1,4 +1,4 @@
-"""Prefixes and addresses: read them from text, and refuse those that no device forwards."""
+"""Parsing of prefixes and addresses, and those that no device forwards."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ UNFORWARDED = {
 
 
 def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
-    """Raise ValueError for a value in :data:`UNFORWARDED`, with ``partly`` for a network around one."""
+    """Raise ValueError for a value within :data:`UNFORWARDED`, and for overlaps if ``partly``."""
     if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
         value = ip_network(value.packed)
     if not isinstance(value, (IPv4Network, IPv6Network)):
         return
-    for what, net in UNFORWARDED.items():
+    for noun, net in UNFORWARDED.items():
         if value.version == net.version and value.overlaps(net):
             inside = value.prefixlen >= net.prefixlen
             shown = value.network_address if value.num_addresses == 1 else value
             verb = "is" if inside else "contains"
             if inside or partly:
-                problem = f"{shown} {verb} {what} ({net}), which no device forwards"
+                problem = f"{shown} {verb} {noun} ({net}), which no device forwards"
                 raise InvalidValue(problem, code="not-forwarded")
 
 
-def read_network6(text: str, what: str, setting: str = "") -> IPv6Network:
-    """Read an IPv6 prefix; ``what`` names it in messages, ``setting`` is its parameter if that differs."""
-    return _read_network(IPv6Network, text, what, setting, partly=True)
+def read_network6(text: str, noun: str, setting: str = "") -> IPv6Network:
+    """Read an IPv6 prefix; messages call it ``noun``; ``setting`` is its parameter if the name differs."""
+    return _read_network(IPv6Network, text, noun, setting, partly=True)
 
 
-def read_network4(text: str, what: str, setting: str = "") -> IPv4Network:
+def read_network4(text: str, noun: str, setting: str = "") -> IPv4Network:
     """Read an IPv4 prefix, which may contain addresses that no device forwards; see :func:`read_network6`."""
-    return _read_network(IPv4Network, text, what, setting, partly=False)
+    return _read_network(IPv4Network, text, noun, setting, partly=False)
 
 
-def read_hosts4(text: str, what: str, setting: str = "") -> IPv4Network:
-    """Read an IPv4 prefix whose addresses are all those of hosts; see :func:`read_network6`."""
-    return _read_network(IPv4Network, text, what, setting, partly=True)
+def read_hosts4(text: str, noun: str, setting: str = "") -> IPv4Network:
+    """Read an IPv4 prefix whose addresses can all be hosts; see :func:`read_network6`."""
+    return _read_network(IPv4Network, text, noun, setting, partly=True)
 
 
 def _read_network(
-    kind: type[Network], text: str, what: str, setting: str, *, partly: bool
+    kind: type[Network], text: str, noun: str, setting: str, *, partly: bool
 ) -> Network:
-    path = (setting or what,)
+    path = (setting or noun,)
     try:
         network = kind(text)
     except ValueError as exc:
@@ -68,30 +68,30 @@ def _read_network(
         hint = f"write it as {example}"
         with contextlib.suppress(ValueError):
             hint = f"did you mean {kind(text, strict=False)}?"
-        problem = f"{what} '{text}' is not an IPv{version} prefix: {exc}"
+        problem = f"{noun} '{text}' is not an IPv{version} prefix: {exc}"
         raise UsageError(problem, hint, path=path, code="not-a-prefix") from exc
     try:
         refuse_unforwarded(refuse_zone(network), partly=partly)
     except InvalidValue as exc:
         hint = "choose another prefix"
-        raise UsageError(f"{what}: {exc}", hint, path=path, code=exc.code) from exc
+        raise UsageError(f"{noun}: {exc}", hint, path=path, code=exc.code) from exc
     return network
 
 
-def read_address4(text: str, what: str) -> IPv4Address:
-    """Read an IPv4 address; ``what`` names it in messages."""
-    return _read_address(IPv4Address, text, what)
+def read_address4(text: str, noun: str) -> IPv4Address:
+    """Read an IPv4 address, which messages call ``noun``."""
+    return _read_address(IPv4Address, text, noun)
 
 
-def read_address6(text: str, what: str) -> IPv6Address:
-    """Read an IPv6 address; ``what`` names it in messages."""
-    return _read_address(IPv6Address, text, what)
+def read_address6(text: str, noun: str) -> IPv6Address:
+    """Read an IPv6 address, which messages call ``noun``."""
+    return _read_address(IPv6Address, text, noun)
 
 
-def _read_address(kind: type[Address], text: str, what: str) -> Address:
+def _read_address(kind: type[Address], text: str, noun: str) -> Address:
     try:
         return refuse_zone(kind(text))
     except ValueError as exc:
         version = 4 if kind is IPv4Address else 6
-        problem = f"{what} '{text}' is not an IPv{version} address"
-        raise UsageError(problem, path=(what,), code="not-an-address") from exc
+        problem = f"{noun} '{text}' is not an IPv{version} address"
+        raise UsageError(problem, path=(noun,), code="not-an-address") from exc

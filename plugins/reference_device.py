@@ -1,4 +1,4 @@
-"""The reference device: frames in, packets by direction and IP version to a technology's handler, frames out.
+"""The reference device, which passes valid packets to the handler of their direction and IP version.
 
 It drops packets that no device forwards: RFC 1812, sections 5.2.2 and 5.3.7; RFC 8200, section 3; RFC 4291,
 sections 2.5.2, 2.5.3, 2.5.6 and 2.7.
@@ -31,19 +31,19 @@ class LinkHeaders(NamedTuple):
     egress: bytes
 
     @property
-    def l3(self) -> int:
+    def ip_offset(self) -> int:
         return len(self.ingress) + 2
 
     def accepts(self, frames: U8) -> Mask:
-        """Select rows addressed to the device, with the link's tag; routers ignore the source address."""
+        """Select frames to the device's MAC address with the link's VLAN tag, from any source."""
         head = np.frombuffer(self.ingress, dtype=np.uint8)
         ours: Mask = (frames[:, :6] == head[:6]).all(axis=1)
         ours &= (frames[:, 12 : len(head)] == head[12:]).all(axis=1)
         return ours
 
 
-def link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
-    """Return the headers of a link as the device sees them; ``vlan`` replaces the link's own."""
+def make_link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
+    """Return the Ethernet headers of a link at the device; ``vlan`` replaces the VLAN of the link."""
     dut, tester = (bytes.fromhex(m.replace(":", "")) for m in (link.dut_mac, link.tester_mac))
     vlan = link.vlan if vlan is None else vlan
     tag = b"" if vlan is None else b"\x81\x00" + vlan.to_bytes(2, "big")
@@ -60,9 +60,10 @@ def _build_nothing(_: Mask) -> U8:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a device answers a batch: drop reasons in order, and packets of an IP version for rows without one.
+    """Answer of a device to a batch of packets: drop reasons in order, and a function that builds the rest.
 
-    Packets in ``native`` are routed unchanged; ``drops`` does not apply to them.
+    ``build`` returns the packets of rows without a drop reason, in IP ``version``. Packets in ``native`` are
+    routed unchanged; ``drops`` does not apply to them.
     """
 
     drops: Checks
@@ -71,7 +72,7 @@ class Answer:
     native: Mask | None = None
 
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
-        """Return drop reasons ``(n,)``, and rows, packets and IP version of what leaves."""
+        """Return drop reasons ``(n,)``, and the forwarded packets as (rows, packets, IP version)."""
         reason = choose_reasons(len(packets), *self.drops)
         good = reason == FORWARDED
         leaving = []
@@ -94,7 +95,7 @@ DROP_ALL = Answer([(NOT_FORWARDED, True)])
 """The answer to packets that no device forwards."""
 
 Handler: TypeAlias = Callable[[U8], Answer]
-"""Takes equally long IP packets of one version, ``(n, length)``, at least a header long."""
+"""Function that answers equally long IP packets of one version, ``(n, length)``, at least a header long."""
 
 
 class ReferenceDevice:
@@ -103,10 +104,10 @@ class ReferenceDevice:
     def __init__(
         self, links: Links, forward: Mapping[int, Handler], reverse: Mapping[int, Handler]
     ) -> None:
-        layers = [(link_headers(links.left), link_headers(links.right), forward, reverse)]
+        layers = [(make_link_headers(links.left), make_link_headers(links.right), forward, reverse)]
         if links.background_vlans is not None:
             native, (one, other) = {6: route_all(6)}, links.background_vlans
-            left, right = map(link_headers, (links.left, links.right), (one.vlan, other.vlan))
+            left, right = map(make_link_headers, (links.left, links.right), (one.vlan, other.vlan))
             layers.append((left, right, native, native))
         self._layers = {
             "forward": [(left, right, handlers) for left, right, handlers, _ in layers],
@@ -118,7 +119,7 @@ class ReferenceDevice:
         reason = np.full(count, NOT_OURS, dtype=np.uint8)
         parts: list[tuple[NDArray[np.intp], bytes, U8]] = []
         for arrival, departure, handlers in self._layers[direction]:
-            at, ours = arrival.l3, reason == NOT_OURS
+            at, ours = arrival.ip_offset, reason == NOT_OURS
             if octets <= at:
                 reason[ours] = NOT_FORWARDED
                 break
@@ -172,7 +173,7 @@ _UNFORWARDED = {
     for octets in (4, 16)
 }
 _SUSPECT_OCTETS = {4: np.zeros(256, dtype=bool), 16: np.zeros(256, dtype=bool)}
-"""First octets of networks that no device forwards: only such addresses are looked up."""
+"""First octets of addresses that no device forwards; only such addresses are looked up."""
 for _net in UNFORWARDED.values():
     _SUSPECT_OCTETS[_net.max_prefixlen // 8][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
 

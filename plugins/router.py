@@ -54,11 +54,11 @@ class HostBits(ValueRange):
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
         if self.policy == "fixed":
             return str(base)
-        return self.make_variable(name).at(8 * self.offset, str(base))
+        return self.make_variable(name).place(8 * self.offset, str(base))
 
 
 class Ipv4HostBits(HostBits):
-    """The same for IPv4, without the addresses that RFC 2544 gives to the router."""
+    """Sixteen bits of an IPv4 host's address, without the addresses that RFC 2544 assigns to the router."""
 
     min: Number = Field(2, ge=0, le=65535)
     max: Number = Field(65534, ge=0, le=65535)
@@ -72,7 +72,7 @@ class RouterParams(LinkParams):
     offsets: ClassVar[tuple[int, ...]]
     """Octets of an address at which the host bits may begin."""
     network_octet: ClassVar[int]
-    """Octet of an address that counts the networks of a side."""
+    """Octet of an address that numbers the networks of a side."""
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
@@ -83,7 +83,7 @@ class RouterParams(LinkParams):
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
     def list_networks(self, side: Side) -> list[Network]:
-        """Return the networks of a side: ``/24`` or ``/64``, or one ``/16`` where IPv4 hosts vary."""
+        """Return the networks of a side: ``/24`` or ``/64`` each, or one ``/16`` if IPv4 hosts vary."""
         host, hosts, count = self.describe_side(side)
         octets = self.network_octet + 1
         if hosts.policy != "fixed":
@@ -98,7 +98,7 @@ class RouterParams(LinkParams):
             return hosts.vary(f"{side}_host", host)
         first = host.packed[self.network_octet]
         variable = Variable(f"{side}_network", 8, low=first, high=first + networks - 1)
-        return variable.at(8 * self.network_octet, str(host))
+        return variable.place(8 * self.network_octet, str(host))
 
     @model_validator(mode="after")
     def _check_networks(self) -> RouterParams:
@@ -148,12 +148,12 @@ class Ipv6RouterParams(RouterParams):
 
 
 class Router(StatelessTechnology):
-    """Forwards from link to link; stateless."""
+    """A router of one IP version."""
 
     overhead = 0
     native = True
     drops = RouterDrop
-    spread: ClassVar[dict[str, Any]] = {
+    varying_params: ClassVar[dict[str, Any]] = {
         "left_hosts": {"policy": "random"},
         "right_hosts": {"policy": "random"},
     }
@@ -163,7 +163,7 @@ class Router(StatelessTechnology):
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
         return self.params.version, self.params.version
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
@@ -172,7 +172,7 @@ class Router(StatelessTechnology):
         expired = change_header(made, "expired", header.name, **{HOPS[p.version]: 1})
         return combine(self, made, [expired], direction, sizes, seed)
 
-    def reference_device(self) -> ReferenceDevice:
+    def build_reference_device(self) -> ReferenceDevice:
         return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))
 
     def _route_to(self, side: Side) -> dict[int, Handler]:
@@ -182,12 +182,12 @@ class Router(StatelessTechnology):
         matches = {version: LongestMatch(routed) for version, routed in networks.items()}
         return {version: partial(_route, match, version) for version, match in matches.items()}
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p = self.params
         left, right = (describe_link(p, self.links, s, p.list_networks(s)) for s in SIDES)
         return DeviceIntent(self.name, RouterConfig(), self.links, left, right)
 
-    def audit_views(self) -> tuple[RouterView]:
+    def list_audit_views(self) -> tuple[RouterView]:
         return (RouterView(*(self.params.describe_side(side)[0] for side in SIDES)),)
 
 
@@ -197,7 +197,7 @@ def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:
 
 
 class Ipv4Router(Router):
-    """The baseline of RFC 2544."""
+    """An IPv4 router, the baseline of RFC 2544."""
 
     name = "ipv4-router"
     title = "IPv4 router: the baseline of RFC 2544, one or many networks and hosts"
@@ -207,7 +207,7 @@ class Ipv4Router(Router):
 
 
 class Ipv6Router(Router):
-    """The baseline of RFC 5180."""
+    """An IPv6 router, the baseline of RFC 5180."""
 
     name = "ipv6-router"
     title = "IPv6 router: the baseline of RFC 5180, one or many networks and hosts"

@@ -28,27 +28,26 @@ from v6t.packets.headers import DONT_FRAGMENT, HOPS, IP, IPV6, to_octets, view
 from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins import audit_views as views
 from v6t.plugins import translation
-from v6t.plugins.base import DeviceIntent, Embedded, PluginParams, StatelessTechnology
+from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, PluginParams, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.params import LinkParams, address, negative_share
-from v6t.plugins.ports import KINDS, Policy
+from v6t.plugins.ports import VARIABLE_KINDS, Policy
 from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
-from v6t.plugins.translation import WELL_KNOWN, Mapping, Mappings, mappings_from_text, read_pairs
+from v6t.plugins.translation import WELL_KNOWN, Mapping, Mappings, parse_mappings, read_eam_file
 from v6t.plugins.tunnels import match_address
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, FramePair, Kind, Traffic, Variable, list_ipv6_addresses
 
 _T = TypeVar("_T")
 
-
-MAX_RANGE = 1 << 20  # addresses that are mapped one by one
+MAX_LISTED = 1 << 20  # addresses that are mapped one by one
 MAX_COVER = 4  # a route may cover this many times the number of its hosts
 
 
 class HostRange(PluginParams):
-    """Hosts from ``first`` to ``last``, named by their IPv4 addresses on either side."""
+    """Hosts from ``first`` to ``last``; hosts beyond the IPv6 link are given by their IPv4 addresses, too."""
 
     first: IPv4Address
     last: IPv4Address | None = Field(None, description="none: one host only")
@@ -77,7 +76,7 @@ class HostRange(PluginParams):
 
 
 class Host(NamedTuple):
-    """One end of the test traffic: addresses in the template frame, and address fields by IP version."""
+    """One end of the test traffic: addresses in the template frame, and header field values by IP version."""
 
     ipv4: IPv4Address
     ipv6: IPv6Address
@@ -87,7 +86,7 @@ class Host(NamedTuple):
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
     """Describe how a range of hosts varies: by bits within one mapping, else by lists of addresses."""
     first, last = hosts.first, hosts.last_host
-    mapping = mappings.uniform(first, last)
+    mapping = mappings.find_uniform(first, last)
     if mapping is None and first != last:
         return _list_hosts(name, hosts, mappings, seed)
     ipv6 = mappings.to_ipv6(first)
@@ -99,7 +98,7 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
         return Host(first, ipv6, {4: str(first), 6: str(ipv6)})
     bits = (int(first) ^ int(last)).bit_length()
     low, high = (int(end) & (1 << bits) - 1 for end in (first, last))
-    variable = {name: Variable(name, bits, KINDS[hosts.policy], low=low, high=high)}
+    variable = {name: Variable(name, bits, VARIABLE_KINDS[hosts.policy], low=low, high=high)}
     copy = BitCopy(name, 32 - bits, bits)
     in_ipv4 = BitLayout(32, {name: bits}, (copy,), int(first) >> bits << bits)
     in_ipv6 = mapping.layout.compose(ipv4=in_ipv4)
@@ -109,8 +108,8 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
 
 def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
     span, code = f"{hosts.first} to {hosts.last_host}", "not-enough-addresses"
-    if hosts.count > MAX_RANGE:
-        problem = f"{span} are {hosts.count} addresses of several mappings, more than {MAX_RANGE}"
+    if hosts.count > MAX_LISTED:
+        problem = f"{span} are {hosts.count} addresses of several mappings, more than {MAX_LISTED}"
         raise UsageError(problem, "choose a range within one mapping, or a shorter one", code=code)
     numbers = np.arange(int(hosts.first), int(hosts.last_host) + 1, dtype=np.uint64)
     table, octets = translation.MappingsArray(mappings), to_octets(numbers, 4)
@@ -135,13 +134,13 @@ def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> H
     in_order = Variable(name, 32, Kind.LIST, values=tuple(numbers[chosen].tolist()))
     ipv4, first6 = IPv4Address(in_order.first), IPv6Address(packed[0])
     value6 = Expression.from_layout(in_ipv6, str(first6), **{v.name: v for v in variables})
-    return Host(ipv4, first6, {4: in_order.at(0, str(ipv4)), 6: value6})
+    return Host(ipv4, first6, {4: in_order.place(0, str(ipv4)), 6: value6})
 
 
-def list_ipv6_networks(hosts: HostRange, mappings: Mappings, far: HostRange) -> list[IPv6Network]:
-    """Return the IPv6 networks to be routed towards all hosts of a range, but to no host of ``far``."""
+def list_ipv6_networks(hosts: HostRange, mappings: Mappings, peers: HostRange) -> list[IPv6Network]:
+    """Return IPv6 networks that cover all hosts of a range, but no host of ``peers``."""
     networks: list[IPv6Network] = []
-    others = [_find_cover(*run) for run in _split_range(far, mappings)]
+    others = [_find_cover(*run) for run in _split_range(peers, mappings)]
     for mapping, first, last in _split_range(hosts, mappings):
         ends, bits = [(first, last)], (int(first) ^ int(last)).bit_length()
         large = 1 << bits > MAX_COVER * (int(last) - int(first) + 1)
@@ -184,11 +183,11 @@ def _declare_hosts(first: str, description: str) -> Any:
 
 
 class TranslatorParams(LinkParams):
-    """Hosts on both sides, link addresses, negative traffic."""
+    """Parameters of a stateless translator: hosts on both sides, link addresses, negative traffic."""
 
-    measured: ClassVar[str] = "translation"
+    display_name: ClassVar[str] = "translation"
     prefix_parameter: ClassVar[str] = "prefix"
-    """The parameter that names the prefix for addresses without an explicit mapping."""
+    """Name of the parameter with the prefix for addresses without an explicit mapping."""
 
     ipv6_hosts: HostRange = _declare_hosts(
         "198.18.0.2", "hosts beyond the IPv6 link, named in IPv4"
@@ -210,7 +209,7 @@ class TranslatorParams(LinkParams):
         return None if self.mappings.prefix is None else self.mappings.prefix.ipv6
 
     @property
-    def embedded_addresses(self) -> Embedded:
+    def embedded_addresses(self) -> EmbeddedIpv4:
         table, hosts = self.mappings, (self.ipv6_hosts, self.ipv4_hosts)
         if table.prefix is None:
             return {}
@@ -238,7 +237,7 @@ class TranslatorParams(LinkParams):
         )
 
     def find_unmapped(self, address: Address) -> Address | None:
-        """Return an address without a mapping that differs from this one in one bit of its network."""
+        """Return an unmapped address that differs from ``address`` in one bit, or None."""
         find: Any = self.mappings.find_ipv4 if address.version == 4 else self.mappings.find_ipv6
         bits = range(31, -1, -1) if address.version == 4 else range(127, 63, -1)
         near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
@@ -246,21 +245,21 @@ class TranslatorParams(LinkParams):
 
 
 class StatelessTranslator(StatelessTechnology):
-    """Translates headers by RFC 7915, and addresses by the mappings of the parameters."""
+    """A stateless translator (RFC 7915) with the address mappings in its parameters."""
 
     overhead = 20
     drops = TranslatorDrop
     rfc_frame_sizes = IPV6_SIZES
-    prefix_side: ClassVar[Literal["six", "four"]] = "four"
+    prefix_side: ClassVar[Literal["ipv6", "ipv4"]] = "ipv4"
     """The link whose hosts are behind the RFC 6052 prefix."""
-    family: ClassVar[type[SiitConfig]] = SiitConfig
+    config_model: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
 
     def _order(self, six: _T, four: _T) -> tuple[_T, _T]:
-        """Exchange what belongs to the IPv6 and the IPv4 link if the left link carries IPv4."""
+        """Return the values for the left and the right link."""
         return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
@@ -278,7 +277,7 @@ class StatelessTranslator(StatelessTechnology):
         ends = self._order(p.bg_ipv6_side, p.bg_ipv4_side)
         return combine(self, made, negative, direction, sizes, seed, ends)
 
-    def reference_device(self) -> ReferenceDevice:
+    def build_reference_device(self) -> ReferenceDevice:
         from_six = {6: partial(self._translate, 6)}
         from_four = {4: partial(self._translate, 4), 6: self._route}
         return ReferenceDevice(self.links, *self._order(from_six, from_four))
@@ -295,8 +294,8 @@ class StatelessTranslator(StatelessTechnology):
         six, four = self._order(self.links.left, self.links.right)
         size_checks: Checks
         if version == 4:
-            native, plain = None, translation.is_plain(packets, 4)
-            convert = translation.four_to_six
+            native, plain = None, translation.select_plain_udp(packets, 4)
+            convert = translation.build_ipv6
             df, largest = header["flags_frag"] & DONT_FRAGMENT != 0, self.params.lowest_ipv6_mtu
             size_checks = [
                 (TranslatorDrop.TOO_BIG, df & (octets + 20 > six.mtu)),
@@ -304,7 +303,7 @@ class StatelessTranslator(StatelessTechnology):
             ]
         else:
             native = match_address(header["dst_octets"], self.params.bg_ipv4_side) & ~mapped
-            convert, plain = translation.six_to_four, translation.is_plain(packets, 6)
+            convert, plain = translation.build_ipv4, translation.select_plain_udp(packets, 6)
             size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
         def build(rows: Mask) -> U8:
@@ -321,7 +320,7 @@ class StatelessTranslator(StatelessTechnology):
         native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
         return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self._order(self.links.left, self.links.right)
         sides = self._order("left", "right")
         (device6, tester6), (native, via) = (
@@ -333,14 +332,14 @@ class StatelessTranslator(StatelessTechnology):
         devices, testers = [p.dut_ipv4, native], [p.tester_ipv4, via]
         four = LinkIntent.describe(links[1], devices, testers, routes)
         table: Any = {"eam": self._eam_pairs, "prefix": p.rfc6052_prefix, "ipv6_side": sides[0]}
-        configuration = self.family(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
+        configuration = self.config_model(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
         return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
 
     @property
     def _eam_pairs(self) -> Any:
         return tuple((e.ipv4, e.ipv6) for e in self.params.mappings.eams)
 
-    def audit_views(self) -> tuple[views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[views.AuditView, ...]:
         p = self.params
         six, four = p.describe_hosts(seed=1)
         side: views.SideName = "left" if self.ip_versions[0] == 6 else "right"
@@ -376,7 +375,7 @@ SIITPERF_MAPPINGS = (
     EamEntry(ipv4="198.18.0.0/24", ipv6="2001:2::/120"),
     EamEntry(ipv4="198.19.0.0/24", ipv6="2001:2:0:1000::/120"),
 )
-"""Test bed of Lencse and Shima (2020), as the README of siitperf has it."""
+"""Mappings of the test bed of Lencse and Shima (2020), from the README of siitperf."""
 
 
 class SiitParams(TranslatorParams):
@@ -393,18 +392,18 @@ class SiitParams(TranslatorParams):
     def mappings(self) -> Mappings:
         pairs = [(e.ipv4, e.ipv6) for e in self.eam]
         if self.eam_file is not None:
-            pairs += read_pairs(self.eam_file)
-        return mappings_from_text(pairs, self.prefix)
+            pairs += read_eam_file(self.eam_file)
+        return parse_mappings(pairs, self.prefix)
 
 
 class Siit(StatelessTranslator):
-    """Translates between an IPv6-only and an IPv4-only network; stateless."""
+    """A SIIT translator between an IPv6-only and an IPv4-only network."""
 
     name = "siit"
     title = "SIIT: stateless IPv4/IPv6 translation by address mappings or prefix, either way round"
     rfcs = ("RFC 7915 sections 4 and 5", "RFC 7757 section 3", "RFC 6052 section 2")
     params_model = SiitParams
-    spread: ClassVar[dict[str, Any]] = {
+    varying_params: ClassVar[dict[str, Any]] = {
         "ipv6_hosts": {"first": "198.18.0.2", "last": "198.18.0.254"},
         "ipv4_hosts": {"first": "198.19.0.2", "last": "198.19.0.254"},
     }
@@ -414,7 +413,7 @@ class Siit(StatelessTranslator):
     def ip_versions(self) -> tuple[Literal[4, 6], Literal[4, 6]]:
         return (6, 4) if self.params.orientation == "nat64" else (4, 6)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         mapped, server, random = str(views.MAPPED_HOST), "198.19.0.2", {"policy": "random"}
         # hosts that the tables map, not those of the user
         hosts = {
@@ -431,14 +430,14 @@ class Siit(StatelessTranslator):
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},
             **views.make_prefix_variants("prefix", eam=[], eam_file=None),
             views.OVERLAPPING_MAPPINGS: {**hosts, "eam": [plain, longer, servers]},
-            views.UNLIKE_MAPPINGS: {**hosts, "eam": [unlike, servers]},
-            views.PREFIX_BESIDE_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
+            views.UNEQUAL_MAPPINGS: {**hosts, "eam": [unlike, servers]},
+            views.PREFIX_AND_MAPPINGS: {**hosts, "eam": [plain, servers], "prefix": prefix},
             views.WELL_KNOWN_PREFIX: {**hosts, "eam": [plain], **well_known},
         }
 
 
 class ClatParams(TranslatorParams):
-    """Parameters of ``clat``, as in Lencse and Bazsó (2024) but for the PLAT's prefix (RFC 6052)."""
+    """Parameters of ``clat``, as in Lencse and Bazsó (2024) except for the PLAT's prefix (RFC 6052)."""
 
     prefix_parameter: ClassVar[str] = "plat_prefix"
 
@@ -451,7 +450,7 @@ class ClatParams(TranslatorParams):
 
     @cached_property
     def mappings(self) -> Mappings:
-        return mappings_from_text([(self.clat_ipv4, self.clat_ipv6)], self.plat_prefix)
+        return parse_mappings([(self.clat_ipv4, self.clat_ipv6)], self.plat_prefix)
 
     @model_validator(mode="after")
     def _check_sides(self) -> ClatParams:
@@ -466,7 +465,7 @@ class ClatParams(TranslatorParams):
 
 
 class Clat(StatelessTranslator):
-    """Translates a customer's IPv4 on the right to IPv6 towards a PLAT on the left; stateless."""
+    """A CLAT between a customer's IPv4 network on the right and a PLAT on the left."""
 
     name = "clat"
     title = "CLAT of 464XLAT: the customer's IPv4 translated statelessly towards a PLAT"
@@ -474,15 +473,15 @@ class Clat(StatelessTranslator):
     params_model = ClatParams
     ip_versions = (6, 4)
     sides = ("PLAT", "customer")
-    prefix_side = "six"
-    family = ClatConfig
+    prefix_side = "ipv6"
+    config_model = ClatConfig
     params: ClatParams
 
-    def audit_params(self) -> dict[str, Any]:
-        """Return a prefix behind which benchmark addresses are allowed."""
+    def suggest_audit_params(self) -> dict[str, Any]:
+        """Return a PLAT prefix that allows benchmark addresses, unlike the well-known prefix."""
         return {"plat_prefix": views.make_variant_prefix(96)}
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         hosts = dict.fromkeys(("first", "last"), views.GLOBAL_HOST)
         return {
             views.RAISED_MTU: {"lowest_ipv6_mtu": 1400},

@@ -1,4 +1,4 @@
-"""What NATs share: parameters and traffic of connections, and the translation of their frames.
+"""Common part of NATs: parameters and traffic of connections, and the translation of their frames.
 
 The forward foreground enumerates four-tuples, so its first N frames are N connections; addresses and ports
 of the reverse template come from the Responder's table (``v6t.drivers.oracle.replay``).
@@ -34,8 +34,8 @@ from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.ports import Ports
 from v6t.plugins.prefixes import refuse_unforwarded
 from v6t.plugins.traffic import combine, ethernet, ipv4, ipv6
-from v6t.plugins.translation import MappingsArray, Rfc6052Array, four_to_six, six_to_four
-from v6t.plugins.tunnels import UNMARKABLE
+from v6t.plugins.translation import MappingsArray, Rfc6052Array, build_ipv4, build_ipv6
+from v6t.plugins.tunnels import ECN_DROP
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 
@@ -45,15 +45,15 @@ def _read_number(value: Any) -> Any:
 
 Address = IPv4Address | IPv6Address
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
-"""Modes of siitperf."""
+"""Modes of siitperf: see :data:`MODES`."""
 MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
 LOWEST_PORT = 1024
-EXAMPLE = {"subscribers": 1000, "connections_per_subscriber": 200}
+EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}
 SERVER_PORT = 443
-"""Port of the one server that subscribers connect to."""
+"""Port of the server that all subscribers connect to."""
 
-MOST_PORTS_IN_USE = 0.9
-"""Share of a pool's ports above which Linux, which tries 128 random ones, finds none for some connections."""
+MAX_POOL_USE = 0.9
+"""Share of a pool's ports above which Linux, which tries 128 random ports, fails to open some connections."""
 ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 
@@ -66,7 +66,7 @@ class PublicPool:
     ports: Ports
 
     @property
-    def span(self) -> tuple[int, int]:
+    def port_bounds(self) -> tuple[int, int]:
         return self.ports.min, self.ports.max
 
     def contains(self, rows: U8) -> Mask:
@@ -82,7 +82,7 @@ class PublicPool:
 
 
 def enclose_hosts(first: Address, count: int, step: int = 1) -> list[Any]:
-    """Return networks that hold hosts: exactly these in IPv4, the smallest network in IPv6."""
+    """Return networks of ``count`` hosts: exact ones for IPv4, the smallest common one for IPv6."""
     if isinstance(first, IPv4Address):
         return list(summarize_address_range(first, first + (count - 1)))
     bits = (int(first) ^ int(first) + (count - 1) * step).bit_length()
@@ -113,7 +113,7 @@ class ConnectionParams(Mixture):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
-        derived = cls.derive(values)
+        derived = cls.derive_params(values)
         plain = {n: _read_number(v) for n, v in values.items()}
         given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in plain.items()}
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
@@ -122,11 +122,11 @@ class ConnectionParams(Mixture):
         if not derived:
             return values
         clients = derived["initiator_count"]
-        each = derived["initiator_ports"]["max"] + 1 - LOWEST_PORT
-        return {**derived, **cls.derive_pool(clients, each, values), **values}
+        ports = derived["initiator_ports"]["max"] + 1 - LOWEST_PORT
+        return {**derived, **cls.size_pool(clients, ports, values), **values}
 
     @classmethod
-    def derive(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         names = ("subscribers", "connections_per_subscriber")
         given = [_read_number(values.get(name, 0)) for name in names]
         if not any(given) or not all(isinstance(n, int) for n in given):
@@ -134,7 +134,7 @@ class ConnectionParams(Mixture):
         if not all(given):
             missing = names[given.index(0)]
             hint = "subscribers and connections_per_subscriber belong together"
-            params, problem = {missing: EXAMPLE[missing]}, f"{missing} is missing"
+            params, problem = {missing: EXAMPLE_SUBSCRIBERS[missing]}, f"{missing} is missing"
             raise UsageError(problem, hint, params=params, path=(missing,), code="missing-setting")
         clients, each = given
         return {
@@ -147,7 +147,7 @@ class ConnectionParams(Mixture):
         }
 
     @classmethod
-    def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
         return {}
 
     @property
@@ -156,7 +156,7 @@ class ConnectionParams(Mixture):
 
     @property
     def ranges(self) -> dict[str, str]:
-        """Parameters that are the first address of a range, each with the parameter that counts it."""
+        """Parameters with the first address of a range, each with the parameter that counts the addresses."""
         kinds, names = ("first", "ipv4", "ipv6"), type(self).model_fields
         counters = {f"{who}_count": who for who in ("initiator", "responder", "pool", "public")}
         pairs = ((f"{who}_{kind}", n) for n, who in counters.items() for kind in kinds)
@@ -219,7 +219,7 @@ class ConnectionParams(Mixture):
 
     @property
     def endpoints(self) -> int:
-        """Pairs of address and port of the Initiator, each one BIB entry of an endpoint-independent NAT."""
+        """Number of the Initiator's source endpoints, each a BIB entry of an endpoint-independent NAT."""
         return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
     def _find_first_address(self, counter: str) -> Any:
@@ -227,7 +227,7 @@ class ConnectionParams(Mixture):
 
     @property
     def initiator(self) -> Any:
-        """First address of the Initiator; of DS-Lite, the first B4."""
+        """First address of the Initiator, or of the B4s with DS-Lite."""
         return self._find_first_address("initiator_count")
 
     @property
@@ -244,7 +244,7 @@ class ConnectionParams(Mixture):
 
     @property
     def server(self) -> Any:
-        """The Responder's first address as the Initiator knows it."""
+        """First address of the Responder as seen by the Initiator."""
         return self.responder
 
     @property
@@ -263,11 +263,11 @@ class ConnectionParams(Mixture):
     def pool(self) -> tuple[Any, ...]:
         return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
-    def check_pool(self, first: str, responder: str, count: str, whose: str = "device") -> None:
-        """Refuse public addresses that are the Responder's, or too few; messages name the parameters."""
+    def check_pool(self, first: str, responder: str, count: str, owner: str = "device") -> None:
+        """Refuse a pool that is too small or has a Responder's address; arguments name the parameters."""
         pool, low, high = self.public_pool, int(self.responder), int(self.last_responder)
         if int(pool.first) <= high and low < int(pool.first) + pool.count:
-            problem = f"the Responder's addresses are public addresses of the {whose}"
+            problem = f"the Responder's addresses are public addresses of the {owner}"
             hint, params = f"change {first} or {responder}", {first: self.last_responder + 1}
             raise UsageError(problem, hint, params=params, code="address-conflict")
         room = pool.count * pool.ports.count
@@ -280,7 +280,7 @@ class ConnectionParams(Mixture):
             raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
     def list_port_fields(self) -> list[TupleField]:
-        """Return destination port and source port, the slower one first."""
+        """Return the varying destination and source port of the Initiator's frames, slowest first."""
         fields = (("responder_ports", "dport"), ("initiator_ports", "sport"))
         return [
             TupleField(name, f"{self.transport}.{field}", 15, ports.min, ports.count)
@@ -296,10 +296,10 @@ class ConnectionParams(Mixture):
         try:
             return four_tuples.shuffle_tuples(fields, seed)
         except UsageError as exc:
-            self._advise_enumeration(exc, fields, seed)
+            self._add_hint(exc, fields, seed)
             raise
 
-    def _advise_enumeration(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
+    def _add_hint(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
         clients, each = self.subscribers, self.connections_per_subscriber
         for number in range(each + 1, 2 * each + 1):  # none without subscribers
             more = [replace(f, count=number) if f.count == each else f for f in fields]
@@ -314,7 +314,7 @@ class ConnectionParams(Mixture):
             exc.params |= self._propose_subscribers()
 
     def _propose_subscribers(self) -> dict[str, object]:
-        return {**EXAMPLE, "subscribers": self.initiator_count}
+        return {**EXAMPLE_SUBSCRIBERS, "subscribers": self.initiator_count}
 
 
 class PoolParams(ConnectionParams):
@@ -337,7 +337,7 @@ class PoolParams(ConnectionParams):
     def limits(self) -> dict[str, Any]:
         return {}
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         return {views.TWO_PUBLIC_ADDRESSES: {"pool_count": max(2, self.pool_count)}}
 
 
@@ -367,13 +367,13 @@ class Pool4Params(PoolParams):
         return self
 
     @classmethod
-    def derive_pool(cls, clients: int, each: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
         block, room = _read_number(values.get("port_block", 0)), ALL_PORTS.count
         if {"pool_count", "pool_ports"} & set(values) or block not in range(room + 1):
             return {}
-        count = -(-clients // (room // max(block, each)))
+        count = -(-clients // (room // max(block, ports)))
         if not block:
-            count = max(count, math.ceil(clients * each / (MOST_PORTS_IN_USE * room)))
+            count = max(count, math.ceil(clients * ports / (MAX_POOL_USE * room)))
         return {"pool_count": count, **({} if count == 1 else {"pool_first": "198.19.1.0"})}
 
     @property
@@ -382,10 +382,10 @@ class Pool4Params(PoolParams):
         return {name: getattr(self, name) for name in names if getattr(self, name)}
 
     @property
-    def most_sessions(self) -> int | None:
+    def max_sessions(self) -> int | None:
         return self.session_limit or None
 
-    def check_limits(self) -> None:
+    def check_client_limits(self) -> None:
         if 0 < self.port_block < self.client_ports:
             ports, block = self.client_ports, self.port_block
             problem = f"{ports:,} source ports of a client do not fit its block of {block:,}"
@@ -393,16 +393,16 @@ class Pool4Params(PoolParams):
             params = {"port_block": ports}
             raise UsageError(problem, hint, params=params, code="not-enough-addresses")
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         shared, ports = {"port_block": 0, "session_limit": 0}, {"min": 1024, "max": 1031}
         two = {"pool_first": "198.19.1.1", "pool_count": max(2, self.pool_count)}
         few = {"initiator_ports": ports, "initiator_count": 2, "pool_count": 1, **shared}
-        few_ports = {"min": 1024, "max": 1023 + views.FEW_PORTS}
+        few_ports = {"min": 1024, "max": 1023 + views.PORT_LIMIT}
         return {
             views.TWO_PUBLIC_ADDRESSES: two,
-            views.PORT_BLOCKS: {"port_block": views.FEW_PORTS, "session_limit": 0},
-            views.FEW_PUBLIC_PORTS: {**few, "pool_ports": few_ports},
-            views.SMALL_TABLE: {**shared, "session_limit": views.SMALL_TABLE_SESSIONS},
+            views.PORT_BLOCKS: {"port_block": views.PORT_LIMIT, "session_limit": 0},
+            views.SMALL_PORT_POOL: {**few, "pool_ports": few_ports},
+            views.SMALL_TABLE: {**shared, "session_limit": views.SESSION_LIMIT},
             views.SHORT_TIMEOUT: {"udp_timeout_s": views.SHORT_TIMEOUT_S},
         }
 
@@ -426,11 +426,11 @@ class StatefulDrop(DropReason):
 
     NO_CONNECTION = "belongs to no connection"
     OUTSIDE_POOL = "outside the public addresses and ports"
-    UNMARKED = UNMARKABLE
+    UNMARKED = ECN_DROP
 
 
 class StatefulTechnology(Technology):
-    """A device that keeps a state for every connection."""
+    """A technology whose device keeps state for every connection."""
 
     stateful = True
     sides = ("Initiator", "Responder")
@@ -438,13 +438,13 @@ class StatefulTechnology(Technology):
     mapping: ClassVar[str] = ""
     """Address and port mapping that the technology's RFC requires, for the report."""
     usual_timeout_s: ClassVar[float] = 300.0
-    """Lifetime of UDP connections unless configured (RFC 4787, section 4.3; RFC 6146, section 4)."""
+    """Default lifetime of UDP connections (RFC 4787, section 4.3; RFC 6146, section 4)."""
     params: ConnectionParams
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         self.check_traffic(direction, sizes)
         p, forward = self.params, direction == "forward"
-        size, order = self.side_sizes(sizes)[not forward], ()
+        size, order = self.list_link_sizes(sizes)[not forward], ()
         layers = ethernet(self.links, direction)
         if forward:
             tuples = p.enumerate_tuples(self.list_address_fields(), seed)
@@ -457,7 +457,7 @@ class StatefulTechnology(Technology):
         return combine(self, foreground, [], direction, sizes, seed)
 
     def list_address_fields(self) -> list[TupleField]:
-        """Return destination and source of the Initiator's frames; each takes all its addresses."""
+        """Return the varying destination and source address of the Initiator's frames."""
         p, describe = self.params, four_tuples.describe_addresses
         (header,) = self.client_layers()
         return [
@@ -489,16 +489,16 @@ class StatefulTechnology(Technology):
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets of connections that ``initial`` opened; ``learned`` is the Responder's table."""
+        """Translate packets of connections with these first packets and rows of the Responder's table."""
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
         return self.rewrite(packets, read_source(initial), source=False)
 
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
-        """Return packets as they leave the device, with another source or destination."""
+        """Return packets as they leave the device; ``endpoint`` replaces the source or the destination."""
         return rewrite(packets, endpoint, source=source, hops=self.hops)
 
-    def expect_connections(
+    def expect_for_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
     ) -> Expected:
         """Return the reference translation of frames of known connections; see :meth:`translate`."""
@@ -507,8 +507,9 @@ class StatefulTechnology(Technology):
         order = 1 if direction == "forward" else -1
         here, there = self._sides[::order]
         arriving, leaving = self.ip_versions[::order]
-        packets = frames[:, here.l3 :]
-        translated = self.translate(direction, packets, initial[:, self._sides[0].l3 :], learned)
+        packets = frames[:, here.ip_offset :]
+        opened = initial[:, self._sides[0].ip_offset :]
+        translated = self.translate(direction, packets, opened, learned)
         head = np.frombuffer(there.egress + reference_device.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
         entered, left = (read_hops(x, *locate_endpoints(x[0]).networks[-1]) for x in (frames, out))
@@ -528,7 +529,7 @@ class StatefulTechnology(Technology):
 
     @cached_property
     def _sides(self) -> tuple[reference_device.LinkHeaders, reference_device.LinkHeaders]:
-        left, right = map(reference_device.link_headers, (self.links.left, self.links.right))
+        left, right = map(reference_device.make_link_headers, (self.links.left, self.links.right))
         return left, right
 
     @cached_property
@@ -538,41 +539,41 @@ class StatefulTechnology(Technology):
 
 
 class Napt(StatefulTechnology):
-    """A translator with a pool of public addresses."""
+    """A NAT with a pool of public addresses."""
 
     params: PoolParams
 
     @abstractmethod
-    def configuration(self) -> DeviceConfig:
-        """Return the configuration of clients, public addresses and ports."""
+    def make_configuration(self) -> DeviceConfig:
+        """Return the configuration for the device intent."""
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p = self.params
         left = describe_link(p, self.links, "left", p.clients)
         right = describe_link(p, self.links, "right", p.servers)
-        return DeviceIntent(self.name, self.configuration(), self.links, left, right)
+        return DeviceIntent(self.name, self.make_configuration(), self.links, left, right)
 
     def describe_nat(self, **fields: Any) -> views.Nat:
         p = self.params
         hosts = views.choose_hosts(p.initiator, p.initiator_count, p.initiator_step)
         servers = views.choose_hosts(p.responder, p.responder_count)
-        return views.Nat(hosts, servers, p.pool, public=p.public_pool.span, **p.limits, **fields)
+        fields |= {"public_ports": p.public_pool.port_bounds, **p.limits}
+        return views.Nat(hosts, servers, p.pool, **fields)
 
-    def audit_params(self) -> Mapping[str, Any]:
-        return views.TWO_HOSTS
+    def suggest_audit_params(self) -> Mapping[str, Any]:
+        return views.TWO_HOST_PARAMS
 
-    def audit_views(self) -> tuple[views.AuditView, ...]:
+    def list_audit_views(self) -> tuple[views.AuditView, ...]:
         return (self.describe_nat(),)
 
-    def audit_variants(self) -> dict[str, dict[str, Any]]:
-        return self.params.audit_variants()
+    def list_audit_variants(self) -> dict[str, dict[str, Any]]:
+        return self.params.list_audit_variants()
 
 
 _HEADERS = {4: ipv4, 6: ipv6}
 
-
 Endpoints = tuple[U8, U8]
-"""Addresses ``(n, 4)`` or ``(n, 16)``, and ports or identifiers ``(n, 2)``."""
+"""Addresses ``(n, 4)`` or ``(n, 16)``, and ports or ICMP identifiers ``(n, 2)``."""
 
 
 def _locate(packets: U8) -> FrameLayout:
@@ -594,14 +595,14 @@ def read_learned_source(rows: U8) -> Endpoints:
 def translate_version(
     packets: U8, addresses: MappingsArray | Rfc6052Array, endpoint: Endpoints, *, source: bool
 ) -> U8:
-    """Translate packets to the other IP version, with one new endpoint, and the other address mapped."""
+    """Translate packets to the other IP version; ``endpoint`` replaces one end, the other is mapped."""
     if packets[0, 0] >> 4 == 6:
-        header, find, translate = view(packets, IPV6), addresses.to_ipv4, six_to_four
+        header, find, build = view(packets, IPV6), addresses.to_ipv4, build_ipv4
     else:
-        header, find, translate = view(packets, IPV4), addresses.to_ipv6, four_to_six
+        header, find, build = view(packets, IPV4), addresses.to_ipv6, build_ipv6
     mapped, _ = find(header["dst_octets" if source else "src_octets"])
     address = np.ascontiguousarray(endpoint[0])
-    out = translate(packets, *((address, mapped) if source else (mapped, address)))
+    out = build(packets, *((address, mapped) if source else (mapped, address)))
     layout = _locate(out)
     out[:, layout.port(source=source)] = endpoint[1]
     layout.write_checksum(out)
@@ -609,7 +610,7 @@ def translate_version(
 
 
 def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) -> U8:
-    """Return copies with another source or destination, fewer hops to live and valid checksums."""
+    """Return copies with ``endpoint`` as source or destination, smaller TTLs and valid checksums."""
     out = packets.copy()
     layout = _locate(out)
     out[:, layout.address(source=source)], out[:, layout.port(source=source)] = endpoint

@@ -1,4 +1,4 @@
-"""What the traffic of all technologies has in common: headers, background, negative classes, weights."""
+"""Common parts of all test traffic: headers, background, negative classes, weights."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 from v6t.base.errors import UsageError
 from v6t.packets.direction import Direction
 from v6t.plugins.base import Links, Technology
-from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, tag_octets
+from v6t.plugins.frame_sizes import IPV6_UDP_OCTETS, check_mtu, count_tag_octets
 from v6t.plugins.params import Mixture
-from v6t.plugins.ports import udp_header
+from v6t.plugins.ports import make_udp_header
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
 def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
-    """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or another one."""
+    """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or with ``vlan``."""
     link = links.left if direction == "forward" else links.right
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
     tag = link.vlan if vlan is None else vlan
@@ -50,22 +50,23 @@ def _build_background(
     links, side, vlan = technology.links, 0 if direction == "forward" else 1, None
     if params.n == params.m:
         return []
-    size = sizes.ipv6 - tag_octets(links.right if technology.ip_versions == (4, 6) else links.left)
+    ipv6_link = links.right if technology.ip_versions == (4, 6) else links.left
+    size = sizes.ipv6 - count_tag_octets(ipv6_link)
     if size < IPV6_UDP_OCTETS:
         problem = f"background frames are IPv6 and need {IPV6_UDP_OCTETS} octets, not {size}"
         hint = f"set n = m, or choose frames of at least {IPV6_UDP_OCTETS} octets"
         raise UsageError(problem, hint, code="frame-too-small")
     for link in (links.left, links.right):
-        check_mtu(size + tag_octets(link), link, "IPv6")
+        check_mtu(size + count_tag_octets(link), link, "IPv6")
     if links.background_vlans is not None:
         left, right = links.background_vlans
         ends, vlan = (IPv6Address(left.tester), IPv6Address(right.tester)), (left, right)[side].vlan
     elif ends is None:
         ends = params.tester_left_ipv6, params.tester_right_ipv6
     header = ipv6(params, ends[side], ends[1 - side])
-    udp = udp_header(params.bg_sport, params.bg_dport, "bg_")
+    udp = make_udp_header(params.bg_sport, params.bg_dport, "bg_")
     layers = (*ethernet(links, direction, vlan), header, udp)
-    size += tag_octets((links.left, links.right)[side])
+    size += count_tag_octets((links.left, links.right)[side])
     return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 
 
@@ -78,10 +79,10 @@ def mix_classes(
     seed: int,
     ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
-    """Combine classes with the background that the parameters ask for, and give them weights.
+    """Combine traffic classes and the configured background, and set their weights.
 
-    Foreground classes come with their shares; negative ones share ``negative_percent`` equally. Background
-    frames go between ``ends`` (left, right), by default the tester's addresses, or in their VLANs.
+    Each foreground class has a share; negative classes share ``negative_percent`` equally. Background frames
+    go between ``ends`` (left, right), by default the tester's addresses, or in their own VLANs.
     """
     p: Any = technology.params
     percent = getattr(p, "negative_percent", 0)
@@ -103,10 +104,10 @@ def foreground(
     *headers: Layer,
     draw_order: tuple[str, ...] = (),
 ) -> TrafficClass:
-    """Return the foreground class of a technology with :class:`LinkParams`; headers follow Ethernet."""
+    """Return the foreground class of a technology with :class:`LinkParams`: Ethernet, ``headers``, UDP."""
     params: Any = technology.params
-    layers = (*ethernet(technology.links, direction), *headers, params.udp(direction))
-    size = technology.side_sizes(sizes)[0 if direction == "forward" else 1]
+    layers = (*ethernet(technology.links, direction), *headers, params.make_udp_header(direction))
+    size = technology.list_link_sizes(sizes)[0 if direction == "forward" else 1]
     return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
 
 
@@ -126,10 +127,10 @@ def combine(
 def change_header(
     foreground: TrafficClass, name: str, layer: str, **fields: object
 ) -> TrafficClass:
-    """Return a negative class: the foreground class with other fields in one header."""
+    """Return a negative class: the foreground class with changed fields in one header."""
     return derive_negative(foreground, name, layers=foreground.replace_fields(layer, **fields))
 
 
 def derive_negative(traffic_class: TrafficClass, name: str, **changed: object) -> TrafficClass:
-    """Return a class that must be dropped: a foreground class with changes."""
+    """Return a negative class: the foreground class with changed attributes."""
     return replace(traffic_class, name=name, role=Role.NEGATIVE, **changed)  # type: ignore[arg-type]

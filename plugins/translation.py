@@ -20,15 +20,14 @@ from v6t.base.files import explain_read_error, read_text
 from v6t.packets import headers
 from v6t.packets.address_layouts import IPV4 as ADDRESS
 from v6t.packets.address_layouts import eam_layout, embedded_address_layout
-from v6t.packets.arrays import U8, Mask
+from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, IPV6, UDP, to_numbers, to_octets, view
 from v6t.plugins.prefixes import read_network4, read_network6
 
 _WORD_BITS = np.uint64(64)
-MIN_DF_OCTETS = 1261  # IPv4 packets from here on leave with Don't Fragment (RFC 7915, section 5.1)
-
+MIN_DF_OCTETS = 1261  # IPv4 packets of this size and longer leave with DF (RFC 7915, section 5.1)
 
 PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
 WELL_KNOWN = IPv6Network("64:ff9b::/96")
@@ -52,8 +51,8 @@ def read_prefix(text: str, name: str) -> IPv6Network:
     return check_prefix(read_network6(named, name))
 
 
-def read_96(text: str, name: str) -> IPv6Network:
-    """Read a prefix of 96 bits, before whose end an IPv4 address follows."""
+def read_prefix96(text: str, name: str) -> IPv6Network:
+    """Read a /96, whose last 32 bits hold an IPv4 address."""
     prefix = read_network6(text, name)
     if prefix.prefixlen != 96:
         problem = f"{name} {prefix} must be a /96, whose last bits hold an IPv4 address"
@@ -62,26 +61,26 @@ def read_96(text: str, name: str) -> IPv6Network:
 
 
 def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
-    """Return whether RFC 6052, section 3.1, allows it: the well-known prefix stands for global addresses."""
+    """Return whether a prefix may embed an address: the well-known one only global ones (RFC 6052, 3.1)."""
     return prefix != WELL_KNOWN or ipv4.is_global
 
 
 def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
     """Compute the IPv6 address that represents ``ipv4`` behind ``prefix``."""
-    return Rfc6052(prefix).to_ipv6(ipv4)
+    return Rfc6052Mapping(prefix).to_ipv6(ipv4)
 
 
 def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
-    """Compute the IPv6 network of all addresses that start like those of an IPv4 network."""
+    """Compute the IPv6 network that represents an IPv4 network behind ``prefix``."""
     first, mask = embed(prefix, ipv4.network_address), embed(prefix, ipv4.netmask)
     ones = int(mask) ^ int(prefix.network_address)
     length = 129 - (ones & -ones).bit_length() if ones else prefix.prefixlen
     return IPv6Network((first, length))
 
 
-def extract(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
+def extract_ipv4(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
     """Read the IPv4 address in ``ipv6``; bits after it are ignored."""
-    mapping = Rfc6052(prefix)
+    mapping = Rfc6052Mapping(prefix)
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
     return mapping.to_ipv4(ipv6)
@@ -112,7 +111,7 @@ class Mapping:
         return IPv4Address(int(self.ipv4.network_address) | self.layout.decode(int(ipv6))[ADDRESS])
 
 
-class Rfc6052(Mapping):
+class Rfc6052Mapping(Mapping):
     """A prefix of RFC 6052, which maps all IPv4 addresses."""
 
     def __init__(self, ipv6: IPv6Network) -> None:
@@ -128,7 +127,7 @@ class Mappings:
     """A translator's address table: the longest prefix decides, ``prefix`` maps the rest (RFC 7757)."""
 
     eams: tuple[Mapping, ...] = ()
-    prefix: Rfc6052 | None = None
+    prefix: Rfc6052Mapping | None = None
 
     def __post_init__(self) -> None:
         prefixes = Counter(str(net) for e in self.eams for net in (e.ipv4, e.ipv6))
@@ -159,8 +158,8 @@ class Mappings:
         mapping = self.find_ipv6(ipv6)
         return None if mapping is None else mapping.to_ipv4(ipv6)
 
-    def uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
-        """Find the only mapping of ``first..last`` both ways, or return None if there are several."""
+    def find_uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
+        """Return the only mapping of ``first..last`` in both directions, or None if there are several."""
         mapping = self.find_ipv4(first)
         if mapping is None or last not in mapping.ipv4:
             return None
@@ -175,15 +174,15 @@ class Mappings:
         return mapping
 
 
-def mappings_from_text(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
-    """Read a table from pairs of an IPv4 and an IPv6 prefix."""
+def parse_mappings(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
+    """Parse an address table from pairs of an IPv4 and an IPv6 prefix."""
     names = "EAM IPv4 prefix", "EAM IPv6 prefix"
     eams = tuple(Mapping(read_network4(a, names[0]), read_network6(b, names[1])) for a, b in pairs)
-    return Mappings(eams, Rfc6052(read_network6(prefix, "prefix")) if prefix else None)
+    return Mappings(eams, Rfc6052Mapping(read_network6(prefix, "prefix")) if prefix else None)
 
 
-def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Read IPv4 and IPv6 prefixes from a file, one pair a line in either order; ``#`` begins a comment."""
+def read_eam_file(path: Path) -> list[tuple[str, str]]:
+    """Read pairs of IPv4 and IPv6 prefixes from a file, one pair per line; ``#`` starts a comment."""
     try:
         text = read_text(path)
     except OSError as exc:
@@ -202,7 +201,7 @@ def read_pairs(path: Path) -> list[tuple[str, str]]:
 
 
 class LongestMatch:
-    """Prefixes of one IP version, ready to be looked up."""
+    """Longest-prefix lookup of address arrays in prefixes of one IP version."""
 
     def __init__(self, prefixes: Sequence[IPv4Network | IPv6Network]) -> None:
         by_length: dict[int, list[int]] = {}
@@ -220,7 +219,7 @@ class LongestMatch:
             self._levels.append((mask, keys[order], np.array(numbers, dtype=np.int64)[order]))
 
     def find(self, addresses: U8) -> NDArray[np.int64]:
-        """Find the longest prefix that contains each address ``(n, 4 or 16)``: its position, -1 for none."""
+        """Return the index of the longest prefix that contains each address ``(n, 4 or 16)``, -1 for none."""
         indices = np.full(len(addresses), -1, dtype=np.int64)
         for mask, keys, numbers in self._levels:
             wanted = np.ascontiguousarray(addresses & mask).view(keys.dtype)[:, 0]
@@ -229,8 +228,15 @@ class LongestMatch:
         return indices
 
 
+def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:
+    """Select the addresses, given without their last ``shift`` bits, that are within a prefix."""
+    mask, network = (int(a) >> shift for a in (prefix.netmask, prefix.network_address))
+    inside: Mask = addresses & np.uint64(mask) == np.uint64(network)
+    return inside
+
+
 class Rfc6052Array:
-    """Addresses behind one RFC 6052 prefix."""
+    """Embedding of address arrays behind one RFC 6052 prefix."""
 
     def __init__(self, prefix: IPv6Network) -> None:
         self._places = embedded_address_layout(check_prefix(prefix)).octet_places(ADDRESS)
@@ -238,20 +244,20 @@ class Rfc6052Array:
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """Return IPv6 addresses, and that all rows have one."""
+        """Return IPv6 addresses, and a mask of the rows that have one: all."""
         out = np.empty((len(ipv4), 16), dtype=np.uint8)
         out[:] = self._prefix
         out[:, self._places] = ipv4
         return out, np.ones(len(ipv4), dtype=bool)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """Return IPv4 addresses, and which rows have one; octets behind the embedded address are ignored."""
+        """Return IPv4 addresses, and a mask of the rows that have one; octets after them are ignored."""
         inside: Mask = (ipv6[:, : self._octets] == self._prefix[: self._octets]).all(axis=1)
         return ipv6[:, self._places], inside
 
 
 class MappingsArray:
-    """A translator's address table, :class:`Mappings`, for arrays."""
+    """A translator's address table, :class:`Mappings`, for address arrays."""
 
     def __init__(self, mappings: Mappings) -> None:
         eams = mappings.eams
@@ -295,7 +301,7 @@ class MappingsArray:
         return np.where(known[:, None], out, embedded), known | inside
 
 
-def is_plain(packets: U8, version: int) -> Mask:
+def select_plain_udp(packets: U8, version: int) -> Mask:
     """Select rows that are one whole UDP datagram with a checksum, without options or extension headers."""
     length, at = packets.shape[1], IP[version].itemsize
     if length < at + UDP.itemsize:
@@ -313,12 +319,12 @@ def is_plain(packets: U8, version: int) -> Mask:
 
 
 def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
-    """Return rows of columns; the columns themselves, not copies, if all rows are selected."""
+    """Return the selected rows of each array, without copying if all are selected."""
     return columns if rows.all() else [column[rows] for column in columns]
 
 
-def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate :func:`is_plain` IPv4 packets to IPv6 with flow label 0; addresses are ``(n, 16)``."""
+def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
+    """Translate plain UDP in IPv4 to IPv6 with flow label 0; addresses are ``(n, 16)``."""
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
@@ -333,8 +339,8 @@ def four_to_six(packets: U8, source: U8, destination: U8) -> U8:
     return out
 
 
-def six_to_four(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate :func:`is_plain` IPv6 packets to IPv4 with identification 0; addresses are ``(n, 4)``."""
+def build_ipv4(packets: U8, source: U8, destination: U8) -> U8:
+    """Translate plain UDP in IPv6 to IPv4 with identification 0; addresses are ``(n, 4)``."""
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
     if not count:

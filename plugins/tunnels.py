@@ -22,38 +22,38 @@ from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.reference_device import DROP_ALL, Answer, Checks, is_forwardable
 
 OUTER_HOPS = 64
-PORTED = (headers.PROTOCOL_UDP, headers.PROTOCOL_TCP)  # the transports with ports
-UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
-"""Text of the drop reason for packets that RFC 6040, section 4.2 drops: nothing can carry the mark."""
+PORT_TRANSPORTS = (headers.PROTOCOL_UDP, headers.PROTOCOL_TCP)  # the transports with ports
+ECN_DROP = "congestion mark on a packet that is not ECN-capable"
+"""Text of the drop reason for packets that RFC 6040, section 4.2 drops."""
 _ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
 
 
 class TunnelDevice(ABC):
-    """A device that ends tunnels of IPv4 in IPv6 on its left link; ``drops`` has TOO_BIG and UNMARKED."""
+    """A device with tunnels of IPv4 in IPv6 on its left link; ``drops`` defines TOO_BIG and UNMARKED."""
 
     links: Links
     drops: ClassVar[type[DropReason]]
     transports: ClassVar[Sequence[int]] = (headers.PROTOCOL_UDP,)
     uniform: ClassVar[bool] = False
-    """Whether the inner DSCP becomes the outer one (RFC 2983, section 3)."""
+    """Whether decapsulation copies the outer DSCP to the inner header (RFC 2983, section 3)."""
 
     @abstractmethod
     def select_tunnel_packets(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not in tunnels."""
+        """Select the IPv6 packets that are routed; by default all that are not for the device's tunnels."""
         return ~tunnelled
 
     @abstractmethod
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        """Return the drop reasons for addresses and ports of packets from tunnels."""
+        """Return the drop reasons for packets from tunnels with wrong addresses or ports."""
 
     @abstractmethod
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Return drop reasons of IPv4 packets, and a function that returns the outer addresses of rows."""
+        """Return drop reasons for IPv4 packets, and a function that returns the outer addresses of rows."""
 
-    def forward(self, packets: U8) -> Answer:
+    def answer_forward(self, packets: U8) -> Answer:
         outer = view(packets, IPV6)
         tunnelled = self.select_tunnel_packets(outer)
         native = self.select_native(outer, tunnelled)
@@ -64,7 +64,7 @@ class TunnelDevice(ABC):
             (NOT_FORWARDED, ~tunnelled | ~carries_ports(packets, self.transports)),
             *self.check_source(outer, inner, udp),
             (EXHAUSTED, inner["ttl"] <= 1),
-            (self.drops["UNMARKED"], select_unmarkable(packets)),
+            (self.drops["UNMARKED"], select_ecn_drops(packets)),
         ]
 
         def build(rows: Mask) -> U8:
@@ -72,7 +72,7 @@ class TunnelDevice(ABC):
 
         return Answer(checks, build, version=4, native=native)
 
-    def reverse(self, packets: U8) -> Answer:
+    def answer_reverse(self, packets: U8) -> Answer:
         if packets.shape[1] < 28:
             return DROP_ALL
         header = view(packets, IPV4)
@@ -86,19 +86,19 @@ class TunnelDevice(ABC):
         return Answer(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
 
 
-def address_octets(address: IPv4Address | IPv6Address) -> U8:
-    """Return the octets of an address."""
+def pack_address(address: IPv4Address | IPv6Address) -> U8:
+    """Convert an address to an array of its octets."""
     return np.frombuffer(address.packed, dtype=np.uint8)
 
 
 def match_address(addresses: U8, address: IPv4Address | IPv6Address) -> Mask:
-    """Select the rows of ``(n, 4 or 16)`` addresses that are a given one."""
-    equal: Mask = (addresses == address_octets(address)).all(axis=1)
+    """Select the rows of ``addresses`` ``(n, 4 or 16)`` that equal ``address``."""
+    equal: Mask = (addresses == pack_address(address)).all(axis=1)
     return equal
 
 
 def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6) -> U8:
-    """Put packets into IPv6, or into IPv4 without DF; outer addresses are of each row, or of all."""
+    """Encapsulate packets in IPv6, or in IPv4 without DF; outer addresses are per row or the same for all."""
     inner_version, size = 10 - outer_version, IP[outer_version].itemsize
     count, length = packets.shape
     out = np.empty((count, size + length), dtype=np.uint8)
@@ -119,7 +119,7 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
 
 
 def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Take packets, none :func:`select_unmarkable`, out of headers; ``uniform``: keep the outer DSCP."""
+    """Remove outer headers, none of :func:`select_ecn_drops`; ``uniform``: copy the outer DSCP."""
     inner_version = 10 - outer_version
     inner = packets[:, IP[outer_version].itemsize :].copy()
     decrement_hops(inner, inner_version)
@@ -132,8 +132,8 @@ def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -
     return inner
 
 
-def select_unmarkable(packets: U8, outer_version: int = 6) -> Mask:
-    """Select rows whose outer header has CE, but whose inner one is Not-ECT (RFC 6040, section 4.2)."""
+def select_ecn_drops(packets: U8, outer_version: int = 6) -> Mask:
+    """Select rows with CE in the outer header and Not-ECT in the inner one (RFC 6040, section 4.2)."""
     inner = _read_tos(packets, 10 - outer_version, IP[outer_version].itemsize)
     mask: Mask = (_read_tos(packets, outer_version) & _ECN == _CE) & (inner & _ECN == 0)
     return mask
@@ -145,8 +145,8 @@ def _read_tos(packets: U8, version: int, at: int = 0) -> U8:
     return tos
 
 
-def carries_ports(packets: U8, transports: Sequence[int] = PORTED) -> Mask:
-    """Select rows that are IPv4 in IPv6, where :func:`has_ports` holds for the forwardable inner packet."""
+def carries_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
+    """Select rows that are IPv4 in IPv6 with an inner packet that is forwardable and :func:`has_ports`."""
     count, length = packets.shape
     if length < 68:
         return np.zeros(count, dtype=bool)
@@ -167,7 +167,7 @@ def carries_ipv6(packets: U8) -> Mask:
     return good & is_forwardable(packets[:, 20:], 6)
 
 
-def has_ports(packets: U8, transports: Sequence[int] = PORTED) -> Mask:
+def has_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
     """Select rows that are one whole IPv4 packet without options, of a transport with ports."""
     count, length = packets.shape
     if length < 28:

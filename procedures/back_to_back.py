@@ -153,7 +153,7 @@ def compute_deviation(bursts: Sequence[float]) -> float | None:
 def measure_back_to_back(
     spec: BurstSpec, measure: Measure, watch: Watch | None = None
 ) -> BurstResult:
-    """Repeat the search; deterministic given the trial results."""
+    """Repeat the search for the longest burst without loss."""
     if spec.not_applicable:
         return BurstResult(spec)
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))

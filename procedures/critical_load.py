@@ -171,6 +171,6 @@ def measure_critical_load(
 def sum_load(rate_fps: float, result: TrialResult) -> OfferedLoad:
     """Sum the frames and losses of a trial over all directions."""
     ways = result.directions.values()
-    frames = sum(way.count_frames("required") for way in ways)
-    back = sum(way.count_frames("received") for way in ways)
+    frames = sum(direction.count_frames("required") for direction in ways)
+    back = sum(direction.count_frames("received") for direction in ways)
     return OfferedLoad(rate_fps, frames, max(0, frames - back))

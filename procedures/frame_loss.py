@@ -166,7 +166,7 @@ class FrameLossResult(Repeated[FrameLossSpec, list[OfferedRate]]):
 def measure_frame_loss(
     spec: FrameLossSpec, measure: Measure, watch: Watch | None = None
 ) -> FrameLossResult:
-    """Repeat the procedure; deterministic given the trial results."""
+    """Repeat the descent through the offered rates."""
     adaptive = spec.adaptive
     done = repeat(
         spec,
@@ -203,17 +203,17 @@ def _can_stop(adaptive: Adaptive, done: Sequence[Sequence[OfferedRate]]) -> bool
         return False
     through: dict[tuple[float, str], list[float]] = {}
     for each in (offered for descent in done for offered in descent):
-        for way, counted in each.directions.items():
-            through.setdefault((each.rate_fps, way), []).append(1 - counted.rate)
+        for direction, counted in each.directions.items():
+            through.setdefault((each.rate_fps, direction), []).append(1 - counted.rate)
     whole = [values for values in through.values() if len(values) == len(done)]
     return bool(whole) and all(adaptive.can_stop(values) or not any(values) for values in whole)
 
 
 def _count(spec: FrameLossSpec, result: TrialResult) -> dict[str, DirectionLoss]:
     losses = {}
-    for way in list_directions(spec.conditions.mode):
-        d = result.directions[way]
-        losses[way] = DirectionLoss(
+    for direction in list_directions(spec.conditions.mode):
+        d = result.directions[direction]
+        losses[direction] = DirectionLoss(
             d.count_frames("required"),
             d.count_frames("sent"),
             d.count_frames("received"),

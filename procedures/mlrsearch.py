@@ -54,17 +54,19 @@ MlrResult = Repeated[MlrSpec, Repetition]
 
 
 def measure_mlrsearch(spec: MlrSpec, measure: Measure, watch: Watch | None = None) -> MlrResult:
-    """Repeat the search; deterministic given the trial results, so a journal can replay it."""
+    """Repeat the search for all goals."""
     return repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
 
 
 def count_loss(at: Conditions, outcome: Outcome) -> TrialCounts:
     """Count the lost frames of a trial and check for faults other than loss."""
     # frames of one direction never make up for those that another one lost
-    ways = outcome.result.directions.values()
-    lost = sum(max(0, way.count_frames("required") - way.count_frames("received")) for way in ways)
+    directions = outcome.result.directions.values()
+    required = [d.count_frames("required") for d in directions]
+    received = [d.count_frames("received") for d in directions]
+    lost = sum(max(0, due - came) for due, came in zip(required, received, strict=True))
     sound = replace(at, loss_tolerance=1.0).assess(outcome.trial, outcome.result).passed
-    return TrialCounts(sum(way.count_frames("required") for way in ways), lost, sound)
+    return TrialCounts(sum(required), lost, sound)
 
 
 def _search(spec: MlrSpec, attempts: TrialRunner) -> Repetition:

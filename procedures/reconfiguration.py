@@ -86,11 +86,11 @@ def measure_reconfiguration(
             trial = at.make_trial(BENCHMARK, spec.rate_fps, spec.duration_s, device_event=event)
             outcome = trials.run(trial, change, steps=len(CONFIGURATION_CHANGES))
             directions = {}
-            for way in list_directions(at.mode) if outcome.verdict.valid else ():
-                counted = outcome.result.directions[way]
+            for direction in list_directions(at.mode) if outcome.verdict.valid else ():
+                counted = outcome.result.directions[direction]
                 frames = counted.count_frames("required")
                 lost = frames - counted.count_frames("received")
-                directions[way] = BlockedTime(
+                directions[direction] = BlockedTime(
                     frames, lost, lost / spec.rate_fps, counted.longest_gap_s
                 )
             done.append(ChangeStream(change, trials.number, directions))

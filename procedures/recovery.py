@@ -74,7 +74,7 @@ RecoveryResult = Repeated[RecoverySpec, RecoveryRepetition]
 def measure_recovery(
     spec: RecoverySpec, measure: Measure, watch: Watch | None = None
 ) -> RecoveryResult:
-    """Repeat the trial; deterministic given the trial results."""
+    """Repeat the overload and measure the recovery times."""
     afterwards = Segment(spec.afterwards_fps, spec.afterwards_s)
     trial = spec.conditions.make_trial(
         BENCHMARK, spec.overload_fps, spec.overload_s, second_segment=afterwards
@@ -84,15 +84,15 @@ def measure_recovery(
         outcome = trials.run(trial, bracket=(spec.afterwards_fps, spec.overload_fps))
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
         return RecoveryRepetition(
-            {way: _find_recovery_time(spec, outcome.result, way) for way in ways},
-            {way: _has_overload_loss(spec, outcome.result, way) for way in ways},
+            {direction: _find_recovery_time(spec, outcome.result, direction) for direction in ways},
+            {direction: _has_overload_loss(spec, outcome.result, direction) for direction in ways},
         )
 
     return repeat(spec, spec.repetitions, measure, watch, recover)
 
 
-def _find_recovery_time(spec: RecoverySpec, result: TrialResult, way: str) -> float:
-    last = result.directions[way].last_lost_s
+def _find_recovery_time(spec: RecoverySpec, result: TrialResult, direction: str) -> float:
+    last = result.directions[direction].last_lost_s
     if last is None:
         return 0.0
     end = spec.overload_s + spec.afterwards_s
@@ -101,6 +101,6 @@ def _find_recovery_time(spec: RecoverySpec, result: TrialResult, way: str) -> fl
     return max(0.0, last - spec.overload_s)
 
 
-def _has_overload_loss(spec: RecoverySpec, result: TrialResult, way: str) -> bool:
-    first = result.directions[way].first_lost_s
+def _has_overload_loss(spec: RecoverySpec, result: TrialResult, direction: str) -> bool:
+    first = result.directions[direction].first_lost_s
     return first is not None and first < spec.overload_s

@@ -82,13 +82,13 @@ def measure_reset(spec: ResetSpec, measure: Measure, watch: Watch | None = None)
     def reset(trials: TrialRunner) -> Mapping[str, Outage]:
         outcome = trials.run(trial)
         ways = list_directions(spec.conditions.mode) if outcome.verdict.valid else ()
-        return {way: _measure_outage(spec, outcome.result, way) for way in ways}
+        return {direction: _measure_outage(spec, outcome.result, direction) for direction in ways}
 
     return repeat(spec, spec.repetitions, measure, watch, reset)
 
 
-def _measure_outage(spec: ResetSpec, result: TrialResult, way: str) -> Outage:
-    counted = result.directions[way]
+def _measure_outage(spec: ResetSpec, result: TrialResult, direction: str) -> Outage:
+    counted = result.directions[direction]
     lost = counted.count_frames("required") - counted.count_frames("received")
     last = counted.last_lost_s
     back = last is None or last < spec.duration_s - 1.5 / spec.rate_fps

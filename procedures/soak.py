@@ -44,9 +44,9 @@ class Stretch:
 class SoakResult(Repeated[SoakSpec, Stretch]):
     """Result of all stretches."""
 
-    def intervals(self, way: str) -> list[TrafficInterval]:
+    def intervals(self, direction: str) -> list[TrafficInterval]:
         """List the intervals of a direction in their order."""
-        return [i for s in self.repetitions for i in s.intervals.get(way, ())]
+        return [i for s in self.repetitions for i in s.intervals.get(direction, ())]
 
 
 def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -> SoakResult:
@@ -60,10 +60,10 @@ def measure_soak(spec: SoakSpec, measure: Measure, watch: Watch | None = None) -
         outcome = trials.run(trial)
         begins_s = (trials.number - 1) * spec.stretch_s
         directions = {
-            way: tuple(
-                outcome.result.directions[way].split_into_intervals(begins_s, spec.stretch_s)
+            direction: tuple(
+                outcome.result.directions[direction].split_into_intervals(begins_s, spec.stretch_s)
             )
-            for way in (list_directions(at.mode) if outcome.verdict.valid else ())
+            for direction in (list_directions(at.mode) if outcome.verdict.valid else ())
         }
         started = outcome.result.started
         return Stretch(trials.number, outcome.trial.key, started, directions)

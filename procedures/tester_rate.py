@@ -267,14 +267,14 @@ def _require_all_frames(result: TrialResult) -> TrialResult:
     return replace(
         result,
         directions={
-            way: replace(
+            direction: replace(
                 counted,
                 classes={
                     name: replace(count, role="background") if count.role == "negative" else count
                     for name, count in counted.classes.items()
                 },
             )
-            for way, counted in result.directions.items()
+            for direction, counted in result.directions.items()
         },
     )
 

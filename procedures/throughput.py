@@ -141,7 +141,7 @@ def find_error_fps(result: ThroughputResult) -> float:
 def measure_throughput(
     spec: ThroughputSpec, measure: Measure, watch: Watch | None = None
 ) -> ThroughputResult:
-    """Repeat the search; deterministic given the trial results, so a journal can replay it."""
+    """Repeat the search for the highest rate without loss."""
     adaptive = spec.adaptive
 
     def is_known(done: Sequence[Repetition]) -> bool:

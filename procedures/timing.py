@@ -173,16 +173,16 @@ def _send_stream(spec: TimingSpec, share: float, trials: TrialRunner) -> TimingR
 def _find_timing_fault(trial: Trial, result: TrialResult) -> str | None:
     """Find delays that the tester failed to report."""
     request = trial.delays
-    for way in list_directions(trial.mode):
-        counted = result.directions[way]
+    for direction in list_directions(trial.mode):
+        counted = result.directions[direction]
         if request is None or counted.delays is None or (request.ipdv and counted.ipdv is None):
-            return f"{way}: the tester brought no delays"
+            return f"{direction}: the tester brought no delays"
         timed = sum(d.frames + d.lost for d in counted.delays.values())
         only_these = all(c.role != "negative" for c in counted.classes.values())
         if request.tags and (timed > request.tags or (only_these and timed < request.tags)):
-            return f"{way}: the tester tagged {timed} frames, not {request.tags}"
+            return f"{direction}: the tester tagged {timed} frames, not {request.tags}"
         if not timed and counted.count_frames("required"):
-            return f"{way}: the tester timed no frame"
+            return f"{direction}: the tester timed no frame"
     return None
 
 
@@ -191,21 +191,21 @@ def _compute_figures(
 ) -> tuple[dict[str, DelayFigures], dict[str, dict[str, DelayFigures]]]:
     directions: dict[str, DelayFigures] = {}
     classes: dict[str, dict[str, DelayFigures]] = {}
-    for way in list_directions(spec.conditions.mode):
-        counted = result.directions[way]
+    for direction in list_directions(spec.conditions.mode):
+        counted = result.directions[direction]
         times = (counted.ipdv if spec.request.ipdv else counted.delays) or {}
         whole = Distribution.merge(times.values())
-        classes[way] = {}
+        classes[direction] = {}
         for name, part in times.items():
             known = counted.classes.get(name)  # port counters tell no classes apart
             required = part.frames + part.lost if known is None else known.required
             expected = max(0, required - bool(spec.request.ipdv))
-            classes[way][name] = _make_figures(spec.benchmark, part, expected)
-        expected = sum(t.expected for t in classes[way].values())
+            classes[direction][name] = _make_figures(spec.benchmark, part, expected)
+        expected = sum(t.expected for t in classes[direction].values())
         if not counted.classes.keys() >= times.keys():
             expected = counted.count_frames("required")
         share = 1.0 if counted.timed_share is None else counted.timed_share
-        directions[way] = replace(
+        directions[direction] = replace(
             _make_figures(spec.benchmark, whole, expected),
             share=share,
             of_load=counted.timed_of == "load",

@@ -199,7 +199,7 @@ def repeat(
     adaptive: Adaptive | None = None,
     enough: Callable[[Sequence[T]], bool] | None = None,
 ) -> Repeated[P, T]:
-    """Repeat a procedure; deterministic given the trial results.
+    """Run a procedure several times and collect its repetitions and trials.
 
     Args:
         adaptive: bounds of adaptive repetition, in place of ``repetitions``.

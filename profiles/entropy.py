@@ -1,4 +1,4 @@
-"""Traffic in which less varies: one pair of hosts, one pair of ports, or some flows."""
+"""Traffic with less variation: one pair of hosts, one pair of ports, or a few flows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ADDRESS = re.compile(r"IP(v6)?(:\d+)?\.(src|dst)")
 
 
 def find_variation(traffic: Traffic) -> tuple[bool, bool]:
-    """Return whether ports alone, and whether addresses vary in the foreground."""
+    """Return whether the foreground has variables of ports only, and variables of addresses."""
     found = set()
     for traffic_class in (c for c in traffic.classes if c.role is Role.FOREGROUND):
         far = _find_address_variables(traffic_class)
@@ -24,21 +24,21 @@ def find_variation(traffic: Traffic) -> tuple[bool, bool]:
 
 
 def hold_variables(traffic: Traffic, *, ports: bool, addresses: bool) -> Traffic:
-    """Return the traffic with constants for variables that reach an address, or ports alone."""
+    """Return the traffic with constant addresses, or with constants for variables of ports only."""
 
-    def hold(traffic_class: TrafficClass) -> TrafficClass:
+    def hold_class(traffic_class: TrafficClass) -> TrafficClass:
         far = _find_address_variables(traffic_class)
         return traffic_class.map_variables(
             lambda v: _make_constant(v) if (addresses if v.name in far else ports) else v
         )
 
-    return replace(traffic, classes=tuple(map(hold, traffic.classes)))
+    return replace(traffic, classes=tuple(map(hold_class, traffic.classes)))
 
 
 def limit_flows(traffic: Traffic, count: int) -> Traffic:
-    """Return the traffic reduced to some flows, each with every ``count``-th frame of its class.
+    """Return the traffic limited to ``count`` flows per class.
 
-    The first variable of an address with enough values tells the flows apart, else one of ports; lists of
+    The first address variable with enough values distinguishes the flows, else a port variable; lists of
     equal length stay together. Raises UsageError if no variable has enough values.
     """
     return replace(traffic, classes=tuple(_reduce_flows(c, count) for c in traffic.classes))

@@ -1,4 +1,4 @@
-"""The expander: frames of a compiled stream, as TRex's field engine would emit them.
+"""The expander, which computes the frames that TRex's field engine emits for a compiled stream.
 
 A NumPy interpreter of ``vm.instructions`` with random access by frame number, written from TRex v3.08's
 ``trex_stl_stream_vm.{h,cpp}`` and compared with its simulator. Each 16-bit word that a program may
@@ -37,13 +37,13 @@ _HIGH = "/high"  # suffix for the upper 32 bits of an 8-octet variable, for mask
 
 
 class Expander:
-    """Frames of one stream on one core, ``length`` octets without FCS."""
+    """Computes the frames of one stream on one core, ``length`` octets each without FCS."""
 
     def __init__(self, stream: Stream, core: int = 0, cores: int = 1) -> None:
-        """Prepare all that does not depend on the frame number, for one of TRex's data path cores.
+        """Prepare the computation for one of TRex's data path cores.
 
         Args:
-            core: number of the core in its server, which draws depend on.
+            core: number of the core in its server, on which random draws depend.
             cores: cores that send on one pair of ports; counters are split among them.
         """
         packet = base64.b64decode(stream.trex["packet"]["binary"])
@@ -53,7 +53,7 @@ class Expander:
         self._template = np.frombuffer(packet, dtype=np.uint8)
         variables = {str(i["name"]): i for i in stream.program if i["type"] == "flow_var"}
         state = seed_core(int(stream.trex.get("random_seed", 0)), core)
-        self._draws = _Draws(variables, state)
+        self._draws = _RandomValues(variables, state)
         self._counters = {
             # all cores send the same values of a variable that is not split
             name: _build_counter(v, core % cores, cores)
@@ -111,12 +111,12 @@ def expand_set(streams: StreamSet, first: int, count: int) -> Iterator[bytes]:
 
 
 def seed_core(seed: int, core: int) -> int:
-    """Return the state from which a core starts, for a stream's ``random_seed``."""
+    """Return the initial generator state of a core for a stream's ``random_seed``."""
     return seed * (core + 1) * CORE_SPREAD & _U32
 
 
 def advance_state(state: int, draws: int) -> int:
-    """Return the state after some draws, each bits 16 to 30 of a new state, in O(log draws)."""
+    """Return the generator state after a number of draws, in O(log draws)."""
     multiplier, increment = 1, 0
     m, c = MULTIPLIER, INCREMENT
     while draws:
@@ -129,7 +129,7 @@ def advance_state(state: int, draws: int) -> int:
 
 @lru_cache(maxsize=32)  # all streams with this number of draws share them
 def make_draw_tables(draws: int, block: int) -> tuple[U32, U32]:
-    """Return multipliers and increments ``(draws, block)`` from one state to a block of draws.
+    """Return multipliers and increments ``(draws, block)`` with which one state gives a block of draws.
 
     Draw ``d`` of frame ``i`` is ``multiplier[d, i] * state + increment[d, i]``.
     """
@@ -143,7 +143,7 @@ def make_draw_tables(draws: int, block: int) -> tuple[U32, U32]:
     return both[0], both[1]
 
 
-class _Draws:
+class _RandomValues:
     """Values of the random variables: one generator per stream, drawn in program order."""
 
     def __init__(self, variables: Mapping[str, Instruction], state: int) -> None:
@@ -189,7 +189,7 @@ def _make_unsupported_error(subject: str) -> UsageError:
 
 
 def _build_counter(variable: Instruction, core: int, cores: int) -> Callable[[int, int], I64]:
-    """Return values of an ``inc``, ``dec`` or list variable by frame number and count."""
+    """Return a function that computes ``count`` values of a variable from a frame number on."""
     sign = -1 if variable["op"] == "dec" else 1
     step = int(variable["step"])
     table = None
@@ -242,7 +242,7 @@ class _Term(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """A 16-bit word as constant bits and terms."""
+    """A 16-bit word of the frame: constant bits and the terms of writes."""
 
     constant: int
     terms: tuple[_Term, ...]
@@ -259,7 +259,7 @@ class _Word(NamedTuple):
 def _compile_words(
     program: Sequence[Instruction], packet: bytes, variables: Mapping[str, Instruction]
 ) -> tuple[dict[int, _Word], list[Instruction]]:
-    """Return the 16-bit words that writes change, by number in ascending order, and the fixes."""
+    """Return the 16-bit words that writes change, by ascending number, and the checksum instructions."""
     words: dict[int, _Word] = {}
     fixes: list[Instruction] = []
     for i in program:
@@ -282,7 +282,7 @@ def _compile_words(
 
 
 def _cut_write(i: Instruction, variable: Instruction) -> Iterator[tuple[int, _Term]]:
-    """Yield the terms of a write, cut at word boundaries, each with the number of its word."""
+    """Yield the terms of a write, split at word boundaries, each with its word number."""
     name, size = str(i["name"]), int(variable["size"])
     if not i.get("is_big_endian", True) or variable.get("next_var"):
         raise _make_unsupported_error("little-endian writes and dependent variables")

@@ -23,7 +23,7 @@ from v6t.profiles.model import Role
 from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import TemplateLayout, locate_fields
 
-_EXTRA = "v6t"  # the key of what TRex does not know; its client ignores unknown keys
+_V6T_KEY = "v6t"  # key of v6t's own data; TRex's client ignores unknown keys
 _PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
 """Classic pcap with nanosecond time stamps, of Ethernet frames."""
 
@@ -58,9 +58,9 @@ def register():
 def write_pcap(
     path: Path, frames: Iterable[bytes | None], rate_fps: float, overwrite: bool = False
 ) -> int:
-    """Write frames (without FCS) ``1 / rate_fps`` apart and return their number.
+    """Write frames (without FCS) to a capture, ``1 / rate_fps`` apart, and return their number.
 
-    None stands for a dropped frame, which takes its time. The file appears complete or not at all.
+    None is a dropped frame, whose time passes. The file is written completely or not at all.
     """
     if path.exists() and not overwrite:
         problem = f"{path} exists already"
@@ -82,22 +82,22 @@ def write_pcap(
 
 
 def to_stl_json(streams: StreamSet) -> str:
-    """Write the set as a file for ``STLProfile.load`` (``start -f x.json``)."""
+    """Convert streams to JSON for ``STLProfile.load`` (``start -f x.json``)."""
     return _dump(streams, extra=True) + "\n"
 
 
 def to_stl_py(streams: StreamSet) -> str:
-    """Write the set as a self-contained profile module (``start -f x.py``)."""
+    """Convert streams to a self-contained profile module (``start -f x.py``)."""
     title = f"Traffic of direction {streams.direction}, {len(streams.streams)} streams."
     return _PROFILE.format(title=title, streams=_dump(streams, extra=False))
 
 
 def from_stl_json(text: str) -> StreamSet:
-    """Read the output of :func:`to_stl_json`; anything else raises UsageError."""
+    """Read streams from the output of :func:`to_stl_json`, or raise UsageError."""
     try:
         streams = []
         for trex in json.loads(text):
-            extra = trex.pop(_EXTRA)
+            extra = trex.pop(_V6T_KEY)
             checksum = extra["checksum"] and Checksum(**extra["checksum"])
             name, role, notes = str(trex["name"]), Role(extra["role"]), tuple(extra["notes"])
             numbers = int(extra["stream_id"]), int(extra["weight"])
@@ -112,7 +112,7 @@ def from_stl_json(text: str) -> StreamSet:
 
 
 def check_file_name(name: str) -> None:
-    """Refuse a name under which ``trex-console`` would not load an exported file.
+    """Refuse a file name that ``trex-console`` cannot load.
 
     TRex reads the type after the only dot of the name, and imports a ``.py`` by its bare name.
     """
@@ -143,7 +143,7 @@ def _dump(streams: StreamSet, *, extra: bool) -> str:
         }
         # one line per key and instruction, so that a diff of two files shows what changed
         lines = []
-        for key, value in {**stream.trex, **({_EXTRA: ours} if extra else {})}.items():
+        for key, value in {**stream.trex, **({_V6T_KEY: ours} if extra else {})}.items():
             text = json.dumps(value)
             if key == "vm":
                 inner = ",\n".join("   " + json.dumps(i) for i in value["instructions"])
@@ -215,7 +215,7 @@ def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) 
     value = f"{i['name']} {sign} {abs(i['add_value'])}" if i["add_value"] else i["name"]
     where = f"octet {offset}" + (f"..{offset + size - 1}" if size > 1 else "")
     if i["type"] == "write_flow_var":
-        named = layout.describe(8 * offset, 8 * (offset + size) - 1)
+        named = layout.describe_bits(8 * offset, 8 * (offset + size) - 1)
         return f"store {value} in {where}: {named}"
     if shift := i["shift"]:
         value = f"({value}) {'<<' if shift > 0 else '>>'} {abs(shift)}"
@@ -223,7 +223,7 @@ def _explain_write(i: Mapping[str, Any], layout: TemplateLayout, var_size: int) 
         value = value.replace(i["name"], f"high half of {i['name']}")
     digits = f"{i['mask']:0{8 * size}b}"
     named = ", ".join(
-        layout.describe(8 * offset + run.start(), 8 * offset + run.end() - 1)
+        layout.describe_bits(8 * offset + run.start(), 8 * offset + run.end() - 1)
         for run in re.finditer("1+", digits)
     )
     return f"set bits 0x{i['mask']:0{2 * size}x} of {where} to {value}: {named}"

@@ -15,18 +15,18 @@ from v6t.base.ethernet import MIN_FRAME_OCTETS
 from v6t.profiles.compiler.schedule import list_classes
 from v6t.profiles.model import FramePair
 
-WORD = "imix"  # the first word of a mix
-NAMED = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
+MIX_PREFIX = "imix"  # the first word of a mix
+NAMED_MIXES = {"csit": "64x28,570x16,1518x4", "snabb": "64x5,594x3,1500x1"}
 """FD.io CSIT's IMIX_v4_1 (7:4:1), the default, and the one that Snabb's lwAFTR is tested with."""
 MAX_SIZES = 16
-MAX_FRAMES = 10_000
+MAX_ROUND_FRAMES = 10_000
 MAX_GENOME_FRAMES = 99  # of a sequence that is spelled out (RFC 6985, section 3)
 _SIZE = re.compile(r"\s*(\d{1,5})\s*x\s*(\d{1,5})\s*")
 
 
 @dataclass(frozen=True)
 class FrameMix:
-    """Sizes on both sides of the device, FCS included, and frames of each in one round."""
+    """Sizes on both sides of the device, FCS included, each with its number of frames in a round."""
 
     pairs: tuple[tuple[FramePair, int], ...]
 
@@ -45,7 +45,7 @@ class FrameMix:
 
     @property
     def longest(self) -> float:
-        """Mean size on the side where it is larger, which limits the frames on a medium."""
+        """Mean size on the side where it is larger, which limits the frame rate on a medium."""
         return max(self._means)
 
     @property
@@ -69,15 +69,15 @@ Sizes = FramePair | FrameMix
 
 
 def sizes_to_json(sizes: Sizes) -> dict[str, Any]:
-    """Return sizes as records hold them: octets on both sides, and the mix if it is one."""
+    """Convert sizes to the form in records: octets on both sides, and the mix if it is one."""
     fields: dict[str, Any] = {"ipv6": sizes.ipv6, "ipv4": sizes.ipv4}
     return fields if sizes.mix is None else {**fields, "mix": sizes.mix}
 
 
-def format_sizes(listed: Mapping[str, Any]) -> str:
-    """Format what :func:`sizes_to_json` returns: ``"104/64"``, or the mix."""
-    mix = listed.get("mix")
-    return format_mix(mix) if mix else f"{listed['ipv6']}/{listed['ipv4']}"
+def format_sizes(fields: Mapping[str, Any]) -> str:
+    """Format the output of :func:`sizes_to_json`: ``"104/64"``, or the mix."""
+    mix = fields.get("mix")
+    return format_mix(mix) if mix else f"{fields['ipv6']}/{fields['ipv4']}"
 
 
 def describe_sequence(mix: str) -> str:
@@ -97,25 +97,25 @@ def describe_sequence(mix: str) -> str:
 
 
 def format_mix(mix: str) -> str:
-    """Format :attr:`FrameMix.mix` for people."""
-    return f"{WORD} {mix.replace(',', ' ')}"
+    """Format :attr:`FrameMix.mix` for display."""
+    return f"{MIX_PREFIX} {mix.replace(',', ' ')}"
 
 
 def is_mix(text: str) -> bool:
     """Return whether a text is a mix and not a number of octets."""
-    return text.strip().lower().startswith(WORD)
+    return text.strip().lower().startswith(MIX_PREFIX)
 
 
 def normalize_mix(text: str) -> str:
-    """Return a mix with its sizes, under any name: ``"imix:64x28,570x16,1518x4"``."""
-    return f"{WORD}:{','.join(f'{size}x{count}' for size, count in parse_mix(text))}"
+    """Return the full form of a mix: ``"imix:64x28,570x16,1518x4"``."""
+    return f"{MIX_PREFIX}:{','.join(f'{size}x{count}' for size, count in parse_mix(text))}"
 
 
 def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the sizes in ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...`` with their frames."""
+    """Parse ``imix``, ``imix:NAME`` or ``imix:OCTETSxFRAMES,...``; return (octets, frames) pairs."""
     word, _, spec = text.strip().lower().partition(":")
-    spec = "csit" if word == text.strip().lower() == WORD else spec
-    matches = [_SIZE.fullmatch(part) for part in NAMED.get(spec.strip(), spec).split(",")]
+    spec = "csit" if word == text.strip().lower() == MIX_PREFIX else spec
+    matches = [_SIZE.fullmatch(part) for part in NAMED_MIXES.get(spec.strip(), spec).split(",")]
     found = tuple((int(m[1]), int(m[2])) for m in matches if m)
     sizes, counts = [size for size, _ in found], [count for _, count in found]
     if len(found) < len(matches) or 0 in counts:
@@ -127,8 +127,8 @@ def parse_mix(text: str) -> tuple[tuple[int, int], ...]:
         problem, code = "has a size twice", "duplicate"
     elif not 2 <= len(found) <= MAX_SIZES:
         problem, code = f"has {len(found)} sizes, not 2 to {MAX_SIZES}", "wrong-length"
-    elif sum(counts) > MAX_FRAMES * math.gcd(*counts):
-        problem, code = f"has more than {MAX_FRAMES:,} frames in a round", "out-of-range"
+    elif sum(counts) > MAX_ROUND_FRAMES * math.gcd(*counts):
+        problem, code = f"has more than {MAX_ROUND_FRAMES:,} frames in a round", "out-of-range"
     else:
         return found
     hint = "write imix, imix:snabb or for example imix:64x28,570x16,1518x4 (octets x frames)"

@@ -1,4 +1,4 @@
-"""The traffic model: what a technology sends, by header layers whose fields are expressions over variables.
+"""The traffic model: frames as header layers whose fields are expressions over variables.
 
 Bits are counted as in the RFCs: bit 0 is the most significant one.
 """
@@ -19,7 +19,7 @@ Exchange = Literal["frames", "queries"]
 
 
 def make_model_error(message: str, hint: str = "") -> UsageError:
-    """Make the error for a traffic model that is inconsistent."""
+    """Make the error for an inconsistent traffic model."""
     return UsageError(message, hint, code="invalid-traffic-model")
 
 
@@ -29,7 +29,7 @@ def make_limit_error(message: str, hint: str = "") -> UsageError:
 
 
 class Role(str, Enum):
-    """Treatment of a traffic class by the device."""
+    """Correct treatment of a traffic class by the device."""
 
     FOREGROUND = "foreground"  # translated
     BACKGROUND = "background"  # forwarded natively
@@ -48,14 +48,14 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Variable:
-    """A number drawn for each frame.
+    """A number whose value changes from frame to frame.
 
     Attributes:
         kind: how values follow each other.
         low, high: inclusive bounds (all kinds but ``LIST``); default: the whole width.
         step: distance of neighboring values (``INC`` and ``DEC``).
         values: the values of a ``LIST``; any sequence of integers, NumPy arrays included.
-        apart: every value of a ``PERMUTATION`` comes once in the frames that are equal modulo ``2^apart``.
+        apart: a ``PERMUTATION`` takes every value once in the frames that are equal modulo ``2^apart``.
         order: 2 if an earlier version took the same values in another order, else 1.
     """
 
@@ -77,13 +77,13 @@ class Variable:
     def first(self) -> int:
         return int(self.values[0]) if self.kind is Kind.LIST else self.low
 
-    def at(self, first_bit: int, base: object) -> Expression:
-        """Return a field with the base's bits and this variable from ``first_bit`` on."""
+    def place(self, first_bit: int, base: object) -> Expression:
+        """Return a field with the bits of ``base``, and this variable from ``first_bit`` on."""
         return Expression(base, (VariableBits(self, first_bit, self.width),))
 
 
 class VariableBits(NamedTuple):
-    """Bits ``source`` and following of ``variable + add``, copied to bits of a field."""
+    """Copy of ``length`` bits of ``variable + add``, from bit ``source`` on, to a field."""
 
     variable: Variable
     destination: int
@@ -103,7 +103,7 @@ class Expression:
     def from_layout(
         cls, layout: BitLayout, base: object, **values: Variable | Expression | None
     ) -> Expression:
-        """Return a field with the bits that a layout copies from its variables, else those of ``base``."""
+        """Return a field with bits that a layout copies from ``values``, and the other bits of ``base``."""
         bits: list[VariableBits] = []
         for copy in layout.copies:
             value = values.get(copy.variable)
@@ -111,7 +111,7 @@ class Expression:
                 if value.width != (width := layout.variables[copy.variable]):
                     wrong = f"variable '{value.name}' has {value.width} bits"
                     raise make_model_error(f"{wrong}, '{copy.variable}' of the layout has {width}")
-                value = value.at(0, 0)
+                value = value.place(0, 0)
             bits += follow_copies(value.bits, copy) if value else ()
         return cls(base, join_copies(bits))
 
@@ -127,7 +127,7 @@ class Expression:
 def list_ipv6_addresses(
     name: str, addresses: Sequence[bytes]
 ) -> tuple[tuple[Variable, ...], BitLayout]:
-    """Return variables that together take listed IPv6 addresses of 16 octets, and their layout."""
+    """Return variables that together enumerate IPv6 addresses of 16 octets, and their layout."""
     numbers = [int.from_bytes(address, "big") for address in addresses]
     variables, copies = [], []
     for first, width in ((0, 48), (48, 48), (96, 32)):  # a variable has at most 48 bits
@@ -163,13 +163,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class TrafficClass:
-    """Frames of one kind.
+    """Frames of one kind, which one stream sends.
 
     Attributes:
         layers: headers from Ethernet on; the compiler fills in lengths, checksums and zero payload.
         frame_size: octets on the wire including the 4 octets of FCS.
         weight: share of the frames.
-        draws: classes that have the same take the same values in the same order; empty: its own.
+        draw_group: classes of one group draw the same values in the same order; empty: no group.
         draw_order: names of variables that are drawn before all others.
     """
 
@@ -178,15 +178,15 @@ class TrafficClass:
     layers: tuple[Layer, ...]
     frame_size: int
     weight: int = 1
-    draws: str = ""
+    draw_group: str = ""
     draw_order: tuple[str, ...] = ()
 
-    def layer(self, name: str) -> Layer:
+    def find_layer(self, name: str) -> Layer:
         return next(layer for layer in self.layers if layer.name == name)
 
     def replace_fields(self, layer: str, **fields: object) -> tuple[Layer, ...]:
         """Return the layers with some fields of the outermost layer of this name changed."""
-        chosen = self.layer(layer)
+        chosen = self.find_layer(layer)
         return tuple(each.replace(**fields) if each is chosen else each for each in self.layers)
 
     def list_drawn_variables(self) -> tuple[Variable, ...]:
@@ -213,14 +213,14 @@ class TrafficClass:
         return replace(self, layers=tuple(layers))
 
     def _list_expressions(self) -> Iterator[tuple[int, str, Expression]]:
-        """Yield the number of the layer, path and value of every field that varies."""
+        """Yield the layer number, path and value of every varying field."""
         seen: dict[str, int] = {}
         for number, layer in enumerate(self.layers):
             nth = seen[layer.name] = seen.get(layer.name, -1) + 1
             label = f"{layer.name}:{nth}" if nth else layer.name
             for name, value in layer.fields.items():
                 if isinstance(value, Variable):
-                    yield number, f"{label}.{name}", value.at(0, value.first)
+                    yield number, f"{label}.{name}", value.place(0, value.first)
                 elif isinstance(value, Expression):
                     yield number, f"{label}.{name}", value
 
@@ -243,7 +243,7 @@ class FramePair:
 
     @property
     def longest(self) -> int:
-        """The larger size, which limits the frames on a medium."""
+        """The larger size, which limits the frame rate on a medium."""
         return max(self.ipv6, self.ipv4)
 
     @property
@@ -253,7 +253,7 @@ class FramePair:
 
     @property
     def mix(self) -> None:
-        pass
+        """None, unlike that of a mix."""
 
     @property
     def pairs(self) -> tuple[tuple[FramePair, int], ...]:

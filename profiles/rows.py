@@ -22,8 +22,8 @@ SIZES = (1, 2, 4, 8)
 EXACT_ROWS = 8192  # programs whose frames repeat after so many are always replaced
 
 
-def with_rows(streams: StreamSet, rows: int) -> StreamSet:
-    """Replace every program by lists of its first frames' changing octets, or raise UsageError.
+def convert_to_rows(streams: StreamSet, rows: int) -> StreamSet:
+    """Replace every program by lists of the changing octets of its first frames, or raise UsageError.
 
     ``rows`` is the number of distinct frames; 0: only where that changes no frame.
     """
@@ -51,9 +51,9 @@ def _list_rows(stream: Stream, rows: int) -> Stream:
 def list_frames(
     stream: Stream, frames: U8, make_list: Callable[[U8, int, int], ins.Instruction], hint: str = ""
 ) -> tuple[Stream, int]:
-    """Return a stream that sends ``(n, length)`` frames in turn, again and again, and its lists' number.
+    """Return a stream that repeats frames ``(n, length)`` in turn, and its number of lists.
 
-    ``make_list`` makes the list of some octets: frames, the first octet, how many.
+    ``make_list`` declares the list for octets of frames: frames, first octet, number of octets.
     """
     import numpy as np
 
@@ -71,7 +71,7 @@ def list_frames(
 
 
 def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:
-    """Return the fewest windows (offset, octets) of TRex's sizes that cover the changing octets."""
+    """Return the fewest windows (offset, size) of TRex's sizes that cover the changing octets."""
     spans = []
     while changing:
         first = changing[0]
@@ -83,7 +83,7 @@ def cover_octets(changing: list[int], length: int) -> list[tuple[int, int]]:
 
 
 def list_values(frames: U8, offset: int, size: int) -> ins.Instruction:
-    """Return the instruction that lists the values of ``size`` octets in each frame."""
+    """Return the instruction that declares a list of the values of ``size`` octets in each frame."""
     octets = frames[:, offset : offset + size].tobytes()
     values = [int.from_bytes(octets[i : i + size], "big") for i in range(0, len(octets), size)]
     return ins.list_var(f"at{offset}", size, values)

@@ -1,4 +1,4 @@
-"""The stream set: compiled traffic in TRex's own stream JSON, the only description of a packet."""
+"""The stream set: compiled traffic in TRex's stream JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from v6t.packets.direction import Direction
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Role
 
-ORDER = 2  # newest order of :class:`Stream`; a run is continued in its own order only
+LATEST_ORDER = 2  # of :class:`Stream`; a run can only be continued in its own order
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Stream:
         return instructions
 
     def with_program(self, program: list[dict[str, Any]], **trex: Any) -> Stream:
-        """Return the stream with other instructions and other keys of TRex's object."""
+        """Return a copy with other instructions, and other keys of TRex's object."""
         vm = {**self.trex["vm"], "instructions": program}
         return replace(self, trex={**self.trex, **trex, "vm": vm})
 
@@ -55,7 +55,7 @@ class StreamSet:
 
 
 def start_at_frame(stream: Stream, frame: int) -> Stream:
-    """Return a stream that goes on from one of its frames; its random draws begin again."""
+    """Return a copy that continues from a frame; its random draws start again."""
     return stream.with_program([_advance(instruction, frame) for instruction in stream.program])
 
 
@@ -72,7 +72,7 @@ def _advance(instruction: dict[str, Any], frame: int) -> dict[str, Any]:
 
 
 def compute_period(stream: Stream) -> int | None:
-    """Return the frames after which a stream begins again; None if it draws random numbers."""
+    """Return the number of frames after which a stream repeats, or None if it draws random numbers."""
     multiple = 1
     for variable in stream.program:
         if variable["type"] != "flow_var":

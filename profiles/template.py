@@ -1,4 +1,4 @@
-"""The template frame of a traffic class: header layers to octets by scapy, and where each field is."""
+"""The template frame of a traffic class, built by scapy, and the layout of its fields."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from v6t.profiles.model import Layer, VariableBits, make_model_error
 MAX_PACKET_OCTETS = 9 * 1024 + 22  # of TRex (``MAX_PKT_SIZE``), FCS not counted
 _CHKSUM_LAYERS = {"IP", "UDP", "TCP", "ICMP", "GRE"}  # ICMPv6 has ``cksum``
 _WITHOUT_ADDRESSES = {"IP", "ICMP", "GRE"}  # their checksum covers no addresses
-_COMPUTED = {"chksum", "cksum", "len", "plen"}  # filled in unless the layer gives them
-_ADDRESSED = {"Ether", "IP", "IPv6"}  # scapy would take their addresses from this machine
+_COMPUTED_FIELDS = {"chksum", "cksum", "len", "plen"}  # unless the layer sets them
+_ADDRESSED_LAYERS = {"Ether", "IP", "IPv6"}  # scapy would take their addresses from this machine
 _PROTOCOLS = {"UDP": 17, "TCP": 6}
 _SCAPY_ERRORS = (AttributeError, TypeError, ValueError, OSError, struct.error)
 
 
 class HeaderField(NamedTuple):
-    """``width`` bits from bit ``first`` of the frame."""
+    """A header field: ``width`` bits from bit ``first`` of the frame."""
 
     name: str
     first: int
@@ -35,7 +35,7 @@ class HeaderField(NamedTuple):
 class TemplateHeader:
     """One header: ``length`` octets from ``offset``; ``label`` is ``name:1`` for the second one of this name.
 
-    ``given`` are the fields that the layer set; the others hold defaults or were computed.
+    ``explicit`` are the fields that the layer sets; the others have defaults or are computed.
     """
 
     name: str
@@ -43,7 +43,7 @@ class TemplateHeader:
     offset: int
     length: int
     fields: Mapping[str, HeaderField]
-    given: frozenset[str] = frozenset()
+    explicit: frozenset[str] = frozenset()
 
     @property
     def end(self) -> int:
@@ -83,7 +83,7 @@ class TemplateLayout:
         for header in self.headers:
             # GRE has one only if its C bit says so (RFC 2784, section 2.1)
             name = "chksum" if header.name in _CHKSUM_LAYERS else "cksum"
-            field = None if name in header.given else header.fields.get(name)
+            field = None if name in header.explicit else header.fields.get(name)
             if field is not None:
                 spans = [(header.offset, header.end if header.name == "IP" else length)]
                 if network is not None and header.name not in _WITHOUT_ADDRESSES:
@@ -93,7 +93,7 @@ class TemplateLayout:
             network = header if header.name in ("IP", "IPv6") else network
         return checksums
 
-    def find(self, path: str) -> tuple[TemplateHeader, HeaderField]:
+    def find_field(self, path: str) -> tuple[TemplateHeader, HeaderField]:
         """Return the header and the field of ``"Layer.field"`` or ``"Layer:1.field"``."""
         label, _, name = path.partition(".")
         header = next((h for h in self.headers if h.label == label), None)
@@ -103,18 +103,18 @@ class TemplateLayout:
             raise make_model_error(f"the frame has no field '{path}'", f"known in {place}: {known}")
         return header, header.fields[name]
 
-    def locate(self, path: str, bits: VariableBits) -> int:
-        """Return the frame's bit to which the first bit of a copy goes, or raise UsageError."""
-        header, field = self.find(path)
+    def locate_bits(self, path: str, bits: VariableBits) -> int:
+        """Return the number of the frame bit to which a copy begins, or raise UsageError."""
+        header, field = self.find_field(path)
         end = bits.destination + bits.length
         if not 0 <= bits.destination < end <= field.width:
             outside, inside = f"{bits.destination}..{end - 1}", f"0..{field.width - 1}"
             raise make_model_error(f"bits {outside} are not within {path} (bits {inside})")
-        if field.name in _COMPUTED and field.name not in header.given:
+        if field.name in _COMPUTED_FIELDS and field.name not in header.explicit:
             raise make_model_error(f"{path} cannot vary: the compiler fills it in")
         return field.first + bits.destination
 
-    def describe(self, first: int, last: int) -> str:
+    def describe_bits(self, first: int, last: int) -> str:
         """Name the fields that bits ``first..last`` of the frame belong to."""
         names = []
         for header in self.headers:
@@ -130,8 +130,8 @@ class TemplateLayout:
         return ", ".join(names)
 
 
-def locate_fields(packet: Any, given: Sequence[Iterable[str]] = ()) -> TemplateLayout:
-    """Return where a scapy packet has its fields; ``given`` are those that each layer set."""
+def locate_fields(packet: Any, explicit: Sequence[Iterable[str]] = ()) -> TemplateLayout:
+    """Return the layout of a scapy packet; ``explicit`` are the fields that each layer sets."""
     from scapy.fields import ConditionalField
     from scapy.packet import NoPayload, Padding, Raw
 
@@ -150,7 +150,7 @@ def locate_fields(packet: Any, given: Sequence[Iterable[str]] = ()) -> TemplateL
             bit += width
         length = len(packet.self_build())
         label = f"{name}:{nth}" if nth else name
-        names = frozenset(given[len(headers)] if len(headers) < len(given) else ())
+        names = frozenset(explicit[len(headers)] if len(headers) < len(explicit) else ())
         headers.append(TemplateHeader(name, label, offset, length, fields, names))
         offset += length
         packet = packet.payload
@@ -159,13 +159,13 @@ def locate_fields(packet: Any, given: Sequence[Iterable[str]] = ()) -> TemplateL
 
 @dataclass(frozen=True)
 class Template:
-    """One frame without FCS, and where everything in it is."""
+    """A frame without FCS, and the layout of its headers."""
 
     packet: bytes
     layout: TemplateLayout
 
     def with_bits(self, bits: Iterable[tuple[int, int, int]]) -> Template:
-        """Return a copy with constants (first bit, width, value) written in, checksums valid again."""
+        """Return a copy with changed bits (first bit, width, value) and valid checksums."""
         number, size = int.from_bytes(self.packet, "big"), 8 * len(self.packet)
         for first, width, value in bits:
             low = size - first - width
@@ -201,13 +201,13 @@ def _build(
         hint = f"choose {MIN_FRAME_OCTETS} to {MAX_PACKET_OCTETS + FCS_OCTETS} octets"
         raise UsageError(problem, hint, code="out-of-range")
     headers = len(_render(packet))
-    given = [dict(fields) for _, fields in layers]
-    layout = locate_fields(packet, given)
+    explicit = [dict(fields) for _, fields in layers]
+    layout = locate_fields(packet, explicit)
     if headers > length:
         problem = f"a frame of {frame_size} octets is too small for {layout.names}"
         hint = f"its headers and the FCS take {headers + FCS_OCTETS} octets"
         raise UsageError(problem, hint, code="frame-too-small")
-    _check_widths(given, layout)
+    _check_widths(explicit, layout)
     octets = _render(packet / Raw(bytes(length - headers)))
     if len(octets) != length:
         problem = f"the headers make a packet of {len(octets)} octets instead of {length}"
@@ -216,7 +216,7 @@ def _build(
 
 
 def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
-    """Recompute in place every checksum that no layer gives."""
+    """Recompute in place every checksum that no layer sets."""
     # innermost first: an outer transport checksum covers the inner ones
     for header, _, at, (whole, *addresses) in reversed(layout.list_checksums(len(packet))):
         packet[at : at + 2] = b"\0\0"
@@ -232,9 +232,9 @@ def refresh_checksums(packet: bytearray, layout: TemplateLayout) -> None:
 
 
 def find_final_checksum(layout: TemplateLayout) -> Checksum | None:
-    """Return the innermost checksum that covers all after the headers and is kept valid.
+    """Return the innermost checksum that covers the payload and is kept valid.
 
-    A change of covered octets that this one makes up for does not change outer sums (RFC 1624).
+    A change that this checksum compensates does not change outer checksums (RFC 1624).
     """
     for header, network, octet, _ in reversed(layout.list_checksums(0)):
         if header.name != "IP":
@@ -243,10 +243,10 @@ def find_final_checksum(layout: TemplateLayout) -> Checksum | None:
 
 
 def _check_widths(layers: Sequence[Mapping[str, object]], layout: TemplateLayout) -> None:
-    """Refuse numbers that scapy would let spill into the neighbors of a field of bits."""
-    for given, header in zip(layers, layout.headers, strict=False):
+    """Refuse numbers that do not fit their bit fields; scapy would overwrite neighboring fields."""
+    for explicit, header in zip(layers, layout.headers, strict=False):
         for field in header.fields.values():
-            value = given.get(field.name)
+            value = explicit.get(field.name)
             if isinstance(value, int) and not 0 <= value < 1 << field.width:
                 name = f"{header.label}.{field.name}"
                 raise make_model_error(f"{name} has {field.width} bits, {value} does not fit")
@@ -257,7 +257,7 @@ def _make_layer(name: str, fields: Mapping[str, Any]) -> Any:
     if name not in known:
         names = ", ".join(sorted(known)[:40])
         raise make_model_error(f"'{name}' is not a header layer", f"known: {names}")
-    if name in _ADDRESSED and (fields.get("src") is None or fields.get("dst") is None):
+    if name in _ADDRESSED_LAYERS and (fields.get("src") is None or fields.get("dst") is None):
         raise make_model_error(f"the layer {name} needs the fields 'src' and 'dst'")
     try:
         return known[name](**fields)

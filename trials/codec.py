@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
 from v6t.trials.queries import Answers, Queries
-from v6t.trials.result import ClassCount, DirectionResult, TrialResult
-from v6t.trials.tcp import Tcp, TcpCounts
+from v6t.trials.result import DirectionResult, TrialResult
+from v6t.trials.tcp import TcpCounts
 from v6t.trials.timeline import MAX_SLOTS, DeviceLoad, Timeline
 from v6t.trials.trial import Trial
 
@@ -104,7 +105,7 @@ def connections_to_json(connections: Connections) -> dict[str, Any]:
 
 def connections_from_json(data: Mapping[str, Any]) -> Connections:
     """Read connections from a JSON object that may have other keys as well."""
-    return _decode_known(Connections, data)
+    return _decode(Connections, data)
 
 
 def result_to_json(result: TrialResult) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def result_from_json(data: Mapping[str, Any]) -> TrialResult:
     Raises:
         LookupError, TypeError, ValueError: the object is not a trial result.
     """
-    return _decode_known(TrialResult, data)
+    return _decode(TrialResult, data)
 
 
 def _encode(value: Any) -> Any:
@@ -144,25 +145,38 @@ def _map_keys(kind: type) -> Mapping[str, str]:
 
 
 def _decode(kind: type[T], data: Mapping[str, Any]) -> T:
-    names = _map_keys(kind)
-    decoders = _DECODERS.get(kind, {})
+    """Decode a JSON object without the keys that are unknown."""
+    names, decoders = _map_keys(kind), _list_decoders(kind)
     return kind(
         **{
-            names.get(key, key): decoders[key](value)
-            if key in decoders and value is not None
-            else value
+            names[key]: decoders[key](value) if key in decoders and value is not None else value
             for key, value in data.items()
+            if key in names
         }
     )
 
 
-def _decode_known(kind: type[T], data: Mapping[str, Any]) -> T:
-    """Decode a JSON object without the keys that are unknown."""
-    return _decode(kind, {key: value for key, value in data.items() if key in _map_keys(kind)})
+@cache
+def _list_decoders(kind: type) -> Mapping[str, Callable[[Any], Any]]:
+    """Return the decoders of values that JSON changes, by key."""
+    hints = get_type_hints(kind)
+    decoders = {key: _make_decoder(hints[name]) for name, key, *_ in list_attributes(kind)}
+    found = {key: decode for key, decode in decoders.items() if decode is not None}
+    return {**found, **_SPECIAL_DECODERS.get(kind, {})}
 
 
-def _decode_each(decode: Callable[[Any], T], data: Mapping[str, Any]) -> dict[str, T]:
-    return {name: decode(item) for name, item in data.items()}
+def _make_decoder(hint: Any) -> Callable[[Any], Any] | None:
+    """Return the decoder of a type, or None if JSON does not change its values."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return partial(_decode, hint)
+    if origin is tuple:
+        return tuple
+    if origin is UnionType:
+        return next(filter(None, map(_make_decoder, arguments)), None)
+    if origin is Mapping and (decode := _make_decoder(arguments[1])) is not None:
+        return lambda data: {name: decode(item) for name, item in data.items()}
+    return None
 
 
 def _check_modifier(data: Any) -> Mapping[str, Any]:
@@ -191,27 +205,7 @@ def _expand(compressed: Sequence[int]) -> tuple[int, ...]:
 _MODIFIER_COUNTERS: Mapping[str, Any] = {
     "times": int, "right": int, "slowest_s": (int, float), "what": str, "why": str,
 }  # fmt: skip
-_distributions = partial(_decode_each, partial(_decode, Distribution))
-_DECODERS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
-    TrialResult: {
-        "directions": partial(_decode_each, partial(_decode_known, DirectionResult)),
-        "faults": tuple,
-        "connections": partial(_decode, PhaseOneResult),
-        "device": partial(_decode_each, partial(_decode, DeviceLoad)),
-        "modifier": _check_modifier,
-    },
-    DirectionResult: {
-        "classes": partial(_decode_each, partial(_decode, ClassCount)),
-        "delays": _distributions,
-        "ipdv": _distributions,
-        "course": _expand_timeline,
-        "timeline": partial(_decode, Timeline),
-        "answers": partial(_decode, Answers),
-    },
-    PhaseOneResult: {"tcp": partial(_decode, TcpCounts)},
-    Connections: {"tcp": partial(_decode, Tcp)},
-    Distribution: {"ns": tuple, "n": tuple},
-    DeviceLoad: {"at_s": tuple, "busiest": tuple, "mean": tuple},
-    Timeline: {"received": tuple, "lost": tuple},
+_SPECIAL_DECODERS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
+    TrialResult: {"modifier": _check_modifier},
+    DirectionResult: {"course": _expand_timeline},
 }
-"""Functions of values that are not None, by key."""

@@ -1,4 +1,4 @@
-"""The comparison of runs with a first one: differences, intervals, verdicts in words."""
+"""Comparison of runs with a first one: differences, intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -10,26 +10,34 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from v6t.analysis.compare.effect import Effect, estimate_factor, estimate_shift
+from v6t.analysis.compare.effect import EffectEstimate, estimate_factor, estimate_shift
 from v6t.analysis.compare.likeness import (
-    Difference,
-    Key,
+    ConditionDifference,
+    PointKey,
     compare_records,
     compare_runs,
     index_records,
 )
-from v6t.analysis.presentation import Presentations, Result
+from v6t.analysis.presentation import Presentations, Quantity
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, Sheet, mark, pluralize, sheet, text_columns
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    make_table,
+    make_text_columns,
+    make_text_table,
+    mark_limited,
+    pluralize,
+)
 from v6t.analysis.statistics import drop_infinite
 
 SCHEMA = "v6t-comparison/1"
-MOST_ROWS = 5
+MAX_BRIEF_ROWS = 5
 """Quantities of a benchmark at one point that a brief table prints one by one."""
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparedFigure:
     """One quantity of one point in two runs.
 
     Attributes:
@@ -53,7 +61,7 @@ class Line:
     first: float | None
     second: float | None
     kind: str
-    effect: Effect | None
+    effect: EffectEstimate | None
     verdict: str
     words: str
     improved: bool | None = None
@@ -63,9 +71,9 @@ class Line:
 
     @property
     def conclusion(self) -> str:
-        """``better``, ``worse``, ``no difference`` or ``undecided``."""
+        """``better``, ``worse``, ``no difference``, ``undecided`` or ``rates differ``."""
         if self.improved is None:
-            return self.verdict
+            return self.verdict if self.loads[0] == self.loads[1] else "rates differ"
         return "better" if self.improved else "worse"
 
     @property
@@ -75,7 +83,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """Runs compared with the first one.
 
     Attributes:
@@ -84,7 +92,7 @@ class Comparison:
     """
 
     runs: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ComparedFigure, ...]
     left_out: tuple[str, ...]
     unlike: dict[str, tuple[str, ...]]
 
@@ -99,11 +107,11 @@ class Comparison:
         }
 
 
-def compare(
+def compare_with_first(
     first: RunData, others: Sequence[RunData], presentations: Presentations, *, anyway: bool = False
-) -> Comparison:
+) -> RunComparison:
     """Compare runs with a first one; ``anyway``: also where their conditions differ."""
-    lines: list[Line] = []
+    lines: list[ComparedFigure] = []
     left_out: list[str] = []
     unlike: dict[str, tuple[str, ...]] = {}
     names = _name_runs([first, *others])
@@ -132,55 +140,49 @@ def compare(
                 )
                 continue
             both = [
-                {q.name: q for q in presentations.find(r).results(r) if q.compared}
+                {q.name: q for q in presentations.find(r).list_quantities(r) if q.compared}
                 for r in (ours[key], theirs[key])
             ]
             lines += _compare_results(name, key, both[0], both[1], odd, left_out)
-    return Comparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
+    return RunComparison(tuple(names), tuple(lines), (*left_out, *presentations.failures), unlike)
 
 
-def comparison_sheets(comparison: Comparison) -> list[Sheet]:
+def make_comparison_tables(comparison: RunComparison) -> list[Table]:
     """Make one table for each run that is compared with the first."""
-    sheets = []
-    for run in comparison.runs[1:]:
-        rows = [_make_row(line) for line in comparison.lines if line.run == run]
-        names = [
-            *(*text_columns("benchmark", "point", "quantity"), comparison.runs[0], run),
-            *(
-                Column("factor or difference", wide=True),
-                Column("interval", wide=True),
-                Column("coverage", wide=True),
-                *text_columns("verdict"),
-            ),
-        ]
-        if rows:
-            sheets.append(sheet(f"{run} against {comparison.runs[0]}", names, rows))
-    return sheets
+    first, *others = comparison.runs
+    tables = []
+    for run in others:
+        columns: Sequence[Column[ComparedFigure]] = (
+            Column("benchmark", lambda line: line.benchmark, text=True),
+            Column("point", lambda line: line.place, text=True),
+            Column("quantity", lambda line: f"{line.what}, {line.unit}", text=True),
+            Column(first, lambda line: _format_medians(line)[0]),
+            Column(run, lambda line: _format_medians(line)[1]),
+            Column("factor or difference", _format_ratio, wide=True),
+            Column("interval", _format_interval, wide=True),
+            Column("coverage", lambda x: x.effect and x.effect.coverage, ".1%", "-", wide=True),
+            Column("verdict", lambda line: line.words, text=True),
+        )
+        lines = [line for line in comparison.lines if line.run == run]
+        tables.append(make_table(f"{run} against {first}", lines, columns))
+    return [table for table in tables if table.rows]
 
 
-def _make_row(line: Line) -> tuple[str, ...]:
-    e = line.effect
-    show = "{:.4g}" if line.kind == "factor" else "{:+.4g}"
-    return (
-        line.benchmark,
-        line.place,
-        f"{line.what}, {line.unit}",
-        *_format_medians(line),
-        _format_ratio(line),
-        f"{show.format(e.low)} to {show.format(e.high)}" if e else "-",
-        f"{e.coverage:.1%}" if e else "-",
-        line.words,
-    )
+def _format_interval(line: ComparedFigure) -> str:
+    if line.effect is None:
+        return "-"
+    sign = "" if line.kind == "factor" else "+"
+    return f"{line.effect.low:{sign}.4g} to {line.effect.high:{sign}.4g}"
 
 
-def _format_medians(line: Line) -> tuple[str, ...]:
+def _format_medians(line: ComparedFigure) -> tuple[str, ...]:
     return tuple(
-        mark(_format_value(value), limited)
+        mark_limited(_format_value(value), limited)
         for value, limited in zip((line.first, line.second), line.limited, strict=True)
     )
 
 
-def _format_ratio(line: Line) -> str:
+def _format_ratio(line: ComparedFigure) -> str:
     if line.effect is None:
         return "-"
     if line.kind == "factor":
@@ -188,7 +190,7 @@ def _format_ratio(line: Line) -> str:
     return f"{line.effect.estimate:+.4g}"
 
 
-def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
+def make_brief_comparison_tables(comparison: RunComparison) -> Iterator[Table]:
     """Yield a table for each point: one row for each quantity, or for many of one benchmark.
 
     The many, such as the loss at each of ten rates, are counted by their conclusion.
@@ -198,7 +200,7 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
         rows = []
         for benchmark, group in groupby(lines, lambda line: line.benchmark):
             quantities = [*group]
-            if len(quantities) <= MOST_ROWS:
+            if len(quantities) <= MAX_BRIEF_ROWS:
                 rows += [_make_brief_row(line) for line in quantities]
                 continue
             counts = Counter(line.conclusion for line in quantities)
@@ -207,21 +209,21 @@ def make_brief_sheets(comparison: Comparison) -> Iterator[Sheet]:
                 (f"{benchmark}, {pluralize(len(quantities), 'quantity')}", "", "", "", text)
             )
         columns = [
-            *(*text_columns("quantity"), comparison.runs[0], run, "ratio"),
-            *text_columns("result"),
+            *(*make_text_columns("quantity"), comparison.runs[0], run, "ratio"),
+            *make_text_columns("result"),
         ]
         octets, direction = place.split(" ", 1)
         title = f"{octets} octets, {direction}"
         if len(comparison.runs) > 2:
             title = f"{run} against {comparison.runs[0]}: {title}"
-        yield sheet(title, columns, rows)
+        yield make_text_table(title, columns, rows)
 
 
-def _make_brief_row(line: Line) -> tuple[str, ...]:
+def _make_brief_row(line: ComparedFigure) -> tuple[str, ...]:
     first, second = _format_medians(line)
     result = line.conclusion
-    if line.loads[0] != line.loads[1]:
-        result = "rates differ" if line.improved is None else f"{result}; rates differ"
+    if line.improved is not None and line.loads[0] != line.loads[1]:
+        result += "; rates differ"
     name = f"{line.benchmark} {line.what}, {line.unit}"
     return name, first, second, _format_ratio(line), result
 
@@ -234,12 +236,12 @@ def _format_value(value: float | None) -> str:
 
 def _compare_results(
     name: str,
-    key: Key,
-    ours: Mapping[str, Result],
-    theirs: Mapping[str, Result],
-    odd: Sequence[Difference],
+    key: PointKey,
+    ours: Mapping[str, Quantity],
+    theirs: Mapping[str, Quantity],
+    odd: Sequence[ConditionDifference],
     left_out: list[str],
-) -> list[Line]:
+) -> list[ComparedFigure]:
     for what in ours.keys() ^ theirs.keys():
         left_out.append(f"{' '.join(key)}, {what}: only in one of the runs")
     return [
@@ -249,7 +251,9 @@ def _compare_results(
     ]
 
 
-def _compare_result(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ...]) -> Line:
+def _compare_result(
+    run: str, key: PointKey, a: Quantity, b: Quantity, odd: tuple[str, ...]
+) -> ComparedFigure:
     kind, effect = "factor", None
     undefined = len(a.values) + len(b.values) - len(a.defined) - len(b.defined)
     if not undefined:
@@ -264,19 +268,19 @@ def _compare_result(run: str, key: Key, a: Result, b: Result, odd: tuple[str, ..
     improved = None
     if verdict in ("more", "less"):
         improved = (verdict == "more") == a.more_is_better
-    return Line(
+    return ComparedFigure(
         run, *key, a.name, a.unit, middle[0], middle[1], kind, effect, verdict, words, improved, odd,
         (a.limited, b.limited), (a.at, b.at),
     )  # fmt: skip
 
 
-def _find_median(quantity: Result) -> float | None:
+def _find_median(quantity: Quantity) -> float | None:
     values = [math.inf if v is None else v for v in quantity.values]
     return drop_infinite(median(values)) if values else None
 
 
 def _judge(
-    kind: str, effect: Effect | None, a: Result, b: Result, undefined: int
+    kind: str, effect: EffectEstimate | None, a: Quantity, b: Quantity, undefined: int
 ) -> tuple[str, str]:
     if effect is None:
         verb = "is" if undefined == 1 else "are"
@@ -291,7 +295,10 @@ def _judge(
     )
     if effect.coverage <= 0:
         shown = _format_estimate(kind, effect)
-        return "undecided", f"undecided: {shown}, but single repetitions know nothing of chance"
+        return (
+            "undecided",
+            f"undecided: {shown}, but one repetition per run gives no confidence interval",
+        )
     if a.limited and b.limited:
         return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
@@ -317,43 +324,37 @@ def _judge(
     return ("more" if more else "less"), says + held
 
 
-def _format_estimate(kind: str, effect: Effect) -> str:
+def _format_estimate(kind: str, effect: EffectEstimate) -> str:
     if kind != "factor":
         return f"{effect.estimate:+.4g}"
     times = f"{effect.estimate:.3g}"
     return f"{'1.00' if times == '1' else times} times"
 
 
-def _compute_reach(effect: Effect, nothing: float) -> float:
+def _compute_reach(effect: EffectEstimate, nothing: float) -> float:
     """Return the largest difference that the interval allows, with the resolution of the searches."""
     return max(effect.high - nothing, nothing - effect.low)
 
 
-def _describe_unseen(lines: Sequence[Line]) -> str:
-    """Return the largest difference that may be unseen; empty where units differ."""
-    alike = [line for line in lines if line.verdict == "no difference"]
-    bounds = [_compute_reach(x.effect, 1.0) for x in alike if x.effect and x.kind == "factor"]
-    return f" (none above {max(bounds):.1%})" if bounds and len(bounds) == len(alike) else ""
-
-
-def _warn_few_repetitions(lines: Sequence[Line]) -> str:
-    alike = [x.effect for x in lines if x.verdict == "no difference" and x.effect]
-    if not any(not effect.is_covered for effect in alike):
-        return ""
-    least = min(effect.coverage for effect in alike)
-    return f" (too few repetitions to show any: the intervals cover {least:.0%})"
-
-
-def summarize_lines(comparison: Comparison) -> str:
-    """Summarize all lines in one sentence."""
+def summarize_comparison(comparison: RunComparison) -> str:
+    """Count the conclusions; add the largest difference that the intervals allow, and their coverage."""
     counts = Counter(line.conclusion for line in comparison.lines)
-    none = f"no difference shown{_describe_unseen(comparison.lines)}{_warn_few_repetitions(comparison.lines)}"
-    words = {"worse": "worse", "better": "better", "no difference": none}
+    equal = [line for line in comparison.lines if line.conclusion == "no difference"]
+    effects = [line.effect for line in equal if line.effect and line.kind == "factor"]
+    words = {name: name for name in ("worse", "better", "no difference", "undecided")}
+    if effects and len(effects) == len(equal):
+        most = max(_compute_reach(effect, 1.0) for effect in effects)
+        words["no difference"] += f" (none above {most:.1%})"
+    words["rates differ"] = "at different rates"
     counted = [f"{counts[kind]} {word}" for kind, word in words.items() if counts[kind]]
-    if counts["undecided"]:
-        counted.append(f"{counts['undecided']} undecided")
     many = pluralize(len(comparison.lines), "quantity")
-    return f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
+    text = f"{many} against {comparison.runs[0]}: {', '.join(counted)}."
+    coverages = [
+        line.effect.coverage for line in equal if line.effect and not line.effect.is_covered
+    ]
+    if coverages:
+        text += f" Too few repetitions: the intervals cover {min(coverages):.0%} only."
+    return text
 
 
 def _name_runs(runs: Sequence[RunData]) -> list[str]:

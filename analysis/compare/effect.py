@@ -9,12 +9,12 @@ from math import comb
 from statistics import median
 
 CONFIDENCE = 0.95
-MOST = 200
+MAX_REPETITIONS = 200
 """Repetitions of a run that take part in the exact distribution; more change nothing visible."""
 
 
 @dataclass(frozen=True)
-class Effect:
+class EffectEstimate:
     """A difference or a factor with its interval.
 
     Attributes:
@@ -35,36 +35,36 @@ class Effect:
 
 def estimate_factor(
     first: Sequence[float], second: Sequence[float], resolution: tuple[float, float] = (0.0, 0.0)
-) -> Effect | None:
-    """Return ``second`` as a multiple of ``first``; None where a value is zero or there are none.
+) -> EffectEstimate | None:
+    """Return ``second`` as a multiple of ``first``; None if a value is zero or missing.
 
     Args:
         resolution: by how much a true value may lie above a measured one, in either run.
     """
-    first, second = first[:MOST], second[:MOST]
+    first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second or min(first) <= 0 or min(second) <= 0:
         return None
     quotients = sorted(b / a for a in first for b in second)
     rank, coverage = _find_rank(len(first), len(second))
     lows = sorted(b / (a + resolution[0]) for a in first for b in second)
     highs = sorted((b + resolution[1]) / a for a in first for b in second)
-    return Effect(median(quotients), lows[rank - 1], highs[-rank], coverage)
+    return EffectEstimate(median(quotients), lows[rank - 1], highs[-rank], coverage)
 
 
-def estimate_shift(first: Sequence[float], second: Sequence[float]) -> Effect | None:
-    """Return how much ``second`` lies above ``first``; None where there are no values."""
-    first, second = first[:MOST], second[:MOST]
+def estimate_shift(first: Sequence[float], second: Sequence[float]) -> EffectEstimate | None:
+    """Return how much ``second`` lies above ``first``; None without values."""
+    first, second = first[:MAX_REPETITIONS], second[:MAX_REPETITIONS]
     if not first or not second:
         return None
     differences = sorted(b - a for a in first for b in second)
     rank, coverage = _find_rank(len(first), len(second))
-    return Effect(median(differences), differences[rank - 1], differences[-rank], coverage)
+    return EffectEstimate(median(differences), differences[rank - 1], differences[-rank], coverage)
 
 
 @cache
 def count_needed_repetitions() -> int:
     """Return the smallest number of repetitions of two runs for an interval of the coverage asked for."""
-    return next(n for n in range(1, MOST) if _find_rank(n, n)[1] >= CONFIDENCE)
+    return next(n for n in range(1, MAX_REPETITIONS) if _find_rank(n, n)[1] >= CONFIDENCE)
 
 
 @cache

@@ -1,27 +1,27 @@
-"""Whether two runs measured the same thing under the same conditions."""
+"""Conditions in which two runs or records differ."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData
 
-Key = tuple[str, str, str]
+PointKey = tuple[str, str, str]
 """Benchmark, frame sizes, direction."""
 
-_PER_RECORD = (
+_COMPARED_FIELDS = (
     *("title", "convention", "unit", "search", "loss_tolerance", "duration_s", "frame_timeout_s"),
     *("burst_rate", "tags", "first_tag_s", "sampled", "hook", "procedure"),
     *("connections", "alpha"),
 )
-_IGNORED = frozenset({"seed"})
+_IGNORED_PARAMETERS = frozenset({"seed"})
 
 
 @dataclass(frozen=True)
-class Difference:
+class ConditionDifference:
     """A condition in which two runs differ."""
 
     what: str
@@ -33,12 +33,12 @@ class Difference:
         return f"{self.what}: {self.first} and {self.second}"
 
 
-def index_records(data: RunData) -> dict[Key, Record]:
+def index_records(data: RunData) -> dict[PointKey, Record]:
     """Return the measured records by benchmark, frame sizes and direction."""
     return {(r.benchmark, r.sizes, r.direction): r for r in data.records if r.measured}
 
 
-def compare_runs(first: RunData, second: RunData) -> list[Difference]:
+def compare_runs(first: RunData, second: RunData) -> list[ConditionDifference]:
     """List conditions of whole runs that differ: then nothing in them can be compared."""
     pairs: list[tuple[str, Any, Any]] = [
         ("technology", first.config["plugin"], second.config["plugin"]),
@@ -46,35 +46,29 @@ def compare_runs(first: RunData, second: RunData) -> list[Difference]:
         ("medium, bit/s", first.config["line_rate_bps"], second.config["line_rate_bps"]),
         ("modifier", first.config.get("modifier"), second.config.get("modifier")),
     ]
-    unlike = [Difference(what, a, b) for what, a, b in pairs if a != b]
+    unlike = [ConditionDifference(what, a, b) for what, a, b in pairs if a != b]
     apart = compare_parameters(first, second)
     return unlike + [replace(u, what=f"parameter {u.what}") for u in apart]
 
 
-def compare_parameters(first: RunData, second: RunData) -> list[Difference]:
+def compare_parameters(first: RunData, second: RunData) -> list[ConditionDifference]:
     """List parameters of the technology that differ, by name."""
     ours, theirs = _flatten(first.params), _flatten(second.params)
     return [
-        Difference(name, ours.get(name), theirs.get(name))
-        for name in sorted({*ours, *theirs} - _IGNORED)
+        ConditionDifference(name, ours.get(name), theirs.get(name))
+        for name in sorted({*ours, *theirs} - _IGNORED_PARAMETERS)
         if ours.get(name) != theirs.get(name)
     ]
 
 
-def compare_records(first: Record, second: Record) -> list[Difference]:
+def compare_records(first: Record, second: Record) -> list[ConditionDifference]:
     """List conditions of two records that differ, titles and conventions included."""
     ours, theirs = first.to_json(), second.to_json()
     return [
-        Difference(name.replace("_", " "), ours.get(name), theirs.get(name))
-        for name in _PER_RECORD
+        ConditionDifference(name.replace("_", " "), ours.get(name), theirs.get(name))
+        for name in _COMPARED_FIELDS
         if not _is_same(ours.get(name), theirs.get(name))
     ]
-
-
-def find_missing_points(runs: Sequence[Mapping[Key, Record]]) -> list[Key]:
-    """List the points that not every run has."""
-    every = {key: None for run in runs for key in run}
-    return [key for key in every if not all(key in run for run in runs)]
 
 
 def _is_same(first: Any, second: Any) -> bool:

@@ -110,7 +110,7 @@ def write_svg(figure: Figure, name: str) -> str:
 
 
 def draw_legend(at: Axes) -> None:
-    """Draw a legend beside the panel, where it hides nothing."""
+    """Draw a legend to the right of the axes."""
     handles, labels = at.get_legend_handles_labels()
     if handles:
         at.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)

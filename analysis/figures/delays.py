@@ -22,8 +22,8 @@ from v6t.trials.delays import Distribution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BINS = 60
-_FAR = 5.0
+MAX_BINS = 60
+_LOG_SCALE_RATIO = 5.0
 
 
 def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
@@ -31,11 +31,11 @@ def draw_delays(delays: Mapping[str, Distribution], name: str) -> str:
     with apply_style(name):
         figure, (left, right) = make_axes(width=10.0, height=3.8, panels=2)
         low, high = _draw_histograms(left, delays)
-        for number, (way, distribution) in enumerate(delays.items()):
+        for number, (direction, distribution) in enumerate(delays.items()):
             across, later = _compute_ccdf(distribution)
-            right.step(across, later, where="post", label=way, **_style_steps(number))
+            right.step(across, later, where="post", label=direction, **_style_steps(number))
         for at in (left, right):
-            if high > _FAR * low > 0:
+            if high > _LOG_SCALE_RATIO * low > 0:
                 set_logarithmic(at, "x", abbreviate)
             at.set_xlabel("one-way delay, µs")
         set_logarithmic(right, "y", lambda share: f"{100 * share:.4g} %")
@@ -72,18 +72,18 @@ def _draw_histograms(
     low = min(d.values_ns[0] for d in distributions.values() if d.values_ns) / 1000
     high = max(d.values_ns[-1] for d in distributions.values() if d.values_ns) / 1000
     fewest = min(d.frames for d in distributions.values())
-    bins = max(8, min(BINS, math.isqrt(fewest) // 2))
-    if high > _FAR * low > 0 and not linear:
+    bins = max(8, min(MAX_BINS, math.isqrt(fewest) // 2))
+    if high > _LOG_SCALE_RATIO * low > 0 and not linear:
         step = math.log(high / low) / bins
         edges = [low * math.exp(step * i) for i in range(bins)] + [high]
     else:
         edges = [low + i * (high - low or 1.0) / bins for i in range(bins + 1)]
-    for number, (way, distribution) in enumerate(distributions.items()):
+    for number, (direction, distribution) in enumerate(distributions.items()):
         counts = [0] * bins
         for value, frames in zip(distribution.values_ns, distribution.counts, strict=True):
             counts[min(max(bisect_right(edges, value / 1000) - 1, 0), bins - 1)] += frames
         style = _style_steps(number)
-        at.stairs([c or math.nan for c in counts], edges, linewidth=1.4, label=way, **style)
+        at.stairs([c or math.nan for c in counts], edges, linewidth=1.4, label=direction, **style)
     at.set_ylim(bottom=0.8)
     set_logarithmic(at, "y", abbreviate)
     return low, high

@@ -21,13 +21,13 @@ from v6t.analysis.figures.canvas import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FAR = 20.0
+LOG_SCALE_RATIO = 20.0
 """Where the largest value is so many times the smallest, the axis is logarithmic."""
-TILTED = 6
+MAX_UPRIGHT_LABELS = 6
 """From more names on an axis than these on, they are tilted."""
 
 
-class Summarized(Protocol):
+class MedianSummary(Protocol):
     """A record or figure with the median and percentiles of its repetitions."""
 
     @property
@@ -56,7 +56,7 @@ class Curve:
 
 
 def make_summary_curve(
-    number: int, label: str, points: Sequence[tuple[float, Summarized]]
+    number: int, label: str, points: Sequence[tuple[float, MedianSummary]]
 ) -> Curve:
     """Make the curve of defined medians with bars from P1 to P99; ``number`` sets its look."""
     known = [(x, s.median, s.p1, s.p99) for x, s in points if s.median is not None]
@@ -92,13 +92,15 @@ def draw_errorbars(
                 curve.x, curve.y, yerr=curve.bars, capsize=4, label=curve.label, **curve.style
             )
         values = [y for curve in curves for y in curve.y if y > 0]
-        if values and not linear and max(values) > FAR * min(values):
+        if values and not linear and max(values) > LOG_SCALE_RATIO * min(values):
             set_logarithmic(at, "y", abbreviate)
         else:
             at.set_ylim(bottom=0)
             format_thousands(at)
         if ticks is not None:
-            tilt: dict[str, Any] = {"rotation": 30, "ha": "right"} if len(ticks) > TILTED else {}
+            tilt: dict[str, Any] = (
+                {"rotation": 30, "ha": "right"} if len(ticks) > MAX_UPRIGHT_LABELS else {}
+            )
             at.set_xticks(list(ticks), list(ticks.values()), **tilt)
         if xlim is not None:
             at.set_xlim(*xlim)
@@ -157,7 +159,9 @@ def draw_points(rows: Sequence[tuple[str, Any]], unit: str, name: str) -> str:
         at.invert_yaxis()
         at.margins(y=0.6 / max(1, len(rows)))
         scale = (
-            "logarithmic" if min(curve.y) > 0 and max(curve.y) > FAR * min(curve.y) else "linear"
+            "logarithmic"
+            if min(curve.y) > 0 and max(curve.y) > LOG_SCALE_RATIO * min(curve.y)
+            else "linear"
         )
         if scale == "logarithmic":
             set_logarithmic(at, "x", abbreviate)

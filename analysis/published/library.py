@@ -1,4 +1,4 @@
-"""Numbers of published papers beside measured ones."""
+"""Published measurements that match a measured record."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from importlib.resources import files
 from typing import Any
 
 from v6t.analysis.presentation import Presentation, Presentations
-from v6t.analysis.published.conditions import Condition, compare_conditions
+from v6t.analysis.published.conditions import PublishedCondition, compare_conditions
 from v6t.analysis.record import Record
 from v6t.analysis.scaling import count_cores
 
 
 @dataclass(frozen=True)
-class Reference:
+class PublishedReference:
     """A published number about the same thing as a record.
 
     Attributes:
@@ -29,7 +29,7 @@ class Reference:
     entry: Mapping[str, Any]
     measured: float | None
     direction: str
-    conditions: Sequence[Condition]
+    conditions: Sequence[PublishedCondition]
 
     @property
     def source(self) -> str:
@@ -38,7 +38,7 @@ class Reference:
 
     @property
     def unit(self) -> str:
-        """Unit of both values; connection rates are in connections, whatever a table's head says."""
+        """Unit of both values; always connections per second for connection rates."""
         return "cps" if self.entry["metric"].startswith("max conn") else str(self.entry["unit"])
 
     @property
@@ -47,20 +47,25 @@ class Reference:
         return float(self.entry["median"])
 
     @property
+    def ratio(self) -> float | None:
+        """Measured over published value; None if the measured one is undefined."""
+        return None if self.measured is None else self.measured / self.published
+
+    @property
     def alike(self) -> bool:
         """Whether every condition is met: only then is the number a reference line."""
         return not self.differing
 
     @property
-    def differing(self) -> list[Condition]:
+    def differing(self) -> list[PublishedCondition]:
         """Conditions that are not met, or not known to be."""
         return [c for c in self.conditions if not c.alike]
 
 
-JOINED = "cable"
+CABLE_DEVICE = "cable"
 """What stands for the device where the tester's ports are joined."""
 
-_CUSTOMERS = frozenset({"b4", "ce", "clat", "napt"})
+_CUSTOMER_EDGE_PARTS = frozenset({"b4", "ce", "clat", "napt"})
 """Parts of a customer's edge, where several devices are in a row."""
 
 
@@ -115,7 +120,9 @@ def _count_cores(options: Mapping[str, Any]) -> int | None:
     own = count_cores(options.get("cores")) or count_cores(options.get("workers"))
     parts: Mapping[str, Mapping[str, Any]] = options.get("parts", {})
     edge = {
-        _count_cores(part.get("options", {})) for n, part in parts.items() if n not in _CUSTOMERS
+        _count_cores(part.get("options", {}))
+        for n, part in parts.items()
+        if n not in _CUSTOMER_EDGE_PARTS
     }
     known = edge - {None}
     return own or (known.pop() if len(known) == 1 else None)
@@ -129,7 +136,7 @@ def is_about(entry: Mapping[str, Any], plugin: str, params: Mapping[str, Any], d
     known = read_library()["technologies"].get(entry["technology"])
     if known is None or known["plugin"] != plugin:
         return False
-    if known.get("device", device) != device or (device == JOINED and "device" not in known):
+    if known.get("device", device) != device or (device == CABLE_DEVICE and "device" not in known):
         return False
     return all(params.get(name) == value for name, value in known["params"].items())
 
@@ -140,9 +147,9 @@ def find_references(
     presentations: Presentations,
     *,
     paper: str | None = None,
-) -> list[Reference]:
+) -> list[PublishedReference]:
     """Find published numbers for the technology, benchmark, direction and frame size of a record."""
-    comparable: list[Reference] = []
+    comparable: list[PublishedReference] = []
     presentation = presentations.find(record)
     for entry in read_library()["records"] if record.measured and presentation.metrics else ():
         about = is_about(entry, facts["plugin"], facts["params"], facts["device"])
@@ -153,7 +160,7 @@ def find_references(
             continue
         met = compare_conditions(entry, record, facts)
         if all(c.alike for c in met if c.name == "frame"):
-            comparable.append(Reference(entry, *placed, met))
+            comparable.append(PublishedReference(entry, *placed, met))
     return comparable
 
 
@@ -161,23 +168,23 @@ def _find_value(
     entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
     metric, stated = str(entry["metric"]), str(entry["conditions"].get("direction", ""))
-    way = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
-    metric = metric.removesuffix(f" {way}")
+    direction = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
+    metric = metric.removesuffix(f" {direction}")
     if "per_frame_timeout_ms" in entry["conditions"]:
         metric += " with timeout"
     name = presentation.metrics.get(metric)
     if name is None or record.direction not in (
         "connections",
-        "bidirectional" if way else _parse_mode(stated),
+        "bidirectional" if direction else _parse_mode(stated),
     ):
         return None
-    name = f"{name} {way}".rstrip()
-    result = next((r for r in presentation.results(record) if r.name == name), None)
+    name = f"{name} {direction}".rstrip()
+    result = next((r for r in presentation.list_quantities(record) if r.name == name), None)
     if result is None or result.summary is None:
         return None
     median = result.summary.median
-    if way:
-        return median, f"{way}, both"
+    if direction:
+        return median, f"{direction}, both"
     if record.direction == "connections":
         return median, "phase 1"
     if "sum" in f"{stated} {entry.get('rate_convention')}":

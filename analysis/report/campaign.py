@@ -1,12 +1,21 @@
-"""The report of a campaign: every run in a line, what scales how, measured beside published."""
+"""Report of a campaign: its runs, scaling curves, and comparison with a paper."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from v6t.analysis.blocks import Block, Collapsible, Document, Items, Link, Links, Section, Text
-from v6t.analysis.presentation import Percentiles, Presentations, Result
+from v6t.analysis.blocks import (
+    Block,
+    BulletList,
+    Collapsible,
+    Link,
+    LinkList,
+    Paragraph,
+    ReportDocument,
+    ReportSection,
+)
+from v6t.analysis.presentation import Percentiles, Presentations, Quantity
 from v6t.analysis.published.library import (
     collect_facts,
     find_references,
@@ -15,11 +24,16 @@ from v6t.analysis.published.library import (
     read_library,
 )
 from v6t.analysis.record import FPS, Record
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, format_axis_value, shorten_axis
+from v6t.analysis.report.campaign_run import (
+    POINT_AXES,
+    CampaignRun,
+    format_axis_value,
+    shorten_axis,
+)
 from v6t.analysis.report.curves import draw_curves
-from v6t.analysis.report.means import make_mean_sheets, pair_means
-from v6t.analysis.report.run import fold_long_table, make_reproduction_sheets
-from v6t.analysis.sheet import Column, Sheet, mark, sheet, text_columns
+from v6t.analysis.report.means import make_mean_tables, pair_means
+from v6t.analysis.report.run import fold_long_table, make_reproduction_tables
+from v6t.analysis.sheet import Column, Table, make_text_columns, make_text_table, mark_limited
 from v6t.analysis.warnings import fold_warnings, list_warnings
 
 SCHEMA = "v6t-campaign/1"
@@ -35,35 +49,37 @@ def build_campaign_document(
     *,
     figures: bool = True,
     links: bool = True,
-) -> Document:
+) -> ReportDocument:
     """Build the document.
 
     Args:
         notes: of its experiments, by name; of all of them, by ``""``.
         links: whether the reports of single runs are beside it.
     """
-    sections = [Section("In short", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))]
+    sections = [
+        ReportSection("In short", "short", list(_summarize_runs(runs, paper, notes.get("", ""))))
+    ]
     for number, experiment in enumerate(dict.fromkeys(r.experiment for r in runs), 1):
         mine = [r for r in runs if r.experiment == experiment]
         blocks: list[Block] = []
         if notes.get(experiment):
-            blocks.append(Text(notes[experiment]))
-        blocks += map(fold_long_table, make_campaign_sheets(mine, presentations))
+            blocks.append(Paragraph(notes[experiment]))
+        blocks += map(fold_long_table, make_campaign_tables(mine, presentations))
         blocks += draw_curves(experiment, mine, runs, presentations, figures=figures)
         sentences = [
             f"{r.directory}: {s}" for r in mine for s in list_warnings(r.records, presentations)
         ]
         if sentences:
             blocks.append(fold_warnings(sentences))
-        sections.append(Section(experiment, f"experiment-{number}", blocks))
+        sections.append(ReportSection(experiment, f"experiment-{number}", blocks))
     if paper:
         sections.append(
-            Section(
+            ReportSection(
                 "Beside the paper", "paper", list(_compare_with_paper(paper, runs, presentations))
             )
         )
-    sections.append(Section("Runs", "runs", list(_list_runs(runs, links=links))))
-    return Document(title or name, name, sections)
+    sections.append(ReportSection("Runs", "runs", list(_list_runs(runs, links=links))))
+    return ReportDocument(title or name, name, sections)
 
 
 SUMMARY_COLUMNS: Mapping[str, str] = {
@@ -136,9 +152,9 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
         "unit": record.unit,
         "convention": record.convention,
     }
-    results: Iterable[Result] = [Result("", "", (), headline="not measured")]
+    results: Iterable[Quantity] = [Quantity("", "", (), headline="not measured")]
     if record.measured:
-        results = presentations.find(record).results(record)
+        results = presentations.find(record).list_quantities(record)
     for result in results:
         if result.headline:
             s = result.summary or Percentiles(None, None, None)
@@ -148,26 +164,28 @@ def list_headlines(record: Record, presentations: Presentations) -> Iterator[dic
 
 def _summarize_runs(runs: Sequence[CampaignRun], paper: str | None, note: str) -> Iterator[Block]:
     if paper:
-        yield Text(f"Repeats {list_sources()[paper]}.")
+        yield Paragraph(f"Repeats {list_sources()[paper]}.")
     if note:
-        yield Text(note)
+        yield Paragraph(note)
     done = sum(r.status == "complete" for r in runs)
     tone: Any = "good" if done == len(runs) else "warning"
-    yield Text(f"{done} of {len(runs)} runs are complete.", tone)
-    failed = [f"{r.directory}: {r.failure or r.status}" for r in runs if r.status in _BAD]
+    yield Paragraph(f"{done} of {len(runs)} runs are complete.", tone)
+    failed = [
+        f"{r.directory}: {r.failure or r.status}" for r in runs if r.status in _FAILED_STATUSES
+    ]
     if failed:
-        yield Items(failed, "bad")
+        yield BulletList(failed, "bad")
     caveats = dict.fromkeys(c for r in runs if r.data for c in r.data.results.get("caveats", ()))
     if caveats:
-        yield Items(list(caveats), "warning")
+        yield BulletList(list(caveats), "warning")
 
 
-_BAD = ("failed", "translation incorrect")
+_FAILED_STATUSES = ("failed", "translation incorrect")
 
 
-def make_campaign_sheets(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Sheet]:
+def make_campaign_tables(runs: Sequence[CampaignRun], presentations: Presentations) -> list[Table]:
     """Make one table per unit: what varies, the point, median, P1, P99."""
-    axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in OF_POINTS))
+    axes = list(dict.fromkeys(a for r in runs for a in r.axes if a not in POINT_AXES))
     groups: dict[str, list[tuple[str, ...]]] = {}
     for run in runs:
         for record in run.records:
@@ -179,7 +197,7 @@ def make_campaign_sheets(runs: Sequence[CampaignRun], presentations: Presentatio
                     record.sizes,
                     f["direction"],
                     "" if f["figure"] == f["benchmark"] else f["figure"],
-                    mark(show(f["median"]), f["limited"]),
+                    mark_limited(show(f["median"]), f["limited"]),
                     *(show(f[k]) for k in ("p1", "p99")),
                     str(f["repetitions"]),
                 )
@@ -187,12 +205,12 @@ def make_campaign_sheets(runs: Sequence[CampaignRun], presentations: Presentatio
                 title = f"{record.title}, {f['unit'] or ''}{per_direction}"
                 groups.setdefault(title, []).append(row)
     names = [
-        *text_columns(*map(shorten_axis, axes)),
-        *text_columns("octets", "direction"),
+        *make_text_columns(*map(shorten_axis, axes)),
+        *make_text_columns("octets", "direction"),
         Column("figure", text=True, optional=True),
         *("median", "P1", "P99", "repetitions"),
     ]
-    return [sheet(title, names, rows) for title, rows in groups.items()]
+    return [make_text_table(title, names, rows) for title, rows in groups.items()]
 
 
 def _compare_with_paper(
@@ -214,9 +232,9 @@ def _compare_with_paper(
         known = best.get(id(ref.entry))
         if known is None or rank < known[2]:
             best[id(ref.entry)] = (record, ref, rank)
-    yield from make_reproduction_sheets([(record, ref) for record, ref, _ in best.values()])
+    yield from make_reproduction_tables([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
-        yield from make_mean_sheets(runs)
+        yield from make_mean_tables(runs)
         met |= {id(entry) for entry, _ in pair_means(runs)}
     rest: dict[tuple[str, str, str], int] = {}
     for entry in read_library()["records"]:
@@ -225,10 +243,10 @@ def _compare_with_paper(
             rest[place] = rest.get(place, 0) + 1
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]
-        names = [*text_columns("table", "what", "device"), "numbers"]
+        names = [*make_text_columns("table", "what", "device"), "numbers"]
         yield Collapsible(
             f"{sum(rest.values())} published numbers without a measured one",
-            [sheet("Not repeated here", names, rows)],
+            [make_text_table("Not repeated here", names, rows)],
         )
 
 
@@ -237,9 +255,9 @@ def _list_runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
         (r.directory, r.experiment, r.testbed or "-", r.values or "-", r.failure or r.status)
         for r in runs
     ]
-    yield sheet("All runs", text_columns("directory", "experiment", "testbed", "what varies", "status"),
-                rows)  # fmt: skip
+    columns = make_text_columns("directory", "experiment", "testbed", "what varies", "status")
+    yield make_text_table("All runs", columns, rows)
     reports = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
     if reports and links:
-        yield Text("Reports of the single runs:")
-        yield Links(reports)
+        yield Paragraph("Reports of the single runs:")
+        yield LinkList(reports)

@@ -1,4 +1,4 @@
-"""One run of a campaign: where it belongs, what varies, what was measured."""
+"""One run of a campaign, with the values of its axes."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class CampaignRun:
         return ", ".join(f"{shorten_axis(k)} {format_axis_value(v)}" for k, v in self.axes.items())
 
 
-OF_POINTS = ("frame_sizes", "modes")
-"""Axes that every point of a run tells by itself."""
+POINT_AXES = ("frame_sizes", "modes")
+"""Axes that the points of a run show anyway."""
 
 
 def strip_number(directory: str) -> str:

@@ -1,4 +1,4 @@
-"""Clause by clause: what the RFCs ask for, what was done, and whether that follows them."""
+"""Compliance with the RFCs, clause by clause."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from v6t.analysis.presentation import Clause, Presentations, clause
+from v6t.analysis.presentation import Presentations, Ruling, judge
 from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
-from v6t.analysis.sheet import Sheet, sheet, text_columns
+from v6t.analysis.sheet import Table, make_text_columns, make_text_table
 from v6t.analysis.variation import has_random_ports
 
-WAIT_S, PAUSE_S, TOLERANCE = 2.0, 5.0, 1.00001
-SHARE = 0.1
+WAIT_S, PAUSE_S, SENDING_TIME_TOLERANCE = 2.0, 5.0, 1.00001
+FOREGROUND_TOLERANCE_PERCENT = 0.1
 """Frames of a trial are whole, so that a share is seldom met exactly [%]."""
 _MODES = ("bidirectional", "forward", "reverse")
 
 
-def list_clauses(data: RunData, presentations: Presentations) -> list[Clause]:
+def list_clauses(data: RunData, presentations: Presentations) -> list[Ruling]:
     """List every clause that concerns the benchmarks of this run."""
     done = {r.benchmark for r in data.records} or set(data.config["benchmarks"])
     all_clauses = list(_check_general_clauses(data))
@@ -33,92 +33,92 @@ def list_clauses(data: RunData, presentations: Presentations) -> list[Clause]:
     return all_clauses
 
 
-def make_compliance_sheet(all_clauses: list[Clause]) -> Sheet:
+def make_compliance_table(all_clauses: list[Ruling]) -> Table:
     """Make the table."""
     rows = [(c.source, c.asked, c.done, c.verdict) for c in all_clauses]
-    return sheet(
-        "Clause by clause", text_columns("source", "asked for", "done here", "verdict"), rows
+    return make_text_table(
+        "Clause by clause", make_text_columns("source", "asked for", "done here", "verdict"), rows
     )
 
 
-def _check_general_clauses(data: RunData) -> Iterator[Clause]:
+def _check_general_clauses(data: RunData) -> Iterator[Ruling]:
     devices = len(data.setup.get("devices", ()))
     setups = {0: "not known", 1: "single DUT setup", 2: "dual DUT setup"}
-    yield clause("RFC 8219 section 4 (GEN-01)", "a tester around the device under test",
-                  "simulated: no frame was sent" if data.simulated
-                  else setups.get(devices, f"{devices} devices in a row"),
-                  not data.simulated)  # fmt: skip
+    yield judge("RFC 8219 section 4 (GEN-01)", "a tester around the device under test",
+                "simulated: no frame was sent" if data.simulated
+                else setups.get(devices, f"{devices} devices in a row"),
+                not data.simulated)  # fmt: skip
     measured = [r for r in data.records if r.measured]
     used = {r.frame_sizes.ipv6 for r in measured if not r.frame_sizes.mix}
     listed = set(data.rfc_frame_sizes)
-    yield clause("RFC 8219 section 5.1.1 (GEN-04)",
-                  f"frame sizes {_join_values(sorted(listed)) or 'not known for this technology'}",
-                  _join_values(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
+    yield judge("RFC 8219 section 5.1.1 (GEN-04)",
+                f"frame sizes {_join_values(sorted(listed)) or 'not known for this technology'}",
+                _join_values(sorted(used)), listed <= used if listed and used else None)  # fmt: skip
     streams = [r for r in measured if r.direction in _MODES]
     if streams:
         both = {(r.benchmark, r.sizes) for r in streams if r.direction == _MODES[0]}
-        yield clause("RFC 8219 section 5.3 (GEN-02)",
-                     "bidirectional traffic; one way is optional",
-                     _join_values(dict.fromkeys(r.direction for r in streams)),
-                     both == {(r.benchmark, r.sizes) for r in streams})  # fmt: skip
+        yield judge("RFC 8219 section 5.3 (GEN-02)",
+                    "bidirectional traffic; one way is optional",
+                    _join_values(dict.fromkeys(r.direction for r in streams)),
+                    both == {(r.benchmark, r.sizes) for r in streams})  # fmt: skip
     random = has_random_ports(data.params)
-    yield clause("RFC 4814 section 4.5 (GEN-10)", "pseudorandom port numbers",
-                  {None: "not known", True: "pseudorandom", False: "not all pseudorandom"}[random],
-                  random)  # fmt: skip
+    yield judge("RFC 4814 section 4.5 (GEN-10)", "pseudorandom port numbers",
+                {None: "not known", True: "pseudorandom", False: "not all pseudorandom"}[random],
+                random)  # fmt: skip
     trials = data.list_valid_trials(measured)
     share = _compute_foreground_percent(data, trials)
     if share is not None:
-        yield clause("RFC 8219 section 5.3 (GEN-14)", "translated share 100, 90, 50 or 10 %",
-                      f"{share:.4g} % of the frames",
-                      any(abs(share - usual) < SHARE for usual in (100, 90, 50, 10))
-                      )  # fmt: skip
+        yield judge("RFC 8219 section 5.3 (GEN-14)", "translated share 100, 90, 50 or 10 %",
+                    f"{share:.4g} % of the frames",
+                    any(abs(share - usual) < FOREGROUND_TOLERANCE_PERCENT for usual in (100, 90, 50, 10))
+                    )  # fmt: skip
     ahead = _count_learned(data, trials)
-    yield clause("RFC 2544 section 23 a (GEN-15)", "routes told or tried before each trial",
-                  f"static; frames went ahead of {ahead} of {len(trials)} trials",
-                  ahead == len(trials) if trials else None)  # fmt: skip
-    yield clause("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial",
-                  *_describe_learning(data))  # fmt: skip
+    yield judge("RFC 2544 section 23 a (GEN-15)", "routes told or tried before each trial",
+                f"static; frames went ahead of {ahead} of {len(trials)} trials",
+                ahead == len(trials) if trials else None)  # fmt: skip
+    yield judge("RFC 2544 section 23 b (GEN-15)", "learning frames 2 s before each trial",
+                *_describe_learning(data))  # fmt: skip
     waited = min((t.asked["residual_wait_s"] for t in trials), default=None)
     paused = min((t.asked["pause_s"] for t in trials), default=None)
-    yield clause("RFC 2544 section 23 d, e (GEN-15)", "wait 2 s for late frames, 5 s between trials",
-                  "no trial is kept" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
-                  None if waited is None or paused is None
-                  else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
+    yield judge("RFC 2544 section 23 d, e (GEN-15)", "wait 2 s for late frames, 5 s between trials",
+                "no trial is kept" if waited is None else f"wait {waited:g} s, pause {paused:g} s",
+                None if waited is None or paused is None
+                else waited >= WAIT_S and paused >= PAUSE_S)  # fmt: skip
     summarized = any(True for r in measured for _ in r.list_series())
-    yield clause("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
-                  "all three, by nearest rank" if summarized else "nothing was summarised",
-                  summarized or None)  # fmt: skip
+    yield judge("RFC 8219 section 12 (GEN-18)", "median, 1st and 99th percentile",
+                "all three, by nearest rank" if summarized else "nothing was summarised",
+                summarized or None)  # fmt: skip
     late = _list_sending_times(trials)
-    yield clause("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
-                  f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
-                  max(late) <= TOLERANCE if late else None)  # fmt: skip
+    yield judge("siitperf's tolerance (GEN-23)", "sending takes at most 1.00001 of the trial",
+                f"at most {max(late):.6f} in {len(late):,} trials" if late else "no trial is kept",
+                max(late) <= SENDING_TIME_TOLERANCE if late else None)  # fmt: skip
     yield from _check_modifier(data, [t for t in trials if _has_streams(t)])
     if not data.simulated:
-        yield clause("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
-                     *_describe_neighbours(data))  # fmt: skip
+        yield judge("v6t (GEN-27)", "the tester answers for its hosts, or the device is told them",
+                    *_describe_neighbours(data))  # fmt: skip
     points = [n for n in map(partial(_count_compared, data), data.records) if n is not None]
-    yield clause("v6t (GEN-24)", "received frames are compared with the reference translation",
-                  f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
-                  f"{len(points)} results",
-                  all(points) if points else None)  # fmt: skip
+    yield judge("v6t (GEN-24)", "received frames are compared with the reference translation",
+                f"{sum(points):,} frames; some in {sum(n > 0 for n in points)} of "
+                f"{len(points)} results",
+                all(points) if points else None)  # fmt: skip
 
 
 def _has_streams(trial: RunTrial) -> bool:
-    """Return whether it was more than phase 1, and phase 1 did not fail (RFC 9693)."""
+    """Check whether a trial had streams, and not only phase 1 (RFC 9693)."""
     purpose = (trial.asked.get("connections") or {}).get("purpose", "prepare")
     return bool(trial.result.directions) and purpose == "prepare"
 
 
-def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Clause]:
+def _check_modifier(data: RunData, streams: Sequence[RunTrial]) -> Iterator[Ruling]:
     beside = [t.result.modifier for t in streams if t.result.modifier]
     if not beside:
         return
     times, right = (sum(each[name] for each in beside) for name in ("times", "right"))
     did = sum(each["times"] > 0 for each in beside)
-    yield clause("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
-                 f"{data.config['modifier']}: {right:,} of {times:,} right, "
-                 f"in {did:,} of {len(streams):,} trials",
-                 right == times and did == len(streams))  # fmt: skip
+    yield judge("RFC 2544 section 11 (GEN-15)", "what goes on beside the traffic is verified",
+                f"{data.config['modifier']}: {right:,} of {times:,} right, "
+                f"in {did:,} of {len(streams):,} trials",
+                right == times and did == len(streams))  # fmt: skip
 
 
 def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
@@ -127,11 +127,11 @@ def _count_learned(data: RunData, trials: Sequence[RunTrial]) -> int:
 
 
 def _compute_foreground_percent(data: RunData, trials: Sequence[RunTrial]) -> float | None:
-    """Return the share of frames to translate [%]; None where the classes do not tell."""
+    """Return the share of frames to translate [%], or None if the classes do not show it."""
     frames = Counter[str]()
     for trial in trials:
-        for way in trial.result.directions.values():
-            for count in way.classes.values():
+        for direction in trial.result.directions.values():
+            for count in direction.classes.values():
                 frames[count.role] += count.required
     both = frames["foreground"] + frames["background"]
     mixed = data.params.get("n") != data.params.get("m")
@@ -170,7 +170,7 @@ def _describe_neighbours(data: RunData) -> tuple[str, bool | None]:
 
 
 def _count_compared(data: RunData, record: Record) -> int | None:
-    """Count the compared frames of a record; None where no trial had a stream."""
+    """Count the compared frames of a record; None without a trial that has a stream."""
     trials = data.list_valid_trials([record])
     counts = [c.checked for t in trials for c in t.result.directions.values()]
     return sum(counts) if counts else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from v6t.analysis.blocks import Block, Collapsible, Drawing, Figures, Items, Text
+from v6t.analysis.blocks import Block, BulletList, Collapsible, Drawing, FigureBudget, Paragraph
 from v6t.analysis.figures.canvas import BLUE, GREY, ORANGE, VERMILLION
 from v6t.analysis.record import Record
 from v6t.analysis.report.render import SvgDrawing
@@ -15,16 +15,16 @@ from v6t.trials.result import DirectionResult
 from v6t.trials.timeline import Timeline
 
 WIDTH, LEFT, RIGHT = 760, 14, 60
-ACROSS = WIDTH - LEFT - RIGHT
+PLOT_WIDTH = WIDTH - LEFT - RIGHT
 """Room for a trial's time."""
-TALL, LINE = 58, 4
+PANEL_HEIGHT, ROW_HEIGHT = 58, 4
 """Heights of a panel of lines and of a trial's row of the map."""
-LEVELS = ((0.0, "#fbe3d3"), (0.01, "#f3b58f"), (0.1, "#d55e00"), (0.5, "#7a3600"))
+LOSS_COLORS = ((0.0, "#fbe3d3"), (0.01, "#f3b58f"), (0.1, "#d55e00"), (0.5, "#7a3600"))
 """Shares of lost frames, and the colour of a slot that lost more than that."""
 
 
 @dataclass(frozen=True)
-class Panel:
+class TrialPanel:
     """One direction of one trial.
 
     Attributes:
@@ -43,66 +43,68 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A trial in the map: its lost share by slot, and whether the tester faltered in it."""
+class MapRow:
+    """A trial in the map: its lost share by slot, and whether it is invalid."""
 
     lost: Sequence[float]
     invalid: bool
 
 
-def draw_courses(panels: Sequence[Panel], rows: Sequence[Row]) -> str:
+def draw_timelines(panels: Sequence[TrialPanel], rows: Sequence[MapRow]) -> str:
     """Draw panels of single trials one below the other, then the map of all trials."""
     svg = SvgDrawing(WIDTH)
     for number, panel in enumerate(panels):
-        _draw_panel(svg, panel, 18 + number * (TALL + 38))
-    bottom = len(panels) * (TALL + 38) + 4
+        _draw_panel(svg, panel, 18 + number * (PANEL_HEIGHT + 38))
+    bottom = len(panels) * (PANEL_HEIGHT + 38) + 4
     if rows:
         _draw_map(svg, rows, bottom + 18)
-        bottom += 18 + len(rows) * LINE + 20
+        bottom += 18 + len(rows) * ROW_HEIGHT + 20
     return svg.render(bottom)
 
 
-def _draw_map(svg: SvgDrawing, rows: Sequence[Row], top: float) -> None:
-    height = len(rows) * LINE
+def _draw_map(svg: SvgDrawing, rows: Sequence[MapRow], top: float) -> None:
+    height = len(rows) * ROW_HEIGHT
     title = f"all {len(rows)} trials, one below the other: slots that lost frames"
     svg.add_text(LEFT, top - 5, title)
-    svg.add_box(LEFT, top, ACROSS, height, fill="#fafafa", stroke="#cccccc")
+    svg.add_box(LEFT, top, PLOT_WIDTH, height, fill="#fafafa", stroke="#cccccc")
     paths: dict[str, list[str]] = {}
     for number, row in enumerate(rows):
-        y = f"{top + number * LINE + 2:g}"
+        y = f"{top + number * ROW_HEIGHT + 2:g}"
         slots = max(1, len(row.lost))
         at = 0
-        levels = [next((c for least, c in LEVELS[::-1] if share > least), "") for share in row.lost]
+        levels = [
+            next((c for least, c in LOSS_COLORS[::-1] if share > least), "") for share in row.lost
+        ]
         for colour, run in groupby(levels):
             length = len(list(run))
             if colour:
-                begin, wide = (round(ACROSS * n / slots) for n in (at, length))
+                begin, wide = (round(PLOT_WIDTH * n / slots) for n in (at, length))
                 paths.setdefault(colour, []).append(f"M{LEFT + begin} {y}h{max(1, wide)}")
             at += length
         if row.invalid:
             paths.setdefault(ORANGE, []).append(f"M2 {y}h8")
     for colour, lines in paths.items():
-        svg.add_path("".join(lines), stroke=colour, stroke_width=LINE - 1)
+        svg.add_path("".join(lines), stroke=colour, stroke_width=ROW_HEIGHT - 1)
     svg.add_text(LEFT, top + height + 14, "first frame")
     svg.add_text(WIDTH - RIGHT, top + height + 14, "end of sending", "end")
 
 
-def _draw_panel(svg: SvgDrawing, panel: Panel, top: int) -> None:
+def _draw_panel(svg: SvgDrawing, panel: TrialPanel, top: int) -> None:
     slots = max(1, round(panel.sending_s / panel.slot_s))
-    step = ACROSS / slots
-    bottom = top + TALL
+    step = PLOT_WIDTH / slots
+    bottom = top + PANEL_HEIGHT
     highest = max(1.1, *panel.received, 0.0)
 
     def place(share: float) -> float:
-        return bottom - TALL * share / highest
+        return bottom - PANEL_HEIGHT * share / highest
 
     full = round(place(1.0), 1)
     svg.add_text(LEFT, top - 5, panel.title)
     svg.add_text(WIDTH - RIGHT + 4, full + 4, "100 %")
     svg.add_text(LEFT, bottom + 13, "0 s")
     svg.add_text(WIDTH - RIGHT, bottom + 13, f"{panel.sending_s:g} s", "end")
-    svg.add_path(f"M{LEFT} {full}h{ACROSS}", stroke="#cccccc")
-    svg.add_path(f"M{LEFT} {full}V{bottom}h{ACROSS}", fill="none", stroke=GREY)
+    svg.add_path(f"M{LEFT} {full}h{PLOT_WIDTH}", stroke="#cccccc")
+    svg.add_path(f"M{LEFT} {full}V{bottom}h{PLOT_WIDTH}", fill="none", stroke=GREY)
     bars = "".join(
         f"M{LEFT + (slot + 0.5) * step:.4g} {bottom}V{place(min(1.0, share)):.4g}"
         for slot, share in enumerate(panel.lost[:slots])
@@ -118,7 +120,7 @@ def _draw_panel(svg: SvgDrawing, panel: Panel, top: int) -> None:
         svg.add_path(_join_points(received), fill="none", stroke=BLUE, stroke_width=1.5)
     for load in panel.load.values():
         points = [
-            (LEFT + ACROSS * min(1.0, at / panel.sending_s), place(share / 100))
+            (LEFT + PLOT_WIDTH * min(1.0, at / panel.sending_s), place(share / 100))
             for at, share in load
         ]
         dashes = {"stroke_width": 1.2, "stroke_dasharray": "4 3"}
@@ -137,13 +139,13 @@ def _join_points(points: Sequence[tuple[float, float]]) -> str:
     return f"M{'L'.join(bends)}"
 
 
-SHORT = 0.1
+MAX_HICCUP_SHARE = 0.1
 """A hiccup takes at most this share of a trial's slots ..."""
-MOST = 0.8
+MIN_LOSS_SHARE = 0.8
 """... has at least this share of its losses ..."""
-DEEP = 0.05
+MIN_DEPTH = 0.05
 """... and loses at least this share of what was due in its worst slot."""
-FEWEST_SLOTS = 10
+MIN_SLOTS = 10
 """With fewer slots nothing can be said to be short."""
 
 
@@ -157,7 +159,7 @@ class Hiccup:
     """
 
     trial: RunTrial
-    way: str
+    direction: str
     at_s: float
     length_s: float
     lost: int
@@ -166,21 +168,21 @@ class Hiccup:
     def __str__(self) -> str:
         rest = f"{self.elsewhere:,}" if self.elsewhere else "none"
         return (
-            f"{self.trial.key}, {self.way}: {self.lost:,} frames were lost within "
+            f"{self.trial.key}, {self.direction}: {self.lost:,} frames were lost within "
             f"{self.length_s:.3g} s, {self.at_s:.3g} s after the first frame, and {rest} in the "
             "rest of the trial"
         )
 
 
 def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
-    """List the hiccups of valid trials, the deepest first; none where the device was reset or overloaded."""
+    """List the hiccups of valid trials, the deepest first; skip trials with a reset or an overload."""
     spans = []
     for trial in trials:
         if trial.asked.get("event") or trial.asked.get("then"):
             continue
-        for way, counted in trial.result.directions.items():
+        for direction, counted in trial.result.directions.items():
             if counted.timeline is not None:
-                one = _find_hiccup(trial, way, counted, counted.timeline)
+                one = _find_hiccup(trial, direction, counted, counted.timeline)
                 if one is not None:
                     spans.append(one)
     return sorted(spans, key=lambda h: -h.lost)
@@ -198,19 +200,24 @@ def count_due_frames(trial: RunTrial, counted: DirectionResult, course: Timeline
 
 
 def _find_hiccup(
-    trial: RunTrial, way: str, counted: DirectionResult, course: Timeline
+    trial: RunTrial, direction: str, counted: DirectionResult, course: Timeline
 ) -> Hiccup | None:
     lost = sum(course.lost)
     due = count_due_frames(trial, counted, course)
-    if not lost or len(due) < FEWEST_SLOTS:
+    if not lost or len(due) < MIN_SLOTS:
         return None
-    first, last = _find_stretch(course.lost, MOST * lost)
+    first, last = _find_stretch(course.lost, MIN_LOSS_SHARE * lost)
     inside = sum(course.lost[first : last + 1])
     deepest = max(n / d for n, d in zip(course.lost, due, strict=False) if d)
-    if last - first + 1 > max(1, SHORT * len(due)) or deepest < DEEP:
+    if last - first + 1 > max(1, MAX_HICCUP_SHARE * len(due)) or deepest < MIN_DEPTH:
         return None
     return Hiccup(
-        trial, way, first * course.slot_s, (last - first + 1) * course.slot_s, inside, lost - inside
+        trial,
+        direction,
+        first * course.slot_s,
+        (last - first + 1) * course.slot_s,
+        inside,
+        lost - inside,
     )
 
 
@@ -227,25 +234,27 @@ def _find_stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
     return best
 
 
-MOST_ROWS, MOST_PANELS, MOST_SAID = 300, 6, 5
+MAX_MAP_ROWS, MAX_PANELS, MAX_LISTED_HICCUPS = 300, 6, 5
 """Trials of a point in its map, panels beside it, and hiccups of a benchmark that are told."""
 
 
-def draw_over_time(data: RunData, records: Sequence[Record], figures: Figures) -> Iterator[Block]:
+def draw_over_time(
+    data: RunData, records: Sequence[Record], figures: FigureBudget
+) -> Iterator[Block]:
     """Draw the trials of a benchmark over time, one figure for each test point.
 
     All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
     """
     courses = [(r, list(data.find_trials(r)), data.list_valid_trials([r])) for r in records]
-    courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_course, trials))]
+    courses = [(r, trials, valid) for r, trials, valid in courses if any(map(has_timeline, trials))]
     if not courses:
         return
     all_hiccups = [h for _, _, valid in courses for h in find_hiccups(valid)]
     if all_hiccups:
-        more = len(all_hiccups) - MOST_SAID
-        lines = [f"hiccup in {h}" for h in all_hiccups[:MOST_SAID]]
+        more = len(all_hiccups) - MAX_LISTED_HICCUPS
+        lines = [f"hiccup in {h}" for h in all_hiccups[:MAX_LISTED_HICCUPS]]
         lines += [f"{more} further hiccups: see the figures over time"] * (more > 0)
-        yield Items(lines, "warning")
+        yield BulletList(lines, "warning")
     drawn: list[Block] = []
     for record, trials, valid in courses:
         drawn += figures.take(_draw_point(record, trials, valid))
@@ -253,18 +262,18 @@ def draw_over_time(data: RunData, records: Sequence[Record], figures: Figures) -
         return
     shown = sum(len(trials) for _, trials, _ in courses)
     yield Collapsible(
-        f"Rate and loss over time: {shown:,} trials", [_describe_courses(data, courses), *drawn]
+        f"Rate and loss over time: {shown:,} trials", [_describe_timelines(data, courses), *drawn]
     )
 
 
-def has_course(trial: RunTrial) -> bool:
-    """Return whether the tester told what happened when."""
+def has_timeline(trial: RunTrial) -> bool:
+    """Check whether a trial has counters over time."""
     return any(counted.timeline is not None for counted in trial.result.directions.values())
 
 
-def _describe_courses(
+def _describe_timelines(
     data: RunData, courses: Sequence[tuple[Record, list[RunTrial], list[RunTrial]]]
-) -> Text:
+) -> Paragraph:
     loaded = any(t.result.device_loads for _, trials, _ in courses for t in trials)
     device = (
         "Dashed: the device's busiest core, read once a second."
@@ -274,7 +283,7 @@ def _describe_courses(
     )
     if data.simulated:
         device = "The device is simulated and has no cores."
-    return Text(
+    return Paragraph(
         "In full: trials in which much was lost at once, and the last one without loss. Blue is what "
         "arrived in each slot, as a share of the offered rate; red bars are frames due in it that "
         f"never came. {device} Below, a line is a trial, in the order of measuring; pale to dark "
@@ -287,20 +296,20 @@ def _draw_point(
     record: Record, trials: Sequence[RunTrial], valid: Sequence[RunTrial]
 ) -> Iterator[Drawing]:
     invalid = {t.key for t in record.invalid_trials}
-    courses = [t for t in trials if has_course(t)]
-    rest = len(courses) - MOST_ROWS
-    rows = [Row(_find_worst_losses(t), t.key in invalid) for t in courses[:MOST_ROWS]]
+    courses = [t for t in trials if has_timeline(t)]
+    rest = len(courses) - MAX_MAP_ROWS
+    rows = [MapRow(_find_worst_losses(t), t.key in invalid) for t in courses[:MAX_MAP_ROWS]]
     if not any(any(row.lost) or row.invalid for row in rows):
         rows = []
-    panels = [_make_panel(h.trial, h.way) for h in find_hiccups(valid)[: MOST_PANELS - 1]]
-    shown = [t for t in valid if has_course(t)]
+    panels = [_make_panel(h.trial, h.direction) for h in find_hiccups(valid)[: MAX_PANELS - 1]]
+    shown = [t for t in valid if has_timeline(t)]
     shown = [t for t in shown if not any(_find_worst_losses(t))] or shown
     if shown:
-        panels += [_make_panel(shown[-1], way) for way in shown[-1].result.directions]
+        panels += [_make_panel(shown[-1], direction) for direction in shown[-1].result.directions]
     caption = f"{record.title}, {record.point}" + (
         f"; {rest:,} further trials are in journal.jsonl." if rest > 0 else "."
     )
-    yield Drawing(draw_courses(panels, rows), caption, f"Over time: {caption}")
+    yield Drawing(draw_timelines(panels, rows), caption, f"Over time: {caption}")
 
 
 def _find_worst_losses(trial: RunTrial) -> list[float]:
@@ -314,16 +323,16 @@ def _find_worst_losses(trial: RunTrial) -> list[float]:
     return worst
 
 
-def _make_panel(trial: RunTrial, way: str) -> Panel:
-    counted = trial.result.directions[way]
+def _make_panel(trial: RunTrial, direction: str) -> TrialPanel:
+    counted = trial.result.directions[direction]
     course = counted.timeline
     if course is None:
         raise ValueError("this trial has no course")
     due = count_due_frames(trial, counted, course)
     even = sum(due) / len(due) or 1.0
     lost = [*course.lost, *[0] * len(due)]
-    return Panel(
-        f"{trial.key}, {way}: {trial.asked['rate_fps']:,.0f} fps, {sum(course.lost):,} of "
+    return TrialPanel(
+        f"{trial.key}, {direction}: {trial.asked['rate_fps']:,.0f} fps, {sum(course.lost):,} of "
         f"{counted.count_frames('required'):,} lost",
         course.slot_s,
         trial.sending_s,

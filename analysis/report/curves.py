@@ -1,4 +1,4 @@
-"""What an experiment shows as a whole: scale-up over a number, mixtures beside their models."""
+"""Curves of an experiment: scale-up over an axis, and mixtures with their models."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from v6t.analysis.blocks import Block, Drawing
 from v6t.analysis.figures.canvas import BLACK, BLUE, GREEN, VERMILLION, abbreviate
 from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
-from v6t.analysis.presentation import UNITS, Presentations
+from v6t.analysis.presentation import AXIS_LABELS, Presentations
 from v6t.analysis.record import RateRecord, Record
-from v6t.analysis.report.campaign_run import OF_POINTS, CampaignRun, format_axis_value
+from v6t.analysis.report.campaign_run import POINT_AXES, CampaignRun, format_axis_value
 from v6t.analysis.scaling import (
     S_C,
     S_CPU,
@@ -23,14 +23,20 @@ from v6t.analysis.scaling import (
     predict_harmonic,
     predict_minimum,
 )
-from v6t.analysis.sheet import Sheet, count, percent, sheet, text_columns
+from v6t.analysis.sheet import (
+    Table,
+    format_count,
+    format_percent,
+    make_text_columns,
+    make_text_table,
+)
 
 R = TypeVar("R", bound=Record)
 
-FAR = 6.0
+LOG_SCALE_RATIO = 6.0
 """Where the largest value is so many times the smallest, their axis is logarithmic."""
-CORES = ("cores", "workers")
-_MIX = frozenset({"n", "m"})
+CORE_AXES = ("cores", "workers")
+_MIXTURE_PARAMETERS = frozenset({"n", "m"})
 
 
 def draw_curves(
@@ -52,10 +58,10 @@ def draw_curves(
     for number, axis in enumerate(axes):
         name = f"{experiment}-{number}".replace(".", "-")
         values = [r.axes.get(axis) for r in runs]
-        if all(isinstance(v, Mapping) and set(v) == _MIX for v in values):
-            drawings = list(_show_mixtures(axis, runs, every, f"mixture-{name}", figures))
+        if all(isinstance(v, Mapping) and set(v) == _MIXTURE_PARAMETERS for v in values):
+            drawings = list(_list_mixture_blocks(axis, runs, every, f"mixture-{name}", figures))
         else:
-            drawings = list(_show_scaling(axis, runs, f"scaling-{name}", figures))
+            drawings = list(_list_scaling_blocks(axis, runs, f"scaling-{name}", figures))
         curved = curved or bool(drawings)
         blocks += drawings
     if figures:
@@ -75,14 +81,14 @@ def _group_by_title(
 
 
 def _list_other_values(run: CampaignRun, *without: str) -> list[str]:
-    return [format_axis_value(v) for a, v in run.axes.items() if a not in (*OF_POINTS, *without)]
+    return [format_axis_value(v) for a, v in run.axes.items() if a not in (*POINT_AXES, *without)]
 
 
-def _show_scaling(
+def _list_scaling_blocks(
     axis: str, runs: Sequence[CampaignRun], name: str, figures: bool
 ) -> Iterator[Block]:
     values = [_parse_number(axis, r.axes.get(axis)) for r in runs]
-    if axis in OF_POINTS or None in values or len(set(values)) < 2:
+    if axis in POINT_AXES or None in values or len(set(values)) < 2:
         return
     short = axis.rpartition(".")[2]
     for part, (title, pairs) in enumerate(_group_by_title(runs, RateRecord).items()):
@@ -97,9 +103,9 @@ def _show_scaling(
         }
         if not lines:
             continue
-        of_cores = short in CORES and all(1 in line for line in lines.values())
-        unit = UNITS[pairs[0][1].unit or ""]
-        yield _make_scaling_sheet(title, short, unit, lines, of_cores)
+        of_cores = short in CORE_AXES and all(1 in line for line in lines.values())
+        unit = AXIS_LABELS[pairs[0][1].unit or ""]
+        yield _make_scaling_table(title, short, unit, lines, of_cores)
         if figures:
             caption = f"{title} over {short}: median, bars from P1 to P99, {unit}." + (
                 " Grey: as many times the rate of one core." if of_cores else ""
@@ -109,16 +115,16 @@ def _show_scaling(
 
 
 def _parse_number(axis: str, value: Any) -> float | None:
-    if axis.rpartition(".")[2] in CORES:
+    if axis.rpartition(".")[2] in CORE_AXES:
         return count_cores(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value
 
 
-def _make_scaling_sheet(
+def _make_scaling_table(
     title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
-) -> Sheet:
+) -> Table:
     rows = []
     for label, line in lines.items():
         medians = {n: record.median for n, record in line.items()}
@@ -127,15 +133,15 @@ def _make_scaling_sheet(
             (
                 label,
                 f"{n:,}",
-                *map(count, (line[n].median, line[n].p1, line[n].p99)),
+                *map(format_count, (line[n].median, line[n].p1, line[n].p99)),
                 f"{scale[n]:.3f}",
-                percent(line[n].dispersion),
+                format_percent(line[n].dispersion),
             )
             for n in scale
         ]
     formula = S_CPU if of_cores else S_C
     names = [
-        *text_columns("point"),
+        *make_text_columns("point"),
         short,
         f"median\n{unit}",
         "P1",
@@ -143,7 +149,7 @@ def _make_scaling_sheet(
         "scale-up",
         "dispersion\n%",
     ]
-    return sheet(f"{title} over {short}: {formula}", names, rows)
+    return make_text_table(f"{title} over {short}: {formula}", names, rows)
 
 
 def _draw_overlays(
@@ -151,14 +157,14 @@ def _draw_overlays(
 ) -> Iterator[Block]:
     line_rate_bps = max((r.data.config["line_rate_bps"] for r in runs if r.data), default=0.0)
     for number, pairs in enumerate(_group_by_title(runs, Record).values()):
-        if curved and isinstance(pairs[0][1], RateRecord):
+        if curved and pairs[0][1].as_rate_record:
             continue  # the figure of the curve shows these rates
         rows = [(tuple(_list_other_values(run)), record) for run, record in pairs]
         presentation = presentations.find(pairs[0][1])
         yield from presentation.draw_overlays(rows, f"{name}-{number}", line_rate_bps)
 
 
-def _show_mixtures(
+def _list_mixture_blocks(
     axis: str, runs: Sequence[CampaignRun], every: Sequence[CampaignRun], name: str, figures: bool
 ) -> Iterator[Block]:
     lines: dict[tuple[str, ...], dict[float, float]] = {}
@@ -176,7 +182,7 @@ def _show_mixtures(
             continue
         label = ", ".join(place)
         mixed = {share: rate for share, rate in line.items() if share}
-        yield _make_mixture_sheet(label, mixed, line[1.0], native)
+        yield _make_mixture_table(label, mixed, line[1.0], native)
         if figures:
             measured = sorted([*mixed.items(), (0.0, native)])
             figure = _draw_mixture(measured, line[1.0], native, f"{name}-{number}")
@@ -196,22 +202,26 @@ def _find_native_rates(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], fl
     }
 
 
-def _make_mixture_sheet(
+def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
-) -> Sheet:
+) -> Table:
     rows = []
     for share, rate in sorted(line.items(), reverse=True):
         models = [model(translated, native, share) for model in (predict_minimum, predict_harmonic)]
         rows.append(
             (
                 f"{share:.0%}",
-                count(rate),
-                *(c for m in models for c in (count(m), f"{compute_residual(rate, m):+.2f}")),
+                format_count(rate),
+                *(
+                    c
+                    for m in models
+                    for c in (format_count(m), f"{compute_residual(rate, m):+.2f}")
+                ),
             )
         )
-    rows.append(("0%", count(native), *("-",) * 4))
+    rows.append(("0%", format_count(native), *("-",) * 4))
     names = ["translated", "measured fps", T_MIN, "residual %", T_HARMONIC, "residual %"]
-    return sheet(f"Mixtures, {label}, frames per second per direction", names, rows)
+    return make_text_table(f"Mixtures, {label}, frames per second per direction", names, rows)
 
 
 def _draw_scaling(
@@ -228,7 +238,7 @@ def _draw_scaling(
             curves.append(Curve("_" if number else "n times one core", across, ideal, style=style))
 
     def adjust(at: Any) -> None:
-        if values[0] > 0 and values[-1] >= FAR * values[0]:
+        if values[0] > 0 and values[-1] >= LOG_SCALE_RATIO * values[0]:
             at.set_xscale("log", base=2)
         at.set_xticks(values, [abbreviate(value) for value in values])
         at.set_xticks([], minor=True)

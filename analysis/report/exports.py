@@ -31,7 +31,7 @@ def read_schema(name: str) -> Mapping[str, Any]:
 
 
 def to_json(data: RunData, presentations: Presentations, paper: str | None = None) -> str:
-    """Write ``schema/report-1.json``: the results and what the report says about them."""
+    """Return the report as JSON by ``schema/report-1.json``."""
     facts = collect_facts(data.config, data.params, simulated=data.simulated)
     content = {
         "schema": SCHEMA,
@@ -75,6 +75,8 @@ def to_json(data: RunData, presentations: Presentations, paper: str | None = Non
     return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
 
+MOST_INVALID_SHARE = 0.5
+"""A point with a larger share of invalid trials fails in JUnit results."""
 JunitCase: TypeAlias = tuple[str, str, str, str, str]
 """Class name, name, kind (``failure``, ``error``, ``skipped``, ``system-out`` or nothing), message, text."""
 
@@ -105,8 +107,8 @@ def write_suite(name: str, timestamp: str, cases: Iterable[JunitCase]) -> str:
 def to_junit(data: RunData, presentations: Presentations) -> str:
     """Write the file of a run.
 
-    A wrong translation is a failure, an interrupted run an error, a benchmark that could not be
-    measured is skipped. Slow devices do not fail: what is too slow is not for a report to say.
+    Failures are a wrong translation, a throughput below ``--fail-below`` and points most of whose trials
+    are invalid. An interrupted run is an error, a benchmark that could not be measured is skipped.
     """
     created = str(data.manifest.get("created", ""))
     return write_suite(data.heading, created, _list_cases(data, presentations))
@@ -119,7 +121,9 @@ def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCa
         if record.not_measured:
             yield plugin, name, "skipped", record.not_measured, ""
         else:
-            yield plugin, name, "system-out", "", "\n".join(_list_numbers(record, presentations))
+            numbers = "\n".join(_list_numbers(record, presentations))
+            failure = _find_failure(record, data.results.get("fail_below_fps"))
+            yield plugin, name, "failure" if failure else "system-out", failure, numbers
     if data.status == "translation incorrect":
         why = data.results.get("finding", {}).get("why", "a frame differs")
         yield plugin, "preflight", "failure", f"translation incorrect: {why}", ""
@@ -127,11 +131,21 @@ def _list_cases(data: RunData, presentations: Presentations) -> Iterator[JunitCa
         yield plugin, "run", "error", f"the run is not complete: {data.status}", ""
 
 
+def _find_failure(record: Record, min_fps: float | None) -> str:
+    """Return why a point fails; empty if it does not."""
+    fps, invalid = record.throughput_fps, len(record.invalid_trials)
+    if min_fps is not None and fps is not None and fps < min_fps:
+        return f"{fps:,.0f} fps is below {min_fps:,.0f} fps"
+    if invalid > MOST_INVALID_SHARE * len(record.trials):
+        return f"{invalid} of {len(record.trials)} trials are invalid"
+    return ""
+
+
 def _list_numbers(record: Record, presentations: Presentations) -> list[str]:
     values = record.to_json()
     keys = ("title", "convention", "unit", "median", "p1", "p99", "average", "repetitions")
     lines = [f"{k}: {values[k]}" for k in keys if values.get(k) is not None]
-    for result in presentations.find(record).results(record):
+    for result in presentations.find(record).list_quantities(record):
         if result.headline not in ("", record.benchmark) and result.summary:
             lines.append(f"{result.headline}: {result.summary.median}")
     return [*lines, f"invalid trials: {len(record.invalid_trials)} of {len(record.trials)}"]

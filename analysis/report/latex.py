@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
-from v6t.analysis.blocks import Collapsible, Document, Drawing
+from v6t.analysis.blocks import Collapsible, Drawing, ReportDocument
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.report.render import extend_environment
 from v6t.analysis.report.verdict import make_title
@@ -39,7 +39,7 @@ def to_latex(data: RunData, known: Presentations) -> str:
     return _render("tables.tex", data, sheets=sheets, notes=notes)
 
 
-def figures_to_latex(data: RunData, document: Document) -> str:
+def figures_to_latex(data: RunData, document: ReportDocument) -> str:
     """Write each plot of a report as a ``figure`` that includes ``figures/NAME.pdf``."""
     blocks = [block for section in document.sections for block in section.blocks]
     figures = [

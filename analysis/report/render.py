@@ -10,35 +10,37 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.blocks import Block, Collapsible, Document, Drawing
-from v6t.analysis.sheet import Sheet
+from v6t.analysis.blocks import Block, Collapsible, Drawing, ReportDocument
+from v6t.analysis.sheet import Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-SHORT = 24
+MAX_WORD_CELL = 24
 """Cells below this length are kept in one line."""
-MOST_CARDS = 100
+MAX_CARD_ROWS = 100
 """Tables with more rows than this stay tables in every window."""
-SMALLEST, MARGIN = 24, 3
+MIN_WINDOW, MARGIN = 24, 3
 """A window that every table is let into, and what is beside a table in it [rem]."""
-COMPACT = 60
+COMPACT_WIDTH = 60
 """Tables that need a wider window are set smaller [rem]."""
-_LETTER, _CELL = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
+_LETTER_WIDTH, _CELL_PADDING = {False: 0.56, True: 0.5}, {False: 1.2, True: 0.7}
 """Room of a letter and around a cell, in tables as they are and in those set smaller [rem]."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]>|])")
 _ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}
 """What some readers of Markdown take for markup and others cannot have escaped by a backslash."""
 
 
-def to_html(document: Document) -> str:
+def to_html(document: ReportDocument) -> str:
     """Write a document as HTML: no script, nothing fetched; all of its text is escaped."""
     tables = list(_list_tables(block for s in document.sections for block in s.blocks))
     widths = sorted({t["width"] for t in map(_lay_out_table, tables) if t["rows_apart"]})
     return _load_environment().get_template("page.html").render(document=document, widths=widths)
 
 
-def to_markdown(document: Document, place: Callable[[Drawing], str] = lambda drawing: "") -> str:
+def to_markdown(
+    document: ReportDocument, place: Callable[[Drawing], str] = lambda drawing: ""
+) -> str:
     """Write a document as Markdown; ``place`` names the file of a figure, or returns an empty string."""
     template = _load_environment().get_template("page.md")
     return template.render(document=document, place=place).rstrip() + "\n"
@@ -128,24 +130,26 @@ def _group_drawings(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]
         yield drawn and len(group) > 1, group
 
 
-def _list_tables(blocks: Any) -> Iterator[Sheet]:
+def _list_tables(blocks: Any) -> Iterator[Table]:
     for block in blocks:
-        if isinstance(block, Sheet):
+        if isinstance(block, Table):
             yield block
         elif isinstance(block, Collapsible):
             yield from _list_tables(block.blocks)
 
 
-def _lay_out_table(sheet: Sheet) -> dict[str, Any]:
+def _lay_out_table(sheet: Table) -> dict[str, Any]:
     """Decide how a table is set: its classes, and whether rows become lists in narrow windows."""
-    compact = _compute_width(sheet) > COMPACT
+    compact = _compute_width(sheet) > COMPACT_WIDTH
     width = _compute_width(sheet, compact=compact)
-    rows_apart = width > SMALLEST and len(sheet.rows) <= MOST_CARDS  # long tables scroll instead
+    rows_apart = (
+        width > MIN_WINDOW and len(sheet.rows) <= MAX_CARD_ROWS
+    )  # long tables scroll instead
     kinds = ["text" if column.text else "" for column in sheet.columns]
     names = [column.name.replace("\n", " ") for column in sheet.columns]
     rows = [
         [
-            (name, " ".join(filter(None, (kind, "long" * (len(cell) >= SHORT)))), cell)
+            (name, " ".join(filter(None, (kind, "long" * (len(cell) >= MAX_WORD_CELL)))), cell)
             for name, kind, cell in zip(names, kinds, row, strict=True)
         ]
         for row in sheet.rows
@@ -159,17 +163,19 @@ def _lay_out_table(sheet: Sheet) -> dict[str, Any]:
     }
 
 
-def _compute_width(sheet: Sheet, *, compact: bool = False) -> int:
+def _compute_width(sheet: Table, *, compact: bool = False) -> int:
     """Return the narrowest window a table surely fits [rem]."""
     columns = (
         max(
             *(len(word) for word in column.name.split() or [""]),
-            *(min(len(row[place]), SHORT) for row in sheet.rows),
+            *(min(len(row[place]), MAX_WORD_CELL) for row in sheet.rows),
             0,
         )
         for place, column in enumerate(sheet.columns)
     )
-    return math.ceil(sum(_LETTER[compact] * n + _CELL[compact] for n in columns) + MARGIN)
+    return math.ceil(
+        sum(_LETTER_WIDTH[compact] * n + _CELL_PADDING[compact] for n in columns) + MARGIN
+    )
 
 
 def _escape_markdown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What was measured, on what: everything a reader needs to judge numbers, or repeat them."""
+"""Description of the test setup, in the detail needed to repeat the run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from v6t.analysis.blocks import Block, Collapsible, Columns, Drawing, Facts, Listing
+from v6t.analysis.blocks import Block, CodeListing, Collapsible, Drawing, FactColumns, FactTable
 from v6t.analysis.figures.canvas import BLUE, GREY
 from v6t.analysis.report.render import SvgDrawing
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
 
-LISTED = {"facts": "before the first change", "while_measured": "while it was measured"}
-"""Texts that a device printed, and when."""
+PRINTED_TEXTS = {"facts": "before the first change", "while_measured": "while it was measured"}
+"""When the device printed each text."""
 
 
 def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collapsible]:
@@ -24,15 +24,15 @@ def fold_configuration(device: Mapping[str, Any], name: str) -> Iterator[Collaps
     if commands:
         text = "\n".join(line for command in commands for line in split_command(command))
         summary = f"{name}: configuration as it was applied, {len(commands)} commands"
-        yield Collapsible(summary, [Listing(text)], brief=True)
-    for key, when in LISTED.items():
+        yield Collapsible(summary, [CodeListing(text)], brief=True)
+    for key, when in PRINTED_TEXTS.items():
         parts: Mapping[str, str] = device.get(key) or {}
         texts = [part for part in parts.items() if part[1].strip()]
         if texts:
             text = "\n\n".join(
                 "\n  ".join([f"{what}:", *_split_text(text.strip())]) for what, text in texts
             )
-            yield Collapsible(f"{name}: what it said {when}", [Listing(text)])
+            yield Collapsible(f"{name}: what it said {when}", [CodeListing(text)])
 
 
 def split_command(command: str) -> list[str]:
@@ -60,7 +60,7 @@ def _split_text(text: str) -> list[str]:
     return text.splitlines()
 
 
-WIDTH, HEIGHT, BOX = 760, 150, 150
+WIDTH, HEIGHT, BOX_WIDTH = 760, 150, 150
 
 
 def draw_setup(data: RunData) -> Drawing:
@@ -69,20 +69,20 @@ def draw_setup(data: RunData) -> Drawing:
     middle = f"IPv{data.setup['middle_version']}" if data.setup else ""
     parts = _list_devices(data)
     tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
-    ports = ("right", "left") if is_turned(data) else ("left", "right")
+    ports = ("right", "left") if is_swapped(data) else ("left", "right")
     boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
-    step = (WIDTH - BOX) / (len(boxes) - 1)
-    width = min(BOX, step - 60)
+    step = (WIDTH - BOX_WIDTH) / (len(boxes) - 1)
+    width = min(BOX_WIDTH, step - 60)
     svg, last = SvgDrawing(WIDTH), len(boxes) - 1
     for i, (title, below) in enumerate(boxes):
-        x = round(i * step + (BOX - width) / 2)
+        x = round(i * step + (BOX_WIDTH - width) / 2)
         fill, stroke = ("#e8f1f8", BLUE) if 0 < i < last else ("#f4f6f8", GREY)
         svg.add_box(x, 35, round(width), 80, rx=6, fill=fill, stroke=stroke, stroke_width=2)
         svg.add_text(round(x + width / 2), 70, title, "middle", font_size=14, font_weight=600)
         svg.add_text(round(x + width / 2), 92, below, "middle")
         if i < last:
             word = left if i == 0 else right if i == last - 1 else middle
-            begin, end = round(x + width), round((i + 1) * step + (BOX - width) / 2)
+            begin, end = round(x + width), round((i + 1) * step + (BOX_WIDTH - width) / 2)
             arrows = (
                 f"M{begin + 3} 68H{end - 3}M{end - 10} 63L{end - 3} 68L{end - 10} 73"
                 f"M{end - 3} 84H{begin + 3}M{begin + 10} 79L{begin + 3} 84L{begin + 10} 89"
@@ -109,7 +109,7 @@ def find_ip_versions(data: RunData) -> tuple[str, str]:
     return f"IPv{left}", f"IPv{right}"
 
 
-def is_turned(data: RunData) -> bool:
+def is_swapped(data: RunData) -> bool:
     """Return whether the technology's left side was at the tester's right port."""
     return bool(data.config.get("initiator") == "right")
 
@@ -139,9 +139,9 @@ def _abbreviate_octets(values: Sequence[int]) -> str:
     return f"{shown} ... {values[-1]} octets" if many else f"{shown} octets"
 
 
-TALL = 12
+MAX_ROWS_PER_COLUMN = 12
 """Facts beyond this number stand in two columns."""
-_PORTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
+_PORT_TEXTS = {True: "pseudorandom", False: "not all pseudorandom", None: ""}
 
 
 def describe_setup(data: RunData, figures: bool) -> Iterator[Block]:
@@ -152,19 +152,19 @@ def describe_setup(data: RunData, figures: bool) -> Iterator[Block]:
     tester = m.get("tester") or {"kind": c["tester"]["kind"], **c["tester"]["options"]}
     device = tester.get("device") or {"driver": c["dut"]["driver"], **c["dut"]["options"]}
     tester = {k: v for k, v in tester.items() if k != "device"}
-    yield Columns(
+    yield FactColumns(
         [
-            ("Measured", Facts(tuple(_list_run_facts(data)))),
-            ("Traffic", Facts(tuple(_list_traffic_facts(data)))),
-            ("Tester", Facts(tuple(_list_plain_facts(tester)))),
-            ("Device under test", Facts(tuple(_list_plain_facts(device)))),
-            ("Machine of v6t", Facts(tuple(_list_machine_facts(m)))),
+            ("Measured", FactTable(tuple(_list_run_facts(data)))),
+            ("Traffic", FactTable(tuple(_list_traffic_facts(data)))),
+            ("Tester", FactTable(tuple(_list_plain_facts(tester)))),
+            ("Device under test", FactTable(tuple(_list_plain_facts(device)))),
+            ("Machine of v6t", FactTable(tuple(_list_machine_facts(m)))),
         ]
     )
     yield from _fold_devices(device)
     for what, facts in (("Tester", tester), ("Device under test", device)):
         for name, inner in facts.items():
-            if isinstance(inner, Mapping) and inner and name not in (*LISTED, "parts"):
+            if isinstance(inner, Mapping) and inner and name not in (*PRINTED_TEXTS, "parts"):
                 yield _fold_facts(f"{what}: {name.replace('_', ' ')}", inner)
     if data.params:
         yield _fold_facts("Parameters of the technology", data.params)
@@ -174,15 +174,19 @@ def _fold_devices(device: Mapping[str, Any]) -> Iterator[Block]:
     yield from fold_configuration(device, "Device under test")
     for name, part in (device.get("parts") or {}).items():
         yield from fold_configuration(part, name)
-        rest = {k: v for k, v in part.items() if k not in (*LISTED, "commands")}
+        rest = {k: v for k, v in part.items() if k not in (*PRINTED_TEXTS, "commands")}
         yield _fold_facts(f"{name}: the rest of what is known", rest)
 
 
 def _fold_facts(title: str, values: Mapping[str, Any]) -> Collapsible:
     rows = tuple(flatten_facts(values))
     half = (len(rows) + 1) // 2
-    columns = [("", Facts(rows[:half])), ("", Facts(rows[half:]))]
-    return Collapsible(title, [Columns(columns) if len(rows) > TALL else Facts(rows)], brief=True)
+    columns = [("", FactTable(rows[:half])), ("", FactTable(rows[half:]))]
+    return Collapsible(
+        title,
+        [FactColumns(columns) if len(rows) > MAX_ROWS_PER_COLUMN else FactTable(rows)],
+        brief=True,
+    )
 
 
 def _list_run_facts(data: RunData) -> Iterator[tuple[str, str]]:
@@ -215,7 +219,7 @@ def _list_traffic_facts(data: RunData) -> Iterator[tuple[str, str]]:
         sequence = data.mix_sequences.get(mix)
         yield "Mix of sizes", format_mix(mix) + (f": {sequence}" if sequence else "")
     yield "Directions", ", ".join(c["modes"])
-    if is_turned(data):
+    if is_swapped(data):
         yield "Sides", "turned: what is called left here is at the tester's right port"
     n, m = data.params.get("n"), data.params.get("m")
     if n and m is not None:
@@ -225,7 +229,7 @@ def _list_traffic_facts(data: RunData) -> Iterator[tuple[str, str]]:
         yield "Foreground", f"{100 * m / n:.4g} %{which}{spread}"
         if negative:
             yield "Negative", f"{negative:g} % that the device must drop"
-    ports = _PORTS[has_random_ports(data.params)]
+    ports = _PORT_TEXTS[has_random_ports(data.params)]
     if ports:
         yield "Ports", ports
     yield "Seed", str(c["seed"])

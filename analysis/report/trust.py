@@ -1,125 +1,118 @@
-"""How far a run's numbers can be trusted: invalid trials, headroom, health of the tester."""
+"""Validity of a run: invalid trials, headroom and health of the tester, limits of the device."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from v6t.analysis.blocks import Block, Collapsible, Items, Text, Tone
+from v6t.analysis.blocks import Block, BulletList, Collapsible, Paragraph, Tone
 from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, sheet, text_columns
+from v6t.analysis.sheet import (
+    Column,
+    Table,
+    format_count,
+    make_table,
+    make_text_columns,
+    make_text_table,
+)
 
-MOST_LISTED = 50
+MAX_INVALID_ROWS = 50
 _NUMBER = re.compile(r"\d[\d.,]*")
 
 
-def assess_validity(data: RunData) -> list[Block]:
+def assess_validity(data: RunData) -> Iterator[Block]:
     """Describe the evidence for and against the numbers."""
-    blocks: list[Block] = []
     trials = sum(len(r.trials) for r in data.records)
     invalid = [(r, t) for r in data.records for t in r.invalid_trials]
     if not trials:
-        blocks.append(Text("No trial of any benchmark was made.", "warning"))
+        yield Paragraph("No trial of any benchmark was made.", "warning")
     elif invalid:
-        blocks.append(
-            Text(
-                f"{len(invalid)} of {trials} trials are invalid: the tester faltered. They were "
-                "repeated, and none of them counts as loss of the device.",
-                "warning",
-            )
+        text = (
+            f"{len(invalid)} of {trials} trials are invalid: the tester faltered. They were "
+            "repeated, and none of them counts as loss of the device."
         )
-        blocks.append(_make_invalid_sheet(invalid))
+        yield Paragraph(text, "warning")
+        yield _make_invalid_table(invalid)
     else:
-        blocks.append(Text(f"All {trials} trials are valid: the tester did its part.", "good"))
-    headroom = _make_headroom_sheet(data)
-    if headroom.rows:
-        blocks.append(headroom)
+        yield Paragraph(f"All {trials} trials are valid: the tester did its part.", "good")
+    yield from filter(lambda table: table.rows, [_make_headroom_table(data)])
+    yield from _describe_translation(data)
+    control = sum(c.control for t in data.trials for c in t.result.directions.values())
+    if control:
+        yield Paragraph(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}.")
+    yield from filter(lambda table: table.rows, [_make_health_table(data)])
+    yield from _list_limits(data)
+
+
+def _describe_translation(data: RunData) -> Iterator[Block]:
     checked = sum(c.checked for t in data.trials for c in t.result.directions.values())
     matched = sum(c.matched for t in data.trials for c in t.result.directions.values())
     if data.simulated:
-        blocks.append(
-            Text("No frame was sent, so none was compared with the reference translation.")
-        )
+        yield Paragraph("No frame was sent, so none was compared with the reference translation.")
     elif checked:
         compared = (
             f"{checked:,} received frames were compared with the reference translation, "
             f"{matched:,} were equal to it."
         )
-        shared = data.shares_oracle
-        if shared:
+        if data.shares_oracle:
             compared += (
                 " The device was made of that same translation: this proves the path between the "
                 "ports, not the translation."
             )
-        good: Tone = "plain" if shared else "good"
-        blocks.append(Text(compared, good if matched == checked else "bad"))
+        good: Tone = "plain" if data.shares_oracle else "good"
+        yield Paragraph(compared, good if matched == checked else "bad")
     if data.behaviour:
-        blocks.append(Text("Where RFCs leave it a choice, the device was seen to write:"))
-        blocks.append(
-            Items(
-                [
-                    f"{way}, {what} ({frames:,} frames)"
-                    for way, seen in data.behaviour.items()
-                    for what, frames in seen.items()
-                ]
-            )
-        )
-    control = sum(c.control for t in data.trials for c in t.result.directions.values())
-    if control:
-        blocks.append(Text(f"Not counted, being no test frames (ARP, ND, LLDP ...): {control:,}."))
-    health = _make_health_sheet(data)
-    if health.rows:
-        blocks.append(health)
-    return [*blocks, *_list_limits(data)]
+        yield Paragraph("Where RFCs leave it a choice, the device was seen to write:")
+        choices = [
+            f"{direction}, {what} ({frames:,} frames)"
+            for direction, seen in data.behaviour.items()
+            for what, frames in seen.items()
+        ]
+        yield BulletList(choices)
 
 
-def _make_invalid_sheet(pairs: list[tuple[Record, InvalidTrial]]) -> Sheet:
+def _make_invalid_table(pairs: list[tuple[Record, InvalidTrial]]) -> Table:
     # reasons that differ in their numbers only are one; the first stands for all
     alike: dict[tuple[str, ...], list[str]] = {}
     for record, trial in pairs:
         for reason in trial.reasons[:1]:
             place = (record.benchmark, record.sizes, record.direction)
             alike.setdefault((*place, _NUMBER.sub("#", reason)), []).append(reason)
-    most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MOST_LISTED]
+    most = sorted(alike.items(), key=lambda item: -len(item[1]))[:MAX_INVALID_ROWS]
     rows = [(*key[:3], reasons[0], str(len(reasons))) for key, reasons in most]
-    names = [*text_columns("benchmark", "octets", "direction", "reason (of the first)"), "trials"]
-    return sheet("Invalid trials", names, rows)
-
-
-def _make_headroom_sheet(data: RunData) -> Sheet:
-    rows = []
-    for record in data.records:
-        if not isinstance(record, RateRecord) or record.unit != FPS or not record.tester_ceiling:
-            continue
-        word = "enough"
-        if record.tester_limited:
-            word = "the tester limits the result"
-        elif record.upper_bound_reason == "tester" and record.upper_bound_hit:
-            word = "the search ended at the tester's maximum"
-        rows.append(
-            (
-                record.sizes,
-                record.direction,
-                count(record.median),
-                count(record.tester_ceiling),
-                f"{record.median / record.tester_ceiling:.1%}",
-                word,
-            )
-        )
     names = [
-        *text_columns("octets", "direction"),
-        "median fps",
-        "tester alone fps",
-        "share",
-        *text_columns("headroom"),
+        *make_text_columns("benchmark", "octets", "direction", "reason (of the first)"),
+        "trials",
     ]
-    return sheet("Headroom of the tester, per direction", names, rows)
+    return make_text_table("Invalid trials", names, rows)
 
 
-def _make_health_sheet(data: RunData) -> Sheet:
+def _make_headroom_table(data: RunData) -> Table:
+    records = (r.as_rate_record for r in data.records if r.unit == FPS)
+    columns: Sequence[Column[Any]] = (
+        Column("octets", lambda r: r.sizes, text=True),
+        Column("direction", lambda r: r.direction, text=True),
+        Column("median fps", lambda r: r.median),
+        Column("tester alone fps", lambda r: r.tester_ceiling),
+        Column("share", lambda r: r.median / r.tester_ceiling, ".1%"),
+        Column("headroom", _describe_headroom, text=True),
+    )
+    known = [record for record in records if record and record.tester_ceiling]
+    return make_table("Headroom of the tester, per direction", known, columns)
+
+
+def _describe_headroom(record: RateRecord) -> str:
+    if record.tester_limited:
+        return "the tester limits the result"
+    if record.upper_bound_reason == "tester" and record.upper_bound_hit:
+        return "the search ended at the tester's maximum"
+    return "enough"
+
+
+def _make_health_table(data: RunData) -> Table:
     by_name: dict[str, list[float]] = {}
     for trial in data.trials:
         for name, value in _flatten_numbers("", trial.result.tester):
@@ -129,8 +122,10 @@ def _make_health_sheet(data: RunData) -> Sheet:
         for name, values in sorted(by_name.items())
         if name != "virtual_time_s"
     ]
-    return sheet(
-        "Health of the tester", [*text_columns("figure"), "trials", "min", "median", "max"], rows
+    return make_text_table(
+        "Health of the tester",
+        [*make_text_columns("figure"), "trials", "min", "median", "max"],
+        rows,
     )
 
 
@@ -147,29 +142,23 @@ def _flatten_numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 def _list_limits(data: RunData) -> Iterator[Block]:
     evidence = list(_list_evidence(data))
     if evidence:
-        yield Items(evidence)
-    counts = _make_counts_sheet(data)
+        yield BulletList(evidence)
+    counts = _make_counts_table(data)
     if counts.rows:
         yield Collapsible(counts.title, [counts])
     if data.bottleneck:
-        names = [
-            *(*text_columns("octets", "direction"), "fps per direction", "judged at", "samples"),
-            *text_columns("what limits it"),
-        ]
-        rows = [
-            (
-                str(_read_sizes(entry)),
-                entry["direction"],
-                count(entry["rate_fps"]),
-                count(_get_judged_rate(entry)),
-                str(entry["samples"]),
-                entry["says"],
-            )
-            for entry in data.bottleneck
-        ]
-        yield sheet("What limits the device, watched every second", names, rows)
+        columns: Sequence[Column[Any]] = (
+            Column("octets", lambda entry: str(_read_sizes(entry)), text=True),
+            Column("direction", lambda entry: entry["direction"], text=True),
+            Column("fps per direction", lambda entry: entry["rate_fps"]),
+            Column("judged at", _get_judged_rate),
+            Column("samples", lambda entry: str(entry["samples"])),
+            Column("what limits it", _describe_limit, text=True),
+        )
+        title = "What limits the device, watched every second"
+        yield make_table(title, data.bottleneck, columns)
         for entry in data.bottleneck:
-            told = _make_telemetry_sheet(entry)
+            told = _make_telemetry_table(entry)
             if told is not None:
                 yield Collapsible(told.title, [told])
         seen = [
@@ -178,30 +167,35 @@ def _list_limits(data: RunData) -> Iterator[Block]:
             for line in e["evidence"]
         ]
         if seen:
-            yield Collapsible(f"{len(seen)} observations behind it", [Items(seen)])
+            yield Collapsible(f"{len(seen)} observations behind it", [BulletList(seen)])
     elif data.config["dut"]["driver"] != "reference" and not data.simulated:
-        yield Text(
+        yield Paragraph(
             "Nobody watched what limits the device: `v6t dut bottleneck` measures the found rates "
             "once more and does."
         )
 
 
-def _make_counts_sheet(data: RunData) -> Sheet:
+def _describe_limit(entry: Mapping[str, Any]) -> str:
+    texts: list[str] = [text for text in (entry.get("unsustained"), entry["says"]) if text]
+    return "; ".join(texts)
+
+
+def _make_counts_table(data: RunData) -> Table:
     rows = []
     for entry in data.results.get("device", ()):
         where = (str(_read_sizes(entry)), entry["direction"], entry["benchmark"], entry["device"])
-        lost = [(reason, count(frames)) for reason, frames in entry["drops"].items()]
+        lost = [(reason, format_count(frames)) for reason, frames in entry["drops"].items()]
         held = [
             (f"table, {when}: {name}", f"{value:,.6g}")
             for when, table in entry["table"].items()
             for name, value in table.items()
         ]
         rows += [(*where, *told) for told in (lost or [("dropped, by its counters", "0")]) + held]
-    names = [*text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
-    return sheet("What the device counted over all trials of each benchmark", names, rows)
+    names = [*make_text_columns("octets", "direction", "benchmark", "device", "figure"), "value"]
+    return make_text_table("What the device counted over all trials of each benchmark", names, rows)
 
 
-def _make_telemetry_sheet(entry: Mapping[str, Any]) -> Sheet | None:
+def _make_telemetry_table(entry: Mapping[str, Any]) -> Table | None:
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
     when = {s: dict(_flatten_numbers("", told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))
@@ -211,7 +205,7 @@ def _make_telemetry_sheet(entry: Mapping[str, Any]) -> Sheet | None:
         (name, *(f"{t[name]:,.6g}" if name in t else "-" for t in when.values())) for name in lines
     ]
     title = f"{entry['device']}: telemetry at {_read_sizes(entry)} octets, {entry['direction']}"
-    return sheet(title, [*text_columns("figure"), *when], rows)
+    return make_text_table(title, [*make_text_columns("figure"), *when], rows)
 
 
 def _read_sizes(entry: Mapping[str, Any]) -> FrameSizes:
@@ -234,7 +228,7 @@ def _list_evidence(data: RunData) -> Iterator[str]:
             yield from (f"{k}: {v}" for k, v in bottleneck.items())
     for entry in data.results.get("bottleneck", ()):
         yield (
-            f"{entry['device']} at {count(_get_judged_rate(entry))} fps {entry['direction']}, "
+            f"{entry['device']} at {format_count(_get_judged_rate(entry))} fps {entry['direction']}, "
             f"{_read_sizes(entry)} octets: "
             f"{entry['says']} ({'; '.join(entry['evidence'])})"
         )

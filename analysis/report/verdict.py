@@ -1,13 +1,21 @@
-"""The run in two sentences, and its rates in the units that links are bought in."""
+"""Summary of the throughput of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from v6t.analysis.blocks import Block, Text
+from v6t.analysis.blocks import Block, Paragraph
 from v6t.analysis.record import RateRecord
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import LIMITED, SIZES, count, mark, pluralize, sheet, text_columns
+from v6t.analysis.sheet import (
+    LIMITED_MEANING,
+    SIZES,
+    format_count,
+    make_text_columns,
+    make_text_table,
+    mark_limited,
+    pluralize,
+)
 from v6t.base.ethernet import GAP_OCTETS, max_frame_rate_fps
 
 
@@ -31,11 +39,11 @@ def summarize_throughput(data: RunData) -> Iterator[Block]:
     sentences = write_verdict(data)
     if not sentences:
         return
-    yield Text(" ".join(sentences))
-    yield sheet(
+    yield Paragraph(" ".join(sentences))
+    yield make_text_table(
         "Throughput on the links (medians; per direction; with preamble and gap)",
         [
-            *(SIZES, *text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
+            *(SIZES, *make_text_columns("direction"), "frames/s", "Mpps", "Gbit/s\nleft"),
             *("Gbit/s\nright", "share of\nline rate"),
         ],
         [list(_list_cells(data, r)) for r in _select_throughputs(data)],
@@ -45,7 +53,7 @@ def summarize_throughput(data: RunData) -> Iterator[Block]:
 def _list_cells(data: RunData, record: RateRecord) -> Iterator[str]:
     left, right = _get_octets(data, record)
     yield from (record.sizes, record.direction)
-    yield mark(count(record.median), record.limited)
+    yield mark_limited(format_count(record.median), record.limited)
     yield f"{record.median / 1e6:.3f}"
     yield from (f"{_convert_to_gigabits(record.median, octets):.3f}" for octets in (left, right))
     yield f"{_compute_line_share(data, record):.2%}"
@@ -55,7 +63,7 @@ def _describe_rate(data: RunData, record: RateRecord) -> str:
     left, right = (
         _convert_to_gigabits(record.median, octets) for octets in _get_octets(data, record)
     )
-    rate = mark(f"{record.median / 1e6:.3f} Mpps", record.limited)
+    rate = mark_limited(f"{record.median / 1e6:.3f} Mpps", record.limited)
     return f"{rate}, {max(left, right):.3f} Gbit/s, {_compute_line_share(data, record):.2%} of the line rate"
 
 
@@ -86,31 +94,40 @@ def _format_bit_rate(rate: float) -> str:
 
 
 def write_verdict(data: RunData) -> list[str]:
-    """Return what the device forwards, the tester's limit and the conditions; empty without a throughput."""
+    """Return the verdict, the rates in other units and the conditions; empty without a throughput."""
     records = _select_throughputs(data)
     if not records:
         return []
     directions = [r.direction for r in records]
     mode = "bidirectional" if "bidirectional" in directions else directions[0]
-    shown = [r for r in records if r.direction == mode]
-    shown.sort(key=lambda r: r.frame_sizes.ipv6)
-    ends = [shown[0], shown[-1]] if shown[-1].sizes != shown[0].sizes else shown[:1]
-    carried = "; at ".join(f"{r.sizes} octets {_describe_rate(data, r)}" for r in ends)
-    line = _format_bit_rate(data.config["line_rate_bps"])
+    shown = sorted((r for r in records if r.direction == mode), key=lambda r: r.frame_sizes.ipv6)
+    first, last = shown[0], shown[-1]
     tolerated = data.procedure.get("loss_tolerance") or 0.0
     loss = f"with a loss of at most {tolerated:.4%}" if tolerated else "without loss"
-    direction = ends[0].direction
-    way = (
-        "in both directions at once"
-        if direction == "bidirectional"
-        else f"in the {direction} direction"
-    )
-    who = "A simulated device" if data.simulated else f"The device ({name_device(data)})"
-    sentences = [f"{who} forwards {loss}, {way}, at {carried} (per direction, of {line})."]
+    name = name_device(data)
+    device = "The simulation" if data.simulated else name.replace("reference", "The reference")
+    rate = f"{'at least ' * first.limited}{format_count(first.median)} fps"
+    left, right = first.frame_sizes.ipv6, first.frame_sizes.ipv4
+    sizes = first.sizes.partition("/")[0] if left == right else first.sizes
+    direction = "per direction" if mode == "bidirectional" else mode
+    observations = [
+        entry
+        for entry in data.bottleneck
+        if (entry["direction"], entry["rate_fps"]) == (mode, first.median)
+    ]
+    unsustained = "".join(f"; {e['unsustained']}" for e in observations[:1] if e.get("unsustained"))
+    ends = [first, last] if last.sizes != first.sizes else [first]
+    rates = "; ".join(f"{r.sizes} octets: {_describe_rate(data, r)}" for r in ends)
+    line = _format_bit_rate(data.config["line_rate_bps"])
+    sentences = [
+        f"{device} carries {rate} {direction} at {sizes} octets {loss}{unsustained}.",
+        f"{rates} (per direction, of {line}).",
+    ]
     if any(r.limited for r in ends):
-        sentences.append(f"* is {LIMITED}.")
-    return [*sentences, _describe_conditions(data, ends[0])]
+        sentences.append(f"* is {LIMITED_MEANING}.")
+    return [*sentences, _describe_conditions(data, first)]
 
 
 def _select_throughputs(data: RunData) -> list[RateRecord]:
-    return [r for r in data.records if isinstance(r, RateRecord) and r.throughput_fps is not None]
+    records = (r.as_rate_record for r in data.records if r.throughput_fps is not None)
+    return [record for record in records if record is not None]

@@ -30,9 +30,9 @@ DEVICES: tuple[tuple[type, str, type[PacketDevice]], ...] = (
 
 def build_device(technology: Technology) -> PacketDevice:
     """Return a device that behaves as the RFCs require, of the first view that defines one."""
-    for view in technology.audit_views():
+    for view in technology.list_audit_views():
         for kind, attribute, device in DEVICES:
             if isinstance(view, kind) and getattr(view, attribute):
-                return device(technology.dut_intent(), view)
+                return device(technology.make_dut_intent(), view)
     problem = f"technology {technology.name} has no packet-level device"
     raise UsageError(problem, "choose a device that forwards packets", code="no-clauses")

@@ -11,7 +11,7 @@ from v6t.audit.clause import SIDES
 from v6t.audit.ip_packet import Drop, IcmpError, IPPacket
 from v6t.audit.packets import Wire
 from v6t.plugins.audit_views import Address, SideName
-from v6t.plugins.reference_device import ETHERTYPE, link_headers
+from v6t.plugins.reference_device import ETHERTYPE, make_link_headers
 
 if TYPE_CHECKING:
     from v6t.intent.device import DeviceIntent
@@ -43,7 +43,7 @@ class PacketDevice:
     ) -> list[tuple[SideName, bytes]]:
         """Return the frames, without FCS, that the device sends because of one that arrived at a time."""
         self.now_s = now_s
-        head = link_headers(getattr(self.links, side)).ingress
+        head = make_link_headers(getattr(self.links, side)).ingress
         start = len(head) + 2
         tag = head[12:] + ETHERTYPE[6 if frame[start : start + 1] >= b"\x60" else 4]
         try:
@@ -53,7 +53,7 @@ class PacketDevice:
             return []
         frames = []
         for out, sent in self.process(side, packet):
-            head = link_headers(getattr(self.links, out)).egress
+            head = make_link_headers(getattr(self.links, out)).egress
             frames.append((out, (head + ETHERTYPE[sent.version] + bytes(sent)).ljust(60, b"\0")))
         return frames
 

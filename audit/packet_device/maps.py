@@ -146,8 +146,8 @@ class AddressSharing:
     """Customers who share IPv4 addresses: CEs of MAP rules, or lwB4s of a binding table (RFC 7596)."""
 
     def __init__(self, view: SharedAddressRelay) -> None:
-        self.relay, self.softwires = view.relay, view.softwires
-        self.domains = [MapDomain(rule, embeds_host=not view.tunnels) for rule in view.rules]
+        self.relay, self.softwires = view.relay, view.list_softwires
+        self.domains = [MapDomain(rule, embeds_host=not view.encapsulates) for rule in view.rules]
 
     def domains_for(self, ipv4: Address) -> list[MapDomain]:
         prefixes = [d.rule.ipv4_prefix for d in self.domains]

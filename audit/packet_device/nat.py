@@ -104,7 +104,7 @@ class MappingDevice(PacketDevice):
         return self.pool[self.host_number(host) % len(self.pool)]
 
     def port_range(self, host: Address) -> tuple[int, int]:
-        low, high = self.view.public
+        low, high = self.view.public_ports
         if not self.view.port_block:
             return low, high
         low += self.view.port_block * (self.host_number(host) // len(self.pool))

@@ -91,8 +91,8 @@ class TunnelRelay(TunnelingDevice):
 
     def __init__(self, intent: DeviceIntent, view: SharedAddressRelay) -> None:
         super().__init__(intent, view)
-        self.relays, self.sharing = view.relays, AddressSharing(view)
-        self.reports_sources = view.softwires is not None  # RFC 7596, section 6.2
+        self.relays, self.sharing = view.tunnel_addresses, AddressSharing(view)
+        self.reports_sources = view.list_softwires is not None  # RFC 7596, section 6.2
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:
         ends = self.sharing.find(inner.src, ip.port(inner, is_source=True))
@@ -149,8 +149,8 @@ class SixInFourDevice(TunnelingDevice):
         self.tunnel_side, self.relays = view.side, (view.local,)
 
     def endpoint(self, inner: Address) -> Address | None:
-        if self.view.endpoint is not None:
-            return self.view.endpoint(inner)  # type: ignore[no-any-return]
+        if self.view.find_outer_address is not None:
+            return self.view.find_outer_address(inner)  # type: ignore[no-any-return]
         return self.view.remote if inner == self.view.inner[0] else None
 
     def check_source(self, outer: IPPacket, inner: IPPacket) -> None:

@@ -35,7 +35,7 @@ from v6t.drivers.testers import kind_of
 SCHEMA = "v6t-campaign-plan/1"
 PLAN, FAILURES = "campaign.json", "failures"
 SUMMARY = "summary.json"
-"""In the directory of a published page: what `compare` and `trend` read."""
+"""File of a published campaign that `compare` and `trend` read."""
 WAITING, FAILED = "waiting", "failed"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -89,7 +89,7 @@ class Campaign:
         names: dict[str, str] = {}
         for run in self.runs:
             tester = run.config["tester"]
-            shared = kind_of(tester["kind"], tester["options"]).shared
+            shared = kind_of(tester["kind"], tester["options"]).exclusive_resource
             name = run.testbed if shared is None else names.setdefault(shared, run.testbed)
             found.setdefault(name, []).append(run)
         return found
@@ -101,12 +101,14 @@ class Overrides:
 
     Attributes:
         beds: testbed files in place of the campaign's, by name; of the only one, by ``""``.
-        only: experiments that are wanted; all if empty.
+        experiments: names of the experiments that are wanted; all if empty.
+        only: values that the settings of a run must have, separated by commas, by setting.
         tester: another tester; its options are those of the testbed only if it is the same one.
     """
 
     beds: Mapping[str, Path] = field(default_factory=dict)
-    only: Sequence[str] = ()
+    experiments: Sequence[str] = ()
+    only: Mapping[str, str] = field(default_factory=dict)
     tester: str | None = None
     preset: str | None = None
     repetitions: int | None = None
@@ -117,7 +119,7 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
     """Read a campaign file and return the campaign with all its runs resolved."""
     changes = overrides or Overrides()
     path = file.path if isinstance(file, YamlFile) else file
-    content, planned = read_campaign(file, changes.beds, changes.only)
+    content, planned = read_campaign(file, changes.beds, changes.experiments)
     own = path in list_packaged().values() and not changes.beds and changes.tester is None
     if own and not all(_is_lab(p.bed.data) for p in planned):
         problem = f"the campaign {path.stem} comes without a testbed"
@@ -125,10 +127,33 @@ def plan_campaign(file: Path | YamlFile, overrides: Overrides | None = None) -> 
         raise UsageError(problem, hint, code="missing-setting")
     compiled: dict[str, Mapping[str, Streams]] = {}
     runs = [_resolve_run(i, p, changes, compiled) for i, p in enumerate(planned, 1)]
+    for name, values in changes.only.items():
+        runs = _select_runs(runs, name, values)
     notes = {e.name: _add_differences(e.note, e.differs) for e in content.experiments}
     if content.differs:
         notes[""] = _add_differences("", content.differs)
     return Campaign(content.name, content.title, content.paper, notes, tuple(runs))
+
+
+def _select_runs(runs: Sequence[CampaignRun], name: str, values: str) -> list[CampaignRun]:
+    """Return the runs in which a setting has one of the values, which commas separate.
+
+    Raises:
+        UsageError: no run has such a value; the hint lists those that occur.
+    """
+    by_value: dict[str, list[CampaignRun]] = {}
+    for run in runs:
+        setting: Any = run.config
+        for part in name.split("."):
+            setting = setting.get(part) if isinstance(setting, dict) else None
+        for value in setting if isinstance(setting, list) else [setting]:
+            by_value.setdefault(str(value), []).append(run)
+    wanted = {value.strip() for value in values.split(",")}
+    selected = [run for value in wanted & by_value.keys() for run in by_value[value]]
+    if not selected:
+        hint = f"values in this campaign: {', '.join(sorted(by_value))}"
+        raise UsageError(f"no run has {name}={values}", hint, code="unknown-name")
+    return [run for run in runs if run in selected]
 
 
 def _is_lab(bed: Mapping[str, Any]) -> bool:
@@ -338,7 +363,7 @@ def _execute_run(directory: Path, run: CampaignRun, events: Listener) -> None:
 
 def _write_failure(directory: Path, run: CampaignRun, exc: V6tError) -> None:
     if read_status(directory, run) == INCORRECT:
-        return  # its results say so themselves
+        return  # its results record the mismatch
     folder = directory / FAILURES
     folder.mkdir(exist_ok=True)
     content = {"message": exc.message, "hint": exc.hint, "exit_code": exc.exit_code}

@@ -1,4 +1,4 @@
-"""Campaign files: what all runs have in common, and matrices of what varies."""
+"""Campaign files: settings common to all runs, and matrices of varying settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from v6t.core.config.yaml_file import (
     validate,
 )
 
-MOST_RUNS = 10_000
+MAX_RUNS = 10_000
 TESTBED_SECTIONS = ("tester", "dut", "links", "line_rate")
 
 
@@ -31,14 +31,14 @@ class Experiment(StrictModel):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
     """Begins the names of its runs."""
     note: str = ""
-    """Words for the report."""
+    """Text for the report."""
     differs: dict[str, str] = Field(default_factory=dict)
     """Where a paper is repeated, each difference that is left, in a sentence: by the setting that
-    differs, or by a word of its own. They follow the note in the report."""
+    differs, or by any other word. They follow the note in the report."""
     run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of this experiment, over the campaign's."""
     testbed: str | None = None
-    """Which of the testbeds; none: the only one."""
+    """Name of the testbed; none: the only one."""
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(default_factory=dict)
     """Lists of values by setting, for example `frame_sizes` or `params.ces`: every combination is a
     run. Values that are long get names: `params: {fixed ports: {...}, random ports: {...}}`."""
@@ -53,20 +53,20 @@ class CampaignFile(StrictModel):
     """Content of a campaign file."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")
-    """Of the campaign."""
+    """Name of the campaign."""
     title: str = ""
     """Heading of the report."""
     paper: str | None = None
-    """Published results to set beside, a name of `v6t report --paper`."""
+    """Published results to compare with, a name of `v6t report --paper`."""
     again: str = ""
-    """What making it again in the lab takes, for the page of a campaign that comes with v6t (Markdown)."""
+    """Requirements for repeating it in the lab, for the page of a packaged campaign (Markdown)."""
     run: dict[str, Any] = Field(default_factory=dict)
     """Run file settings of all runs."""
     testbeds: dict[str, dict[str, Any] | str] = Field(default_factory=dict)
     """Testbed file settings, or the path of a testbed file, by name. Different testbeds work at the
     same time."""
     differs: dict[str, str] = Field(default_factory=dict)
-    """What differs from the paper in all experiments, as in each of them."""
+    """Differences from the paper in all experiments, in the form of an experiment's."""
     experiments: list[Experiment] = Field(min_length=1)
     """Runs that differ in the settings of a matrix."""
 
@@ -102,7 +102,8 @@ def read_campaign(
     document = file if isinstance(file, YamlFile) else YamlFile(file)
     path = document.path
     content: CampaignFile = validate(CampaignFile, document.data, document)
-    _replace_beds(content, beds or {})
+    for name, bed in (beds or {}).items():
+        content.testbeds[_choose_bed(content, name) or bed.stem] = str(bed.absolute())
     names = [e.name for e in content.experiments]
     for name in only:
         if name not in names:
@@ -120,8 +121,8 @@ def read_campaign(
         if only and experiment.name not in only:
             continue
         runs += _plan_runs(document, content, experiment, ("experiments", number))
-        if len(runs) > MOST_RUNS:
-            raise UsageError(f"{path}: these are more than {MOST_RUNS:,} runs", code="out-of-range")
+        if len(runs) > MAX_RUNS:
+            raise UsageError(f"{path}: these are more than {MAX_RUNS:,} runs", code="out-of-range")
     return content, runs
 
 
@@ -133,7 +134,7 @@ def _plan_runs(
             axes = dict(zip(experiment.matrix, (name for name, _ in choice), strict=True))
             if any(all(axes.get(k) == v for k, v in rule.items()) for rule in experiment.skip):
                 continue
-            bed_name = str(axes.get("testbed", experiment.testbed or _find_only_bed(content)))
+            bed_name = _choose_bed(content, str(axes.get("testbed", experiment.testbed or "")))
             bed = _load_bed(document, content, bed_name)
             run = deepcopy(deep_merge(content.run, experiment.run))
             for _, settings in choice:
@@ -176,33 +177,20 @@ def _list_axes(experiment: Experiment) -> list[list[tuple[Any, dict[str, Any]]]]
     return axes
 
 
-def _replace_beds(content: CampaignFile, beds: Mapping[str, Path]) -> None:
-    for name, path in beds.items():
-        known = name or _find_only_bed(content)
-        if known not in content.testbeds and (name or content.testbeds):
-            raise UsageError(
-                f"unknown testbed '{name}'"
-                if name
-                else f"--testbed {path} lacks the name of a testbed",
-                "--testbed NAME=FILE, with one of " + (", ".join(content.testbeds) or "none"),
-                code="missing-setting",
-            )
-        content.testbeds[known or path.stem] = str(path.absolute())
-
-
-def _find_only_bed(content: CampaignFile) -> str:
-    return next(iter(content.testbeds)) if len(content.testbeds) == 1 else ""
+def _choose_bed(content: CampaignFile, name: str) -> str:
+    """Return the name of a testbed, by default that of the only one; empty if the file has none."""
+    if not name and len(content.testbeds) < 2:
+        return next(iter(content.testbeds), "")
+    if name in content.testbeds:
+        return name
+    hint = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
+    if not name:
+        raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
+    raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
 
 
 def _load_bed(document: YamlFile, content: CampaignFile, name: str) -> dict[str, Any]:
-    if not name and not content.testbeds:
-        return {}
-    if name not in content.testbeds:
-        hint = "testbeds of this file: " + (", ".join(content.testbeds) or "none")
-        if not name:
-            raise UsageError("the name of the testbed is missing", hint, code="missing-setting")
-        raise UsageError(f"unknown testbed '{name}'", hint, code="unknown-name")
-    given = content.testbeds[name]
+    given = content.testbeds.get(name, {})
     if isinstance(given, str):
         return YamlFile(document.path.parent / given).data
     return deepcopy(given)

@@ -1,4 +1,4 @@
-"""Campaigns that come with v6t, found without importing what reads them."""
+"""Packaged campaigns, found without importing the campaign reader."""
 
 from __future__ import annotations
 

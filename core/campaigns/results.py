@@ -1,4 +1,4 @@
-"""Results of campaigns: the report beside the plan, progress, several campaigns run by run."""
+"""Results of campaigns: report, progress, comparison and trend."""
 
 from __future__ import annotations
 
@@ -29,18 +29,23 @@ from v6t.core.runs import rundir
 from v6t.core.runs.results import COMPLETE, RUNNING, load_run
 
 if TYPE_CHECKING:
-    from v6t.analysis.compare.comparison import Comparison
+    from v6t.analysis.compare.comparison import RunComparison
     from v6t.analysis.report.campaign_run import CampaignRun as RunResult
-    from v6t.analysis.sheet import Sheet
+    from v6t.analysis.sheet import Table
     from v6t.analysis.trend import Trend
 
-FILES = {"html": "report.html", "md": "report.md", "json": "summary.json", "csv": "summary.csv"}
+REPORT_FILES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "summary.json",
+    "csv": "summary.csv",
+}
 """The files of a campaign's report."""
 
 
 def write_summary(
     directory: Path,
-    formats: Sequence[str] = tuple(FILES),
+    formats: Sequence[str] = tuple(REPORT_FILES),
     output: Path | None = None,
     *,
     figures: bool = True,
@@ -59,12 +64,12 @@ def write_summary(
         "csv": lambda: to_csv(content),
     }
     place = output or directory
-    written = [place / FILES[kind] for kind in formats if kind in FILES]
+    written = [place / REPORT_FILES[kind] for kind in formats if kind in REPORT_FILES]
     try:
         place.mkdir(parents=True, exist_ok=True)
         for kind in formats:
-            if kind in FILES:
-                write_atomically(place / FILES[kind], texts[kind]())
+            if kind in REPORT_FILES:
+                write_atomically(place / REPORT_FILES[kind], texts[kind]())
     except OSError as exc:
         raise UsageError(f"cannot write {place}: {exc.strerror}", code="file-unwritable") from exc
     return written
@@ -85,14 +90,14 @@ def _make_document(campaign: Campaign, runs: Sequence[RunResult], **options: boo
     return build_campaign_document(*head, runs, load_presentations(), **options)
 
 
-def make_tables(runs: Sequence[RunResult]) -> list[Sheet]:
+def make_tables(runs: Sequence[RunResult]) -> list[Table]:
     """Return the tables of a campaign's runs, experiment by experiment."""
-    from v6t.analysis.report.campaign import make_campaign_sheets
+    from v6t.analysis.report.campaign import make_campaign_tables
 
     return [
         sheet
         for experiment in dict.fromkeys(run.experiment for run in runs)
-        for sheet in make_campaign_sheets(
+        for sheet in make_campaign_tables(
             [run for run in runs if run.experiment == experiment], load_presentations()
         )
     ]
@@ -202,9 +207,9 @@ def are_campaigns(directories: Sequence[Path]) -> bool:
     )
 
 
-def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> Comparison:
+def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> RunComparison:
     """Compare each run of the first campaign with the runs of the same name in the others."""
-    from v6t.analysis.compare.comparison import Comparison, compare
+    from v6t.analysis.compare.comparison import RunComparison, compare_with_first
 
     names = _name_campaigns(directories)
     lines, left_out = [], []
@@ -215,7 +220,7 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> C
                 left_out.append(f"{name}: not in {campaign}")
                 continue
             with rundir.report_damage(other[name]):
-                found = compare(
+                found = compare_with_first(
                     load_run(path),
                     [load_run(other[name])],
                     load_presentations(),
@@ -232,7 +237,7 @@ def compare_campaigns(directories: Sequence[Path], allow_differences: bool) -> C
             f"these campaigns cannot be compared: {(left_out or ['they do not contain runs'])[0]}",
             code="not-comparable",
         )
-    return Comparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
+    return RunComparison(tuple(names), tuple(lines), tuple(dict.fromkeys(left_out)), {})
 
 
 def find_campaign_trends(directories: Sequence[Path], order: str, min_percent: float) -> Trend:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from v6t.analysis.sheet import pluralize
 from v6t.base.errors import UsageError
 from v6t.core.cli.dut_command import resolve_device
 from v6t.core.cli.options import (
@@ -21,12 +22,19 @@ from v6t.core.cli.options import (
     names_option,
     path_option,
 )
-from v6t.core.cli.terminal import print_document, print_json, print_text
+from v6t.core.cli.terminal import (
+    make_console,
+    print_document,
+    print_json,
+    print_table,
+    print_text,
+    truncate,
+)
 from v6t.core.log import print_notice
 
 if TYPE_CHECKING:
     from v6t.audit.auditor import AuditProgress, Selection
-    from v6t.audit.record import AuditRecord
+    from v6t.audit.record import AuditFinding, AuditRecord
     from v6t.core.audit_device import BoundDevice
     from v6t.core.config.bound import BoundRun
 
@@ -65,8 +73,8 @@ def parse_interfaces(
 @path_option(
     "-o", "--output", text="Directory for audit.json, .html, .md, .xml (JUnit) and frames.pcap."
 )
-@flag("--all", "every", text="Print the clauses to which the device conforms, too.")
-@flag("--list", "listed", text="Print the clauses and what they do not cover; send nothing.")
+@flag("--all", "show_all", text="Print the clauses to which the device conforms, too.")
+@flag("--list", "list_only", text="Print the clauses and what they do not cover; send nothing.")
 @json_option
 def command(
     suites: tuple[str, ...],
@@ -76,8 +84,8 @@ def command(
     wait_s: float,
     timers: str,
     output: Path | None,
-    every: bool,
-    listed: bool,
+    show_all: bool,
+    list_only: bool,
     as_json: bool,
     **arguments: Any,
 ) -> int:
@@ -87,7 +95,7 @@ def command(
     MUST or SHOULD.
     """
     bound = resolve_device(arguments)
-    if listed:
+    if list_only:
         _list_clauses(bound, suites, no_variants, as_json)
         return 0
     from v6t.audit.auditor import LASTING_S, AuditProgress, AuditRequest, run_audit
@@ -126,7 +134,7 @@ def command(
         try:
             write_audit(made, progress.frames, out)
         finally:  # if the disk is full, the findings are printed all the same
-            _show_record(made, out, every, as_json)
+            _print_record(made, out, show_all, as_json)
     if error is not None:
         raise error
     return DEVIATES if made.fails or (made.stopped and not made.findings) else 0
@@ -155,13 +163,13 @@ def _choose_clauses(device: BoundDevice, suites: tuple[str, ...]) -> tuple[Bound
         UsageError: no clause applies; the hint names technologies that have some.
     """
     from v6t.audit.auditor import choose_clauses, find_technologies, load_suites
-    from v6t.core.config.plugins import listing
+    from v6t.core.config.plugins import list_rows
 
     try:
         return choose_clauses(device, suites, device.bound.settings.params)
     except UsageError as exc:
         if exc.code == "no-clauses" and not exc.hint:
-            kinds = {row.name: row.kind for row in listing() if row.kind}
+            kinds = {row.name: row.kind for row in list_rows() if row.kind}
             known = ", ".join(find_technologies(kinds, load_suites(suites)))
             exc.add_hint(f"technologies with clauses: {known}")
         raise
@@ -194,11 +202,36 @@ def _list_clauses(
         print_text(f"{name:<{first}} {section:<{second}} {level:<{third}} {title}", indent=4)
 
 
-def _show_record(record: AuditRecord, out: Path, every: bool, as_json: bool) -> None:
-    from v6t.audit.record import audit_document
+def _print_record(record: AuditRecord, out: Path, show_all: bool, as_json: bool) -> None:
+    from v6t.audit.record import audit_document, count_clauses, summary_sentence
 
     if as_json:
         print_json(record.to_json())
         return
-    print_document(audit_document(record, every=every))
-    print_text(f"Audit: {out}")
+    if show_all:
+        print_document(audit_document(record))
+    else:
+        suites = ", ".join(record.suites)
+        print_text(f"{record.plugin} by {record.device}, suites {suites}, {record.seconds:.0f} s")
+        print_table(make_console(), count_clauses(record))
+        _print_findings(record)
+    print_text(f"\n{summary_sentence(record)}", indent=0)
+    print_text(f"Report: {out / 'audit.html'}")
+
+
+def _print_findings(record: AuditRecord) -> None:
+    """Print a line for each deviation, grouped by what was received, and the first one in full."""
+    for verdict in ("deviates", "not testable", "information"):
+        groups: dict[str, list[AuditFinding]] = {}
+        for finding in record.select(verdict):
+            groups.setdefault(finding.got.partition(" (")[0], []).append(finding)
+        for got, findings in groups.items():
+            count = pluralize(len(findings), "clause")
+            print_text(f"{verdict.capitalize()}, {count}: {got}", indent=4)
+            for f in findings if verdict == "deviates" else ():
+                line = f"  {f.rfc} {f.section:<6} {f.level:<6} {f.title}"
+                print_text(truncate(line, make_console().width))
+    for f in record.select("deviates")[:1]:
+        print_text(f"First deviation: {f.clause}")
+        for name, text in (("sent", f.sent), ("expected", f.expected), ("received", f.got)):
+            print_text(f"  {name:<9} {text}", indent=10)

@@ -29,7 +29,9 @@ from v6t.core.config.yaml_file import YamlFile
 @click.option("--testbed", "testbeds", multiple=True, metavar="[NAME=]FILE",
               help="Testbed file in place of the campaign's testbed NAME; repeatable. NAME may be "
               "left out where there is only one.")  # fmt: skip
-@names_option("--experiment", "only", text="These experiments only.")
+@names_option("--experiment", "experiments", text="These experiments only.")
+@assignments_option("--only", text="Runs with this value of a setting only, for example "
+                    "dut.driver=tayga; repeatable.")  # fmt: skip
 @click.option("--tester", help="Another tester than the testbeds'; sim rehearses.")
 @click.option("--preset", help="Another preset than the file's.")
 @click.option("--reps", type=int, help="Repetitions.")
@@ -44,7 +46,8 @@ def command(
     listing: bool,
     dry_run: bool,
     testbeds: tuple[str, ...],
-    only: tuple[str, ...],
+    experiments: tuple[str, ...],
+    only: dict[str, str],
     tester: str | None,
     preset: str | None,
     reps: int | None,
@@ -71,7 +74,7 @@ def command(
     if listing:
         console.show_packaged()
         return 0
-    changed = (testbeds, only, tester, preset, reps, set_procedure)
+    changed = (testbeds, experiments, only, tester, preset, reps, set_procedure)
     if resume is not None and (output or dry_run or (file is None and any(changed))):
         raise UsageError(
             "--resume continues what was planned",
@@ -82,7 +85,9 @@ def command(
         return console.continue_campaign(resume, report, group, live)
     from v6t.core.campaigns.campaign import Overrides, plan_campaign
 
-    overrides = Overrides(_parse_testbeds(testbeds), only, tester, preset, reps, set_procedure)
+    overrides = Overrides(
+        _parse_testbeds(testbeds), experiments, only, tester, preset, reps, set_procedure
+    )
     campaign = plan_campaign(document, overrides)
     if resume is not None:
         return console.add_runs(campaign, resume, report, live)

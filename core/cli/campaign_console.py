@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from v6t.core.campaigns.campaign import (
 )
 from v6t.core.cli.progress import show_progress
 from v6t.core.cli.stopping import describe_campaign_stop, handle_signals, print_line
+from v6t.core.cli.terminal import print_text
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.runs.events import Listeners, format_duration
 from v6t.core.runs.rundir import read_config
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from v6t.core.reporting.live import LiveView
 
 _LOG = logging.getLogger(__name__)
-LOOK_INTERVAL_S = 1.0
+POLL_INTERVAL_S = 1.0
 """Between two looks at the states of other processes."""
 
 
@@ -50,10 +53,13 @@ def show_packaged() -> None:
 
 
 def show_plan(campaign: Campaign) -> None:
-    """Print each run with its trials and duration, and the totals."""
-    for run in campaign.runs:
-        trials = pluralize(run.trials, "trial")
-        print(f"{run.directory}: {trials}, about {format_duration(run.duration_s)}")
+    """Print each run with its trials and duration by experiment, and the totals."""
+    for experiment, runs in groupby(campaign.runs, lambda run: run.experiment):
+        place = re.split(r"[.:](?: |$)", campaign.notes[experiment])[0]  # sections and figures
+        print_text(f"{experiment}: {place}" if place else experiment)
+        for run in runs:
+            trials = pluralize(run.trials, "trial")
+            print_text(f"  {run.directory}: {trials}, about {format_duration(run.duration_s)}")
     groups = campaign.group_runs()
     beds = f", {len(groups)} testbeds at the same time" if len(groups) > 1 else ""
     print(
@@ -147,7 +153,7 @@ def _show_states(
     with view:
         while at_work():
             view.show_state(progress.describe)
-            time.sleep(LOOK_INTERVAL_S)
+            time.sleep(POLL_INTERVAL_S)
 
 
 def _measure(
@@ -185,7 +191,7 @@ def _write_report(directory: Path, run: CampaignRun) -> None:
 
 def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
     """Print the states of the runs and the tables of the campaign, and write its summary."""
-    from v6t.core.campaigns.results import FILES, load_runs, make_tables, write_summary
+    from v6t.core.campaigns.results import REPORT_FILES, load_runs, make_tables, write_summary
     from v6t.core.cli.terminal import make_console, print_table
 
     states = {run.directory: read_status(directory, run) for run in campaign.runs}
@@ -197,5 +203,5 @@ def _finish_campaign(directory: Path, campaign: Campaign, report: bool) -> None:
         print_table(console, sheet)
     print(f"{[*states.values()].count('complete')} of {len(states)} runs complete")
     # --no-report leaves out the page with figures; the other files are always written
-    formats = [name for name in FILES if report or name != "html"]
+    formats = [name for name in REPORT_FILES if report or name != "html"]
     print(f"Summary: {write_summary(directory, formats, runs=runs)[0]}")

@@ -13,13 +13,13 @@ from v6t.core.cli.terminal import deliver
 from v6t.core.log import is_verbose
 
 if TYPE_CHECKING:
-    from v6t.analysis.blocks import Document
-    from v6t.analysis.compare.comparison import Comparison
+    from v6t.analysis.blocks import ReportDocument
+    from v6t.analysis.compare.comparison import RunComparison
     from v6t.analysis.rundata import RunData
 
 WORSE = 7
 """Exit status if a result is worse, as of `v6t trend`."""
-NEEDS_TWO = "a comparison needs two runs, but no later run exists here or below ./runs"
+TWO_RUNS_NEEDED = "a comparison needs two runs, but no later run exists here or below ./runs"
 
 
 class _Options(NamedTuple):
@@ -75,7 +75,9 @@ def command(
         except UsageError:
             directories *= 2
         if directories[0].resolve() == directories[1].resolve():
-            raise UsageError(NEEDS_TWO, "or --published for published results", code="no-such-run")
+            raise UsageError(
+                TWO_RUNS_NEEDED, "or --published for published results", code="no-such-run"
+            )
     with report_damage(directories[-1]):
         return _compare_runs(directories, options)
 
@@ -97,8 +99,13 @@ def _compare_runs(directories: tuple[Path, ...], options: _Options) -> int:
     return 0
 
 
+def compare_with(baseline: Path, path: Path) -> int:
+    """Print the comparison of a run with an earlier one and return the exit status."""
+    return _compare_runs((baseline, path), _Options(False, False, None, False))
+
+
 def _deliver(
-    comparison: Comparison,
+    comparison: RunComparison,
     options: _Options,
     directories: Sequence[Path] = (),
     runs: Sequence[RunData] = (),
@@ -106,7 +113,7 @@ def _deliver(
     """Print or write a comparison and return the exit status."""
     from v6t.core.reporting.compare import make_brief_document, make_comparison_document
 
-    def make_document() -> Document:
+    def make_document() -> ReportDocument:
         if options.output or is_verbose():
             return make_comparison_document(comparison, runs)
         return make_brief_document(comparison, directories)

@@ -91,10 +91,10 @@ def command(
     technology = bound.technology
     if expected is not None:
         _check_expected(technology, expected, output)
-    sizes = technology.sizes_of(bound.settings.frame_sizes[0])
+    sizes = technology.make_sizes(bound.settings.frame_sizes[0])
     rate_fps = _parse_rate(rate, sizes.longest, bound.settings.line_rate_bps)
     streams = compile_traffic(
-        technology.sized_traffic(direction, sizes, seed),
+        technology.build_sized_traffic(direction, sizes, seed),
         rate_fps=rate_fps,
         frames=count,
         first_stream_id=STREAM_IDS[direction],

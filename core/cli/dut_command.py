@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -22,13 +23,20 @@ from v6t.core.cli.options import (
     json_option,
     read_run_files,
 )
-from v6t.core.cli.terminal import make_console, print_json, print_table, print_text
+from v6t.core.cli.terminal import (
+    WIDTH,
+    make_console,
+    print_json,
+    print_table,
+    print_text,
+    truncate,
+)
 from v6t.core.log import is_verbose, print_notice
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-ROLLBACK = ("v6t", "dut", "rollback")
+ROLLBACK_COMMAND = ("v6t", "dut", "rollback")
 DIFFERENT = 7
 """Exit status: a comparison found a difference."""
 FEW_CONNECTIONS = {"connections": {"count": 16}}
@@ -50,7 +58,7 @@ def command() -> None:
 @json_option
 def list_drivers(as_json: bool) -> None:
     """List drivers, the technologies of each, and whether its programs are on this machine."""
-    from v6t.analysis.sheet import Column, table
+    from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.doctor import DriverSummary, list_drivers
 
     drivers = list_drivers()
@@ -58,16 +66,28 @@ def list_drivers(as_json: bool) -> None:
         print_json([asdict(driver) for driver in drivers])
         return
 
-    def describe_programs(driver: DriverSummary) -> str:
-        programs = driver.programs.items()
-        return ", ".join(f"{p} {'installed' if i else 'missing'}" for p, i in programs) or "-"
+    is_whole = is_verbose() or not sys.stdout.isatty()
+    technologies_width, programs_width = (WIDTH, WIDTH) if is_whole else (40, 20)
+
+    def list_programs(driver: DriverSummary) -> str:
+        programs, is_ready = driver.programs.items(), all(driver.programs.values())
+        return truncate(" ".join(p for p, there in programs if there == is_ready), programs_width)
+
+    def list_technologies(driver: DriverSummary) -> str:
+        return truncate(" ".join(driver.technologies) or "any", technologies_width)
 
     columns = [
         Column[DriverSummary]("driver", lambda driver: driver.name, text=True),
-        Column("technologies", lambda driver: " ".join(driver.technologies) or "any", text=True),
-        Column("programs on this machine", describe_programs, text=True),
+        Column("technologies", list_technologies, text=True),
+        Column("programs", list_programs, text=True),
     ]
-    print_table(make_console(), table("Device drivers", drivers, columns))
+    groups: dict[str, list[DriverSummary]] = {"installed": [], "not needed": [], "missing": []}
+    for driver in drivers:
+        state = "installed" if all(driver.programs.values()) else "missing"
+        groups[state if driver.programs else "not needed"].append(driver)
+    for state, group in groups.items():
+        shown = columns[:2] if state == "not needed" else columns
+        print_table(make_console(), make_table(f"Programs {state} on this machine", group, shown))
 
 
 @command.command(short_help="print every command, its undo and its check")
@@ -301,8 +321,8 @@ def _rollback_command(arguments: dict[str, Any], *, whole: bool) -> str:
         whole: the command needs the technology, too.
     """
     if _find_run_dir(arguments) is not None:
-        return shlex.join([*ROLLBACK, str(arguments["run_file"])])
-    words = [*ROLLBACK]
+        return shlex.join([*ROLLBACK_COMMAND, str(arguments["run_file"])])
+    words = [*ROLLBACK_COMMAND]
     if whole and arguments["run_file"] is not None:
         words.append(str(arguments["run_file"]))
     for option, name in (("--testbed", "testbed"), ("--driver", "dut"), ("--plugin", "plugin")):

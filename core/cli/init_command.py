@@ -59,7 +59,7 @@ def command(
                 maptperf, lambda path: read_maptperf(path, plugin), directory, "Maptperf"
             )
         paths = [directory / "run.yaml", directory / "testbed.yaml"]
-        for parameter, meaning in imported.became:
+        for parameter, meaning in imported.parameter_targets:
             if meaning.startswith("not known"):
                 print_notice(f"v6t: note: line {parameter.line}: {parameter.name} is {meaning}")
     elif run:

@@ -15,7 +15,7 @@ from v6t.core.cli.terminal import make_console, print_json, print_table
 @json_option
 def command(directory: Path | None, as_json: bool) -> None:
     """List the runs in DIRECTORY and in campaigns below it, oldest first; default: ./runs, else here."""
-    from v6t.analysis.sheet import Column, table
+    from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import RunSummary, list_runs
 
     if directory is None:
@@ -38,4 +38,4 @@ def command(directory: Path | None, as_json: bool) -> None:
         Column("state", lambda run: run.state, text=True),
         Column("directory", lambda run: run.path, text=True),
     ]
-    print_table(make_console(200), table(f"Runs in {directory}", runs, columns))
+    print_table(make_console(200), make_table(f"Runs in {directory}", runs, columns))

@@ -40,7 +40,7 @@ COMMANDS = {
     "help": "print the help of a command",
 }
 
-ONE_LINE = (1, 2, 3)
+ONE_LINE_STATUSES = (1, 2, 3)
 """Exit statuses whose message is one line; the others may show frames or output of a tester."""
 BROKEN_PIPE = 141
 """Exit status if the reader of standard output is gone, as shells report SIGPIPE."""
@@ -52,7 +52,7 @@ CLICK_CODES: dict[type[click.ClickException], str] = {
     click.UsageError: "invalid-command-line",
 }
 """The code of each of click's errors; derived classes come first."""
-PRESERVED = "finished trials are saved"
+TRIALS_SAVED = "finished trials are saved"
 
 
 @contextmanager
@@ -168,10 +168,10 @@ def _run(words: list[str]) -> int:
     except OSError as exc:  # a full disk, a file that is gone
         message = ": ".join(map(str, filter(None, (exc.filename, exc.strerror or exc))))
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _print_error(message, f"{PRESERVED}; free space on the disk", 3, "disk-full")
-        return _print_error(message, PRESERVED, 3, "system-error")
+            return _print_error(message, f"{TRIALS_SAVED}; free space on the disk", 3, "disk-full")
+        return _print_error(message, TRIALS_SAVED, 3, "system-error")
     except MemoryError:
-        return _print_error("not enough memory", PRESERVED, 3, "resource-missing")
+        return _print_error("not enough memory", TRIALS_SAVED, 3, "resource-missing")
     except Exception as exc:
         if os.environ.get("V6T_DEBUG"):
             raise
@@ -211,7 +211,9 @@ def _print_error(message: str, hint: str, status: int, code: str) -> int:
         import traceback
 
         traceback.print_exc()
-    message = (escape_line if status in ONE_LINE else escape_controls)(redact_values(message))
+    message = (escape_line if status in ONE_LINE_STATUSES else escape_controls)(
+        redact_values(message)
+    )
     first, newline, rest = message.partition("\n")
     print(_wrap_message(f"v6t: {first} [{code}]") + newline + rest, file=sys.stderr)
     if hint:

@@ -12,7 +12,7 @@ from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
 from v6t.plugins import translation
 from v6t.plugins.map_rules import MapRule, parse_rule
 from v6t.plugins.prefixes import read_address4, read_address6, read_network6
-from v6t.plugins.translation import mappings_from_text
+from v6t.plugins.translation import parse_mappings
 
 
 def calc_map(
@@ -158,7 +158,7 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
         six = translation.embed(network, four)
     else:
         six = read_address6(str(ipv6), "IPv6 address")
-        four = translation.extract(network, six)
+        four = translation.extract_ipv4(network, six)
     return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
 
 
@@ -188,7 +188,7 @@ def calc_eam(
     Raises:
         UsageError: neither or both addresses are given, or the table is impossible.
     """
-    mappings = mappings_from_text(pairs, prefix)
+    mappings = parse_mappings(pairs, prefix)
     _check_one_address(ipv4, ipv6)
     four: IPv4Address | None = None
     six: IPv6Address | None = None

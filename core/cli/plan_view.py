@@ -17,10 +17,12 @@ from v6t.profiles.mixes import format_sizes
 
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
+    from v6t.drivers.duts.plan import Step
     from v6t.intent.device import LinkIntent
 
 NAME_WIDTH = 13
 MOST_ADDRESSES = 3
+MOST_PURPOSES = 6
 EARLY_SHARE = 0.8
 """A shorter time is printed if it may be less than this share of the planned one."""
 
@@ -42,22 +44,23 @@ def show_plan(bound: BoundRun, as_json: bool, detailed: bool) -> None:
 
 def _summarize(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     sizes = dict.fromkeys(format_sizes(p.frame_sizes) for p in planned.points)
+    sides = " (IPv6/IPv4 side)"
+    if all(size[0] == size[1] for size in (text.split("/") for text in sizes) if len(size) == 2):
+        sizes, sides = dict.fromkeys(text.partition("/")[0] for text in sizes), ""
     modes = dict.fromkeys(p.mode for p in planned.points)
     rows = [
         *_label_first("traffic", _describe_traffic(bound, planned)),
         ("measures", ", ".join(dict.fromkeys(p.benchmark for p in planned.points))),
-        ("", f"{', '.join(sizes)} octets (IPv6/IPv4 side); {', '.join(modes)}"),
+        ("", f"{', '.join(sizes)} octets{sides}; {', '.join(modes)}"),
         ("takes", _describe_time(planned)),
     ]
     if bound.driver.configures_device:
-        steps = len(plan_without_device(bound)[1].steps)
-        rows += [
-            ("device gets", "; ".join(_describe_device(bound))),
-            ("", f"in {pluralize(steps, 'step')}, all undone at the end"),
-            ("", "(commands: v6t dut plan, or -v)"),
-        ]
+        steps = plan_without_device(bound)[1].steps
+        rows += _label_first("device gets", [*_describe_device(bound), *_describe_rules(steps)])
+        count = pluralize(len(steps), "step")
+        rows.append(("", f"{count}, all undone at the end (commands: v6t dut plan, or -v)"))
     elif not bound.driver.is_cable:
-        rows.append(("device needs", "; ".join(_describe_device(bound))))
+        rows += _label_first("device needs", _describe_device(bound))
     rows += _label_first("warnings", [*planned.caveats, *list_setting_warnings(bound)])
     for name, text in rows:
         yield wrap(f"  {name:<{NAME_WIDTH}}{text}", indent=NAME_WIDTH + 2)
@@ -117,8 +120,17 @@ def _describe_device(bound: BoundRun) -> Iterator[str]:
         more = len(addresses) - MOST_ADDRESSES
         shown = ", ".join(addresses[:MOST_ADDRESSES]) + (f" and {more} more" if more > 0 else "")
         yield f"{name} {shown or 'no address'}"
-    yield pluralize(sum(len(side.routes) for _, side in sides), "route")
-    yield pluralize(sum(len(side.neighbors) for _, side in sides), "neighbor")
+    routes = sum(len(side.routes) for _, side in sides)
+    neighbors = sum(len(side.neighbors) for _, side in sides)
+    yield f"{pluralize(routes, 'route')}, {pluralize(neighbors, 'neighbor')}"
+
+
+def _describe_rules(steps: Iterable[Step]) -> Iterator[str]:
+    """Yield the purposes of the steps that do not concern one link."""
+    purposes = [step.why for step in steps if "left" not in step.why and "right" not in step.why]
+    more = len(purposes) - MOST_PURPOSES
+    if purposes:
+        yield "; ".join(purposes[:MOST_PURPOSES]) + (f"; {more} more" if more > 0 else "")
 
 
 def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:

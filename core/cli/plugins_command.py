@@ -32,7 +32,7 @@ def command(plugin: str | None, check: bool, drivers: bool, as_json: bool) -> No
 
 
 def _list_technologies(as_json: bool) -> None:
-    from v6t.core.config.plugins import listing
+    from v6t.core.config.plugins import list_rows
 
     rows = [
         {
@@ -42,7 +42,7 @@ def _list_technologies(as_json: bool) -> None:
             "rfcs": row.kind.rfcs if row.kind else (),
             "error": row.error,
         }
-        for row in listing()
+        for row in list_rows()
     ]
     if as_json:
         print_json(rows)
@@ -127,13 +127,13 @@ def _check(name: str | None, as_json: bool) -> None:
     """
     from v6t.audit.self_check import check_audit
     from v6t.core.config.plugins import load_plugin
-    from v6t.plugins.conformance import Finding, check
+    from v6t.plugins.conformance import Finding, check_plugin
 
     if name is None:
         message = "which plugin shall be checked?"
         raise UsageError(message, "v6t plugins --check NAME", code="missing-setting")
     kind = load_plugin(name)
-    report = check(kind, entry=name)
+    report = check_plugin(kind, entry=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
     findings = (Finding(f"audit, {where}", "audit", text) for where, text in problems)
     report = replace(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from v6t.base.text import escape_controls
 from v6t.core import log
-from v6t.core.cli.stopping import drawing, print_line
+from v6t.core.cli.stopping import displays, print_line
 from v6t.core.runs.events import (
     Activity,
     Listener,
@@ -128,7 +128,7 @@ class LiveProgress(LineProgress):
             self._live.start(refresh=True)
             self._closed = threading.Event()
             threading.Thread(target=self._refresh, args=(self._closed,), daemon=True).start()
-            drawing.append(self.show_stopping)
+            displays.append(self.show_stopping)
 
     def _refresh(self, closed: threading.Event) -> None:
         while not closed.wait(REFRESH_S):
@@ -171,7 +171,7 @@ class LiveProgress(LineProgress):
         with self._lock:
             live, self._live = self._live, None
             if live is not None:
-                drawing.remove(self.show_stopping)
+                displays.remove(self.show_stopping)
                 with contextlib.suppress(OSError):
                     live.stop()
                 if self._stopping:

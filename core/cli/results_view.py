@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from v6t.base.files import read_text
-from v6t.core.cli.terminal import make_console, print_line, print_table
+from v6t.core.cli.terminal import make_console, print_line, print_table, truncate
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,9 +92,7 @@ def print_results(
         for text, count in kinds[:SHOWN_WARNINGS]:
             end = f"   {pluralize(count, 'figure')}" if count else ""
             room = console.width - len(end) - 2
-            if len(text) > room:
-                text = text[: room - 1].rsplit(" ", 1)[0] + " …"  # noqa: PLW2901
-            lines.append(f"  {text.ljust(room if count else 0)}{end}")
+            lines.append(f"  {truncate(text, room).ljust(room if count else 0)}{end}")
     lines += [f"shown as it stands, since {failure}" for failure in known.failures]
     for line in [*lines, "", *write_verdict(data)[:1]]:
         print_line(console, line)
@@ -128,7 +126,7 @@ def _describe_bottleneck(data: RunData) -> Iterator[str]:
 def show_trials(path: Path) -> None:
     """Print a table of the trials of a run: rate, frames required and received, faults."""
     from v6t.analysis.rundata import RunTrial
-    from v6t.analysis.sheet import Column, count, table
+    from v6t.analysis.sheet import Column, make_table
     from v6t.core.runs.results import load_run
 
     def count_frames(trial: RunTrial, name: str) -> str:
@@ -136,11 +134,11 @@ def show_trials(path: Path) -> None:
 
     columns = [
         Column[RunTrial]("trial", lambda t: t.key, text=True),
-        Column("fps per\ndirection", lambda t: count(t.asked["rate_fps"])),
+        Column("fps per\ndirection", lambda t: t.asked["rate_fps"]),
         Column("s", lambda t: f"{t.sending_s:g}"),
         Column("required", lambda t: count_frames(t, "required")),
         Column("received", lambda t: count_frames(t, "received")),
         Column("faults", lambda t: "; ".join(t.result.faults), text=True),
     ]
     trials = load_run(path).trials
-    print_table(make_console(200), table(f"Trials of {path}", trials, columns))
+    print_table(make_console(200), make_table(f"Trials of {path}", trials, columns))

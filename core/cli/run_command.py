@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +25,9 @@ from v6t.core.log import is_verbose, print_notice
 if TYPE_CHECKING:
     from v6t.core.config.bound import BoundRun
 
-BELOW = 7
+BELOW_LIMIT = 7
 """Exit status if a throughput is below ``--fail-below``."""
-FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+RATE_FACTORS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -43,7 +45,7 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
             "for example 500000, 500k or 1.2M",
             code="wrong-form",
         )
-    return float(found[1]) * FACTORS[found[2]]
+    return float(found[1]) * RATE_FACTORS[found[2]]
 
 
 @click.command(cls=RunCommand)
@@ -68,6 +70,9 @@ def parse_rate(_ctx: click.Context, param: click.Parameter, value: str | None) -
     callback=parse_rate,
     help="End with status 7 if a throughput is below RATE frames/s per direction, for example 500k.",
 )
+@path_option(
+    "--baseline", text="Afterwards, compare with this run; end with status 7 if a result is worse."
+)
 @flag("--dry-run", text="Show trials, time and device settings; do nothing.")
 def command(
     output: Path | None,
@@ -77,6 +82,7 @@ def command(
     bottleneck: bool,
     audit: str | None,
     fail_below: float | None,
+    baseline: Path | None,
     dry_run: bool,
     **arguments: Any,
 ) -> int:
@@ -86,6 +92,10 @@ def command(
     embedded tester with a reference device. RUN_FILE and --testbed take files that `v6t init`
     writes; flags win over files. RUN is the directory of a run, which is repeated.
     """
+    if baseline is not None:
+        from v6t.core.runs.results import load_run
+
+        load_run(baseline)  # an error ends the command before the run
     bound = resolve_run(arguments)
     if bottleneck:
         from v6t.core.runs.bottleneck import check_watchable
@@ -107,8 +117,14 @@ def command(
     bound.tester.prepare()
     if audit:
         _audit_device(bound, refuse=audit == "refuse")
-    path = execute_and_report(bound, output, as_json, report, bottleneck, live)
-    return 0 if fail_below is None else _check_rates(path, fail_below)
+    path = execute_and_report(bound, output, as_json, report, bottleneck, live, fail_below)
+    status = 0 if fail_below is None else _check_rates(path, fail_below)
+    if baseline is not None:
+        from v6t.core.cli.compare_command import compare_with
+
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            status = compare_with(baseline, path) or status
+    return status
 
 
 def _check_rates(path: Path, min_fps: float) -> int:
@@ -126,7 +142,7 @@ def _check_rates(path: Path, min_fps: float) -> int:
         lines = ["no throughput was measured: --fail-below cannot be checked"]
     for line in lines:
         click.echo(line, err=True)
-    return BELOW if lines else 0
+    return BELOW_LIMIT if lines else 0
 
 
 def _plan_audit(bound: BoundRun, audit: str) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from v6t.core.runs.plan import RunPlan
 
 _LOG = logging.getLogger(__name__)
-WATCHED_S = 10.0
+WATCH_DURATION_S = 10.0
 """Load at each rate while the device is watched [s]."""
 
 
@@ -35,6 +35,7 @@ def execute_and_report(
     report: bool = True,
     watch_device: bool = False,
     live: str | None = None,
+    min_fps: float | None = None,
 ) -> Path:
     """Execute a run in a new directory, write the report and print the results.
 
@@ -45,17 +46,24 @@ def execute_and_report(
         report: write the report.
         watch_device: look for the bottleneck afterwards.
         live: address of the page that shows the run; None: no page.
+        min_fps: rate below which JUnit results fail, per direction.
 
     Returns:
         The directory.
     """
-    from v6t.core.runs.rundir import choose_default_path
+    from v6t.core.runs.results import share_conditions
+    from v6t.core.runs.rundir import RESULTS, RunDir, choose_default_path
     from v6t.core.runs.runner import execute
 
     path = output or choose_default_path(bound.settings)
 
     def measure(events: Listener, plan: RunPlan) -> RunData:
         data = execute(bound, path, events, plan)
+        if min_fps is not None:
+            results = {**data.results, "fail_below_fps": min_fps}
+            with RunDir(path, new=False) as directory:
+                directory.write_json(RESULTS, share_conditions(results))
+            data = replace(data, results=results)
         return _watch_device(path, events, bound, data) if watch_device else data
 
     _show_run(bound, path, measure, as_json, report, live)
@@ -128,7 +136,7 @@ def _watch_device(path: Path, events: Listener, bound: BoundRun, data: RunData) 
     events.on_message("repeating the measured rates while sampling the device once a second")
     try:
         with log_to(path):  # the results show the bottleneck: nothing is printed here
-            bottleneck = watch_device(path, lambda line: None, WATCHED_S, bound)
+            bottleneck = watch_device(path, lambda line: None, WATCH_DURATION_S, bound)
     except V6tError as exc:
         hint = f"v6t dut bottleneck {shlex.quote(str(path))} tries again"
         _LOG.warning("the device could not be watched: %s; %s", exc.message, hint)

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from v6t.core.config.settings import ResolvedRun
 
-CAUGHT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHOW_CURSOR = b"\x1b[?25h"
 """A state line hides the cursor."""
 CLEAR_LINE = "\r\x1b[2K"
-drawing: list[Callable[[str], None]] = []
+displays: list[Callable[[str], None]] = []
 """Functions of the displays that redraw the terminal: each shows a message as part of its display."""
 
 
@@ -113,18 +113,18 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        for name in CAUGHT:  # programs that a worker starts would inherit SIG_IGN
+        for name in HANDLED_SIGNALS:  # programs that a worker starts would inherit SIG_IGN
             signal.signal(name, end if describe else lambda *_: None)
         try:
             if number == signal.SIGHUP:
                 _detach_terminal()
             if describe:
-                (drawing[-1] if drawing else print_line)(describe().first)
+                (displays[-1] if displays else print_line)(describe().first)
         finally:  # even if the message cannot be made
             raise KeyboardInterrupt
 
     def end(number: int, _frame: FrameType | None) -> None:
-        for name in CAUGHT:
+        for name in HANDLED_SIGNALS:
             signal.signal(name, signal.SIG_DFL)
         if os.isatty(2):
             _write(SHOW_CURSOR)
@@ -134,7 +134,7 @@ def handle_signals(describe: Callable[[], Stop] | None) -> Iterator[None]:
         finally:
             os.kill(os.getpid(), number)
 
-    before = {name: signal.signal(name, stop) for name in CAUGHT}
+    before = {name: signal.signal(name, stop) for name in HANDLED_SIGNALS}
     try:
         yield
     finally:

@@ -15,8 +15,8 @@ from v6t.base.text import escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from v6t.analysis.blocks import Document
-    from v6t.analysis.sheet import Sheet
+    from v6t.analysis.blocks import ReportDocument
+    from v6t.analysis.sheet import Table
 
 WIDTH = 140
 """Width of tables that are not printed on a terminal [characters]."""
@@ -46,6 +46,11 @@ def wrap(line: str, indent: int | None = None, width: int | None = None) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def truncate(text: str, width: int) -> str:
+    """Return a text that ends with an ellipsis after the last word that fits."""
+    return text if len(text) <= width else text[: width - 1].rsplit(" ", 1)[0] + " …"
 
 
 def print_text(text: str, indent: int = 2) -> None:
@@ -102,10 +107,10 @@ def format_command(command: str, console: Console) -> str:
     return " \\\n".join(lines)
 
 
-def print_document(document: Document) -> None:
+def print_document(document: ReportDocument) -> None:
     """Print the tables and sentences of a document, without figures and collapsed parts."""
-    from v6t.analysis.blocks import Facts, Items, Listing, Text
-    from v6t.analysis.sheet import Sheet
+    from v6t.analysis.blocks import BulletList, CodeListing, FactTable, Paragraph
+    from v6t.analysis.sheet import Table
 
     console = make_console()
     for section in document.sections:
@@ -113,22 +118,22 @@ def print_document(document: Document) -> None:
             print_line(console, section.title)
         for block in section.blocks:
             match block:
-                case Text():
+                case Paragraph():
                     print_line(console, block.text)
-                case Items():
+                case BulletList():
                     for item in block.items:
                         print_line(console, f"  {item}")
-                case Facts():
+                case FactTable():
                     for name, value in block.rows:
                         print_line(console, f"  {name}: {value}")
-                case Listing():
+                case CodeListing():
                     click.echo(format_command(escape_controls(block.text), console))
-                case Sheet():
+                case Table():
                     print_table(console, block)
 
 
 def deliver(
-    document: Callable[[], Document],
+    document: Callable[[], ReportDocument],
     output: Path | None,
     as_json: bool = False,
     content: Callable[[], Any] | None = None,
@@ -176,7 +181,7 @@ def deliver(
 # ----------------------------------------------------------------------- tables
 
 
-def print_table(console: Console, sheet: Sheet) -> None:
+def print_table(console: Console, sheet: Table) -> None:
     """Print a table reduced to the width of the console, or one line for each cell."""
     fitting = fit_table(sheet, console.width)
     if sheet.cards or fitting is None:
@@ -189,7 +194,7 @@ def print_table(console: Console, sheet: Sheet) -> None:
         print_line(console, note)
 
 
-def fit_table(sheet: Sheet, width: int) -> Sheet | None:
+def fit_table(sheet: Table, width: int) -> Table | None:
     """Return a table without the columns that do not fit, or None if it never fits.
 
     Returns:
@@ -205,7 +210,7 @@ def fit_table(sheet: Sheet, width: int) -> Sheet | None:
     return table if sum(_compute_widths(table, wrapped=True)) <= width else None
 
 
-def _compute_widths(table: Sheet, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
+def _compute_widths(table: Table, *, wrapped: bool = False, capped: bool = True) -> Iterator[int]:
     """Yield the width of each column.
 
     Args:
@@ -223,12 +228,12 @@ def _compute_widths(table: Sheet, *, wrapped: bool = False, capped: bool = True)
         yield GAP + (longest if is_whole else min(SENTENCE, longest))
 
 
-def _has_plain_lines(sheet: Sheet, width: int) -> bool:
+def _has_plain_lines(sheet: Table, width: int) -> bool:
     is_narrow = sum(_compute_widths(sheet, capped=False)) <= width
     return is_narrow and not any("\n" in column.name for column in sheet.columns)
 
 
-def _print_lines(console: Console, sheet: Sheet) -> None:
+def _print_lines(console: Console, sheet: Table) -> None:
     widths = list(_compute_widths(sheet, capped=False))
 
     def align(cells: Sequence[str]) -> str:
@@ -245,7 +250,7 @@ def _print_lines(console: Console, sheet: Sheet) -> None:
     console.out("\n".join(map(align, sheet.rows)), highlight=False)
 
 
-def _print_grid(console: Console, sheet: Sheet) -> None:
+def _print_grid(console: Console, sheet: Table) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -267,7 +272,7 @@ def _print_grid(console: Console, sheet: Sheet) -> None:
     console.print(table)
 
 
-def _print_cards(console: Console, sheet: Sheet) -> None:
+def _print_cards(console: Console, sheet: Table) -> None:
     """Print the subject of each row, then a line for each number."""
     from rich.table import Table
     from rich.text import Text

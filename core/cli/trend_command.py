@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from v6t.analysis.trend import LEAST_PERCENT
+from v6t.analysis.trend import MIN_CHANGE_PERCENT
 from v6t.core.cli.options import PATH, Command, NumberRange, json_option, output_option
 from v6t.core.cli.terminal import deliver
 
@@ -19,7 +19,7 @@ WORSE = 7
               show_default=True, help="Order of the runs: when they began, their labels (for "
               "example a device's version: 26.02 before 26.10), or as given.")  # fmt: skip
 @click.option("--least", "least_percent", type=NumberRange(0, 100), metavar="PERCENT",
-              default=LEAST_PERCENT, show_default=True,
+              default=MIN_CHANGE_PERCENT, show_default=True,
               help="Smaller changes are left out.")  # fmt: skip
 @output_option
 @json_option

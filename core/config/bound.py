@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.benchmarks import registry
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.settings import LinkSettings, ResolvedRun
+from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.yaml_file import Origin, locate_errors, validate
 from v6t.core.modifiers import MODIFIERS
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.testers import kind_of
-from v6t.intent.device import BackgroundVlan, DeviceRequirements, Port
+from v6t.intent.device import DeviceRequirements, Port
 from v6t.plugins.address_plan import check_addresses
 from v6t.plugins.base import Link, Links, PluginParams, Technology
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from v6t.profiles.model import Traffic
 
 SHARED_CORES_SHARE = 0.5
-MOST_SHARED_CORES = 2
+MAX_SHARED_CORES = 2
 """On a machine with more cores, tester and device need not share them."""
 
 
@@ -43,7 +43,7 @@ class BoundRun:
         driver: of the device under test.
         tester: its kind, with options.
         rollback_command: rolls the device back; empty: `v6t dut rollback` with the run directory.
-        notes: warnings about settings that resolution has changed.
+        resolution_warnings: warnings about settings that resolution has changed.
         optional: benchmarks that `--measure all` stands for; those that the tester lacks are left out.
     """
 
@@ -53,7 +53,7 @@ class BoundRun:
     driver: Driver
     tester: TesterKind
     rollback_command: str = ""
-    notes: tuple[str, ...] = ()
+    resolution_warnings: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
 
     @property
@@ -64,7 +64,7 @@ class BoundRun:
     @property
     def measures_tester(self) -> bool:
         """Whether the run can measure the tester alone: it joins its own ports, or there is no device."""
-        return self.tester.loops_back or self.driver.is_cable
+        return self.tester.can_loop_back or self.driver.is_cable
 
     @property
     def search_share(self) -> float:
@@ -72,7 +72,7 @@ class BoundRun:
 
         In a demonstration on two cores, the tester cannot send more while the device works.
         """
-        is_small = len(os.sched_getaffinity(0)) <= MOST_SHARED_CORES
+        is_small = len(os.sched_getaffinity(0)) <= MAX_SHARED_CORES
         shares_cores = is_small and self.tester.in_lab and not self.driver.is_cable
         return SHARED_CORES_SHARE if shares_cores and self.settings.preset == "quick" else 1.0
 
@@ -98,7 +98,7 @@ class BoundRun:
             live_change=self.reconfigures,
             sessions=run.procedure.connections.count if fills_table else 0,
         )
-        return replace(self.technology.dut_intent(), requirements=requirements)
+        return replace(self.technology.make_dut_intent(), requirements=requirements)
 
     @property
     def reconfigures(self) -> bool:
@@ -117,7 +117,7 @@ class BoundRun:
         """Oracle for the frames that this device must emit."""
         if self.tester.simulates:
             return self.technology
-        return self.driver.adapt_oracle(self.technology, self.technology.dut_intent())
+        return self.driver.adapt_oracle(self.technology, self.technology.make_dut_intent())
 
     @property
     def timeout_s(self) -> float | None:
@@ -130,8 +130,8 @@ class BoundRun:
         return min((limit for limit in (own, configured) if limit is not None), default=None)
 
     @property
-    def describe_flush(self) -> str:
-        """Describe how the device's table is emptied between trials."""
+    def flush_description(self) -> str:
+        """How the device's table is emptied between trials."""
         return "simulated" if self.tester.simulates else self.driver.describe_flush(self.intent)
 
 
@@ -146,16 +146,9 @@ def bind(settings: ResolvedRun) -> BoundRun:
     return BoundRun(settings, technology, device, driver, tester)
 
 
-def make_links(left: LinkSettings, right: LinkSettings, initiator: Port = "left") -> Links:
+def make_links(left: Link, right: Link, initiator: Port = "left") -> Links:
     """Return both links as the technology sees them, with the initiator on the left."""
-    first, second = _make_link(left), _make_link(right)
-    return Links(first, second) if initiator == "left" else Links(second, first, swapped=True)
-
-
-def _make_link(settings: LinkSettings) -> Link:
-    values = settings.model_dump(mode="json")
-    vlan = values.pop("background")
-    return Link(**values, background=BackgroundVlan(**vlan) if vlan else None)
+    return Links(left, right) if initiator == "left" else Links(right, left, swapped=True)
 
 
 def validate_params(
@@ -178,7 +171,7 @@ def make_technology(
     """Return a technology; refuse addresses that its device cannot have."""
     technology = kind(params, links)
     with locate_errors(origin, *above):
-        check_addresses(technology.dut_intent(), params)
+        check_addresses(technology.make_dut_intent(), params)
     return technology
 
 

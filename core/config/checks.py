@@ -29,7 +29,7 @@ def check_ttl(bound: BoundRun) -> None:
         return
     hops = bound.technology.hops
     if not bound.tester.simulates:
-        intent = bound.technology.dut_intent()
+        intent = bound.technology.make_dut_intent()
         hops += max(0, *(bound.driver.get_further_hops(intent, each) for each in DIRECTIONS))
     if ttl <= hops:
         raise UsageError(
@@ -47,13 +47,15 @@ def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) ->
     p = bound.settings.procedure
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     check_connections(bound, benchmarks)
-    if bound.tester.no_negative and _sends_negative(bound):
-        raise UsageError(*bound.tester.no_negative, code="unsupported-by-tester")
+    if bound.tester.negative_traffic_problem and _sends_negative(bound):
+        raise UsageError(*bound.tester.negative_traffic_problem, code="unsupported-by-tester")
     for benchmark in benchmarks:
         if benchmark.alone and len(benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
-        if benchmark.one_size and any(isinstance(size, str) for size in bound.settings.frame_sizes):
+        if benchmark.needs_one_size and any(
+            isinstance(size, str) for size in bound.settings.frame_sizes
+        ):
             problem = f"{benchmark.name} cannot use a mix of frame sizes"
             hint = "give it a frame size, or leave it out of --measure"
             raise UsageError(problem, hint, code="invalid-frame-size-mix")
@@ -68,11 +70,11 @@ def _sends_negative(bound: BoundRun) -> bool:
     technology = bound.technology
     if technology.exchange != "frames":
         return False
-    sizes = technology.sizes_of(bound.settings.frame_sizes[0])
+    sizes = technology.make_sizes(bound.settings.frame_sizes[0])
     return any(
         each.role is Role.NEGATIVE
         for direction in DIRECTIONS
-        for each in bound.add_modifier(technology.sized_traffic(direction, sizes)).classes
+        for each in bound.add_modifier(technology.build_sized_traffic(direction, sizes)).classes
     )
 
 
@@ -85,13 +87,13 @@ def check_modifier(bound: BoundRun, modifier: Modifier) -> None:
             "leave the modifier out",
             code="unsuitable-modifier",
         )
-    if not modifier.driven or bound.tester.simulates:
+    if not modifier.needs_driver or bound.tester.simulates:
         return
     if not bound.has_driver:
         problem = f"the modifier {modifier.name} needs a device driver that carries it out"
         hint = "name one with --dut or in the testbed file"
         raise UsageError(problem, hint, code="missing-driver")
-    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.in_streams else ()):
+    for benchmark in map(registry.load, bound.settings.benchmarks if modifier.needs_stream else ()):
         if benchmark.phase in (Phase.CONNECTIONS, Phase.TABLE):
             raise UsageError(
                 f"the modifier {modifier.name} needs a stream, which {benchmark.name} does not send",
@@ -188,14 +190,14 @@ def check_tester_connections(bound: BoundRun) -> Iterator[str]:
     benchmarks = [registry.load(name) for name in bound.settings.benchmarks]
     most = max((b.find_max_connections(bound) for b in benchmarks), default=0)
     needs = frozenset(n for b in benchmarks if b.fills_table for n in b.list_capabilities(bound))
-    yield from bound.tester.connections(most, needs)
+    yield from bound.tester.check_connections(most, needs)
 
 
 def _check_limits(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -> None:
     """Refuse benchmarks that open more connections than the device holds."""
     plugin = bound.technology
-    plugin.params.check_limits()
-    limit = plugin.params.most_sessions
+    plugin.params.check_client_limits()
+    limit = plugin.params.max_sessions
     for benchmark in benchmarks:
         needed = benchmark.find_min_connections(bound)
         if limit is not None and needed > limit:
@@ -218,7 +220,7 @@ def _check_timeout(bound: BoundRun, benchmarks: Sequence[Benchmark[Any, Any]]) -
     if limit_s is None or all(b.phase is Phase.TCP for b in benchmarks):
         return
     c = run.procedure.connections
-    sizes = plugin.sizes_of(run.frame_sizes[0])
+    sizes = plugin.make_sizes(run.frame_sizes[0])
     medium = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
     rate_cps = c.rate_cps or min(c.upper_cps or math.inf, medium)
     first = make_phase_one_settings(run.procedure).connections(c.count, rate_cps)

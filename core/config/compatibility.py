@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from v6t.base.errors import UsageError, V6tError
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities
 from v6t.drivers.duts.registry import load_driver_type, make_driver
 from v6t.intent.families import DeviceConfig
@@ -37,7 +37,7 @@ def can_configure(driver: str, technology: str) -> bool:
 def list_technologies(driver: str) -> tuple[str, ...]:
     """List the technologies that a driver can configure; empty if it accepts any."""
     found = []
-    for name in () if accepts_any(driver) else names():
+    for name in () if accepts_any(driver) else list_names():
         with suppress(V6tError):  # a broken plugin of another distribution
             if can_configure(driver, name):
                 found.append(name)
@@ -68,4 +68,4 @@ def list_capabilities(driver: str) -> list[tuple[str, str]]:
 
 @cache
 def _make_default_intent(kind: type[Technology]) -> DeviceIntent:
-    return kind().dut_intent()
+    return kind().make_dut_intent()

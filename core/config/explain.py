@@ -1,4 +1,4 @@
-"""What every setting and every field of the data files means, from the models themselves; look-up by name."""
+"""Descriptions of all settings and data fields, derived from the models, and look-up by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
 
-KINDS = {
+_TYPE_NAMES = {
     "integer": "whole number",
     "number": "number",
     "string": "text",
@@ -25,7 +25,7 @@ KINDS = {
     "object": "names with values",
     "null": "nothing",
 }
-FORMATS = {
+_FORMAT_NAMES = {
     f"ipv{version}{suffix}": f"IPv{version} {noun}"
     for version in (4, 6)
     for suffix, noun in (
@@ -34,7 +34,7 @@ FORMATS = {
         ("network", "prefix"),
     )
 }
-LIMITS = {
+_LIMITS = {
     "minimum": "at least {}",
     "exclusiveMinimum": "above {}",
     "maximum": "at most {}",
@@ -43,7 +43,7 @@ LIMITS = {
 }
 TERM = "word of tables and figures"
 TITLE = "title of a table"
-_UNIT = re.compile(
+_COLUMN_UNIT = re.compile(
     r",? *(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
     r"(?: per direction)?$|^IPv6/IPv4 |^frame "
 )
@@ -52,7 +52,7 @@ _UNIT = re.compile(
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of a reference.
+    """A setting, benchmark, term or error code with its meaning.
 
     Attributes:
         name: with dots, as in ``--set-procedure`` and in errors.
@@ -149,10 +149,12 @@ def _describe_schema(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> str:
         return f"list of {len(schema['prefixItems'])}: " + ", ".join(kinds)
     if schema.get("type") == "array":
         return f"list of: {_describe_schema(schema.get('items') or {}, defs)}"
-    word = FORMATS.get(schema.get("format", "")) or KINDS.get(schema.get("type", ""), "any value")
+    word = _FORMAT_NAMES.get(schema.get("format", "")) or _TYPE_NAMES.get(
+        schema.get("type", ""), "any value"
+    )
     limits = [
         text.format(f"{schema[key]:,g}" if schema[key] < 1e6 else f"{schema[key]:,.0f}")
-        for key, text in LIMITS.items()
+        for key, text in _LIMITS.items()
         if key in schema
     ]
     return ", ".join([word, *limits])
@@ -170,7 +172,7 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     matches = _filter_rows(known, wanted) or _filter_rows(_list_data_fields(), wanted)
     matches = matches or _filter_rows(_list_parameters(), wanted)
     if not matches:
-        bare = _UNIT.sub("", name)
+        bare = _COLUMN_UNIT.sub("", name)
         if bare and bare != name:
             return look_up(bare, plugin)
         words = f" {name.lower()} "
@@ -366,14 +368,14 @@ def _list_tables() -> Iterator[tuple[str, Mapping[str, str]]]:
     from v6t.analysis.record import RateRecord
     from v6t.analysis.report.campaign import SUMMARY_COLUMNS
     from v6t.benchmarks import registry
-    from v6t.benchmarks.common import ROW_HEAD
+    from v6t.benchmarks.common import FIRST_CSV_COLUMNS
 
     for benchmark in registry.load_installed():
         model = describe_fields(benchmark.csv_model) if benchmark.csv_model else {}
         median = _MEDIAN if issubclass(benchmark.record, RateRecord) else {}
-        columns = {**ROW_HEAD, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
+        columns = {**FIRST_CSV_COLUMNS, **model, **benchmark.csv_columns, **_LAST_COLUMN, **median}
         yield benchmark.csv_file, columns
-        for file, further in benchmark.further_csv.items():
+        for file, further in benchmark.extra_csv_columns.items():
             yield file, {**further, **_LAST_COLUMN}
     yield "medians.csv", FIGURE_COLUMNS
     yield "trials.csv", TRIAL_COLUMNS

@@ -37,18 +37,18 @@ ALIASES = {
     "xlat464": "clat",
 }
 """Other names of technologies, in lower case."""
-names = TECHNOLOGIES.names
-listing = TECHNOLOGIES.list_rows
+list_names = TECHNOLOGIES.names
+list_rows = TECHNOLOGIES.list_rows
 
 
 def resolve_alias(name: str) -> str:
     """Return the plugin's name for an alias; any other name unchanged."""
-    return name if name in names() else ALIASES.get(name.lower(), name)
+    return name if name in list_names() else ALIASES.get(name.lower(), name)
 
 
 def is_technology(name: str) -> bool:
     """Return whether a technology has this name or alias."""
-    return resolve_alias(name) in names()
+    return resolve_alias(name) in list_names()
 
 
 def load_plugin(name: str) -> type[Technology]:

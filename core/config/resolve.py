@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -82,9 +83,9 @@ def resolve_and_bind(
     with locate_errors(run_source, "benchmarks"):
         wanted = flags.benchmarks or run.benchmarks or kind.default_benchmarks
         named = check_names(wanted, (*registry.list_names(), registry.ALL), "benchmark")
-    benchmarks, notes = named, tuple[str, ...]()
+    benchmarks, left_out = named, tuple[str, ...]()
     if registry.ALL in named:
-        benchmarks, notes = registry.expand_all(kind, named)
+        benchmarks, left_out = registry.expand_all(kind, named)
     with locate_errors(run_source, "modes"):
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
@@ -94,7 +95,7 @@ def resolve_and_bind(
         bed, bed_source, flags, default_driver, swapped=initiator == "right"
     )
     given = {**run.params, **run_source.flagged.get("params", {})}
-    known = {*given, *kind.params_model.derive(given)}
+    known = {*given, *kind.params_model.derive_params(given)}
     own = driver.parameter_overrides(name)
     suited = {k: v.value for k, v in own.items() if k in given or k not in known}
     values, params = _merge_params(kind, benchmarks, suited, run, run_source)
@@ -130,9 +131,18 @@ def resolve_and_bind(
     )
     device = make_device_view(technology, settings.params, driver.device_params, bed_source)
     with locate_errors(bed_source, "dut", "driver"):
-        driver.check_intent(technology.dut_intent())
+        driver.check_intent(technology.make_dut_intent())
     optional = frozenset(benchmarks) - {*named}
-    bound = BoundRun(settings, technology, device, driver, tester, notes=notes, optional=optional)
+    bound = BoundRun(
+        settings,
+        technology,
+        device,
+        driver,
+        tester,
+        resolution_warnings=left_out,
+        optional=optional,
+    )
+    bound = _leave_out_benchmarks(bound)
     with locate_errors(run_source, "params"):
         check_ttl(bound)
     with locate_errors(run_source, "modifier"):
@@ -141,6 +151,21 @@ def resolve_and_bind(
     with locate_errors(run_source, "procedure"):
         check_benchmark_settings(bound, single_frames=flags.single_frames)
     return bound
+
+
+def _leave_out_benchmarks(bound: BoundRun) -> BoundRun:
+    """Leave out the benchmarks of ``--measure all`` that the device cannot do, with a warning for each."""
+    unsupported = {}
+    for name in bound.optional:
+        try:
+            registry.load(name).check(bound)
+        except UsageError as exc:
+            if exc.code == "unsupported-by-device":
+                unsupported[name] = f"left out of '{registry.ALL}': {name}: {exc.message}"
+    names = tuple(name for name in bound.settings.benchmarks if name not in unsupported)
+    settings = bound.settings.model_copy(update={"benchmarks": names})
+    warnings = (*bound.resolution_warnings, *sorted(unsupported.values()))
+    return replace(bound, settings=settings, resolution_warnings=warnings)
 
 
 def _choose_technology(name: str | None, default: str | None) -> str:
@@ -269,11 +294,11 @@ def _choose_sizes(
     elif preset == "rfc":
         chosen = technology.list_rfc_sizes()
     else:
-        chosen = technology.tag_sizes(technology.default_frame_sizes)
+        chosen = technology.enlarge_tagged_sizes(technology.default_frame_sizes)
     origin = source if flags.frame_sizes or run.frame_sizes else None
     for number, size in enumerate(chosen):
         with locate_errors(origin, "frame_sizes", number):
-            technology.sizes_of(size)
+            technology.make_sizes(size)
     with locate_errors(origin, "frame_sizes"):
         if len(set(chosen)) != len(chosen):
             raise UsageError("a frame size is given twice", code="duplicate")
@@ -286,7 +311,7 @@ def _parse_line_rate(
     with locate_errors(source, "line_rate"):
         rate_bps = parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
         for size in sizes:
-            if max_frame_rate_fps(rate_bps, technology.sizes_of(size).longest) < 1:
+            if max_frame_rate_fps(rate_bps, technology.make_sizes(size).longest) < 1:
                 raise UsageError(
                     f"a line of {rate_bps:g} bit/s carries no frame of {size} octets in a second",
                     "write for example 10G, 2.5Gbps or 100M",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Interface
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     Field,
     PlainValidator,
@@ -24,9 +21,9 @@ from pydantic_core import PydanticCustomError
 from v6t.base.errors import ExtensionError, InvalidValue
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_DURATION_S
+from v6t.benchmarks.base import RFC_TRIAL_S
 from v6t.benchmarks.settings import ProcedureSettings
-from v6t.intent.device import BackgroundVlan, Port
+from v6t.intent.device import BackgroundVlan, Link, Links, Port
 from v6t.profiles.mixes import is_mix, normalize_mix
 from v6t.trials.trial import Mode
 
@@ -55,90 +52,26 @@ FrameSize = Annotated[
 """Octets of a frame, or a mix of several sizes (RFC 6985)."""
 
 
-def _parse_mac(value: str) -> str:
-    """Return a MAC address with colons; Cisco's dots and IEEE's hyphens are accepted."""
-    if not re.fullmatch(
-        r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}", value
-    ):
-        problem = "must be a MAC address"
-        raise InvalidValue(problem, "write it as 02:00:00:00:01:02", code="not-an-address")
-    digits = re.sub("[:.-]", "", value)
-    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
-
-
-def _refuse_stacked_tags(value: Any) -> Any:
-    if isinstance(value, list):
-        problem = "stacked_tags"
-        hint = "must be one identifier; stacked tags (IEEE 802.1ad) are not supported"
-        raise PydanticCustomError(problem, hint)
-    return value
-
-
-MacAddress = Annotated[str, AfterValidator(_parse_mac)]
-VlanId = Annotated[int, Field(ge=1, le=4094), BeforeValidator(_refuse_stacked_tags)]
-
-
-class BackgroundSettings(StrictModel):
-    """Path of native IPv6 traffic that bypasses the technology (RFC 8219, section 4.1)."""
-
-    vlan: VlanId
-    """IEEE 802.1Q identifier, another one than the link's own, which must have one."""
-    device: IPv6Interface
-    """The device's IPv6 address there, with prefix length; default: one of v6t's own."""
-    tester: IPv6Address
-    """The tester's; default: the second of v6t's own network."""
-
-
-class LinkSettings(StrictModel):
-    """Link between one tester port and the device."""
-
-    tester_mac: MacAddress
-    """MAC address of the tester's end; default: one of v6t's own for the lab."""
-    dut_mac: MacAddress
-    """MAC address of the device's end; default: one of v6t's own for the lab."""
-    vlan: VlanId | None = None
-    """IEEE 802.1Q identifier, 1 to 4094; none: untagged."""
-    mtu: int = Field(default=1500, ge=1280, le=9216)
-    """Octets of the longest IP packet."""
-    answers: bool = True
-    """The tester answers ARP and neighbor solicitations for its addresses on it."""
-    learning: bool | None = None
-    """Before each trial the tester's hosts ask for the device, so that it and bridges on the way learn them
-    (RFC 2544 section 23 b); none: where the tester answers."""
-    background: BackgroundSettings | None = None
-    """A VLAN for the background alone, where the device drops native IPv6 with the technology on; none: it
-    goes with everything else."""
-
-    @model_validator(mode="after")
-    def _check_background(self) -> LinkSettings:
-        if self.background is not None and self.vlan in (None, self.background.vlan):
-            other = 100 if self.background.vlan != 100 else 101
-            raise InvalidValue(
-                "needs a link with a VLAN that differs from that of the background",
-                f"for example vlan: {other} of the link",
-                code="missing-setting",
-                settings=("background",),
-            )
-        return self
-
-
 class LinksSettings(StrictModel):
     """Links between tester and device."""
 
-    left: LinkSettings
+    left: Link = Links().left
     """The cable at the tester's left port: with IPv6, or with the private side."""
-    right: LinkSettings
+    right: Link = Links().right
     """The cable at its right port: with IPv4, or with the public side."""
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_in_addresses(cls, values: Any) -> Any:
-        """Add a default MAC address to each end without one."""
-        if not isinstance(values, Mapping):
-            return values
+    def _add_background_addresses(cls, values: Any) -> Any:
         sides: tuple[Port, ...] = ("left", "right")
-        links = {side: _add_addresses(values.get(side, {}), side) for side in sides}
-        return {**values, **links}
+        for side in sides if isinstance(values, Mapping) else ():
+            link = values.get(side)
+            background = link.get("background") if isinstance(link, Mapping) else None
+            if isinstance(background, Mapping):
+                default = BackgroundVlan.with_default_addresses(side, vlan=1)
+                background = {**default.model_dump(mode="json", exclude={"vlan"}), **background}
+                values = {**values, side: {**link, "background": background}}
+        return values
 
     @model_validator(mode="after")
     def _check_backgrounds(self) -> LinksSettings:
@@ -147,21 +80,6 @@ class LinksSettings(StrictModel):
             hint = "write background: {vlan: ...} within left and right"
             raise InvalidValue(problem, hint, code="missing-setting")
         return self
-
-
-def _add_addresses(link: Any, side: Port) -> Any:
-    if not isinstance(link, Mapping):
-        return link
-    from v6t.plugins.base import Links
-
-    default = getattr(Links(), side)
-    given = {name: value for name, value in link.items() if value is not None}
-    background = given.get("background")
-    if isinstance(background, Mapping):
-        vlan = BackgroundVlan.with_default_addresses(side, 0)
-        own = {name: value for name, value in background.items() if value is not None}
-        given["background"] = {"device": vlan.device, "tester": vlan.tester, **own}
-    return {"tester_mac": default.tester_mac, "dut_mac": default.dut_mac, **given}
 
 
 class TesterSettings(StrictModel):
@@ -192,7 +110,7 @@ class RunFile(StrictModel):
     preset: Preset | None = None
     """`quick`, a demonstration, or `rfc`; none: quick."""
     benchmarks: list[str] | None = Field(default=None, min_length=1)
-    """What to measure; none: throughput."""
+    """Benchmarks to measure; none: throughput."""
     modes: list[str] | None = Field(default=None, min_length=1)
     """`bidirectional`, `forward`, `reverse`; none: all three."""
     frame_sizes: list[FrameSize] | None = Field(default=None, min_length=1)
@@ -201,22 +119,21 @@ class RunFile(StrictModel):
     procedure: dict[str, Any] = Field(default_factory=dict)
     """Single settings of the procedures, in place of the preset's; see below."""
     modifier: str | None = None
-    """What goes on beside the test traffic, with all benchmarks: `broadcast` (RFC 2544 section 11); none:
-    nothing."""
+    """Condition added to the test traffic of all benchmarks, for example `broadcast` (RFC 2544, 11)."""
     seed: int | None = None
-    """Of all pseudorandom numbers; none: 1."""
+    """Seed of all pseudorandom numbers; none: 1."""
     label: str | None = None
-    """Words for the directory name and the results."""
+    """Text for the directory name and the results."""
 
 
 class TestbedFile(StrictModel):
     """Testbed: tester, device, and the links between them."""
 
     tester: TesterSettings = Field(default_factory=TesterSettings)
-    """What sends and receives."""
+    """Sender and receiver of the test traffic."""
     dut: DutSettings = Field(default_factory=DutSettings)
-    """What is measured."""
-    links: LinksSettings = Field(default_factory=lambda: LinksSettings.model_validate({}))
+    """Device under test."""
+    links: LinksSettings = Field(default_factory=LinksSettings)
     """The two cables between them."""
     initiator: Port = "left"
     """At which port of the tester the technology's left side is: the Initiator of a stateful one, IPv6 or the
@@ -299,8 +216,8 @@ class ResolvedRun(StrictModel):
     params: dict[str, Any] = Field(default_factory=dict)
     suited: tuple[str, ...] = ()
     """Parameters with the driver's own default: the device cannot take the technology's."""
-    links_left: LinkSettings
-    links_right: LinkSettings
+    links_left: Link
+    links_right: Link
     initiator: Port = "left"
     """The link at which the technology's left side is."""
     line_rate_bps: float = Field(gt=0)
@@ -316,7 +233,7 @@ class ResolvedRun(StrictModel):
     connects: bool = False
     """The technology is stateful: trials have connections (RFC 9693)."""
     modifier: str | None = None
-    """What goes on beside the test traffic (RFC 2544, section 11)."""
+    """Condition added to the test traffic (RFC 2544, section 11)."""
 
 
 def load_saved_run(values: Any) -> ResolvedRun:
@@ -336,7 +253,7 @@ PRESETS = ("quick", "rfc")
 MODES = ("bidirectional", "forward", "reverse")
 RFC_REPETITIONS = 20
 
-_COMMON: dict[Preset, dict[str, Any]] = {
+_PRESET_SETTINGS: dict[Preset, dict[str, Any]] = {
     "quick": {
         "trial_duration_s": 0.7,
         "residual_wait_s": 0.15,
@@ -350,7 +267,7 @@ _COMMON: dict[Preset, dict[str, Any]] = {
         "connections": {"count": 100_000, "wait_ms": 150.0, "keep": True},
     },
     "rfc": {
-        "trial_duration_s": RFC_DURATION_S,
+        "trial_duration_s": RFC_TRIAL_S,
         "residual_wait_s": 2.0,
         "pause_s": 10.0,
         "repetitions": RFC_REPETITIONS,
@@ -368,10 +285,13 @@ _COMMON: dict[Preset, dict[str, Any]] = {
 
 def make_preset(preset: Preset) -> dict[str, Any]:
     """Return the settings of a preset, with those of every installed benchmark."""
-    return {**_COMMON[preset], **(registry.make_quick_preset() if preset == "quick" else {})}
+    return {
+        **_PRESET_SETTINGS[preset],
+        **(registry.make_quick_preset() if preset == "quick" else {}),
+    }
 
 
 def is_demonstration(run: ResolvedRun) -> bool:
     """Return whether trials are too short for their numbers to count as results."""
     p = run.procedure
-    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_DURATION_S
+    return max(p.trial_duration_s, p.final_duration_s or 0.0) < RFC_TRIAL_S

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.ethernet import max_frame_rate_fps
 from v6t.benchmarks import registry
-from v6t.benchmarks.base import RFC_DURATION_S, Phase
+from v6t.benchmarks.base import RFC_TRIAL_S, Phase
 from v6t.core.config.checks import check_tester_connections
 from v6t.core.config.explain import format_yaml
 from v6t.core.config.settings import (
@@ -36,7 +36,7 @@ TRUSTED_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter"})
 def list_setting_warnings(bound: BoundRun) -> list[str]:
     """List warnings about the settings of a run, to be read before it starts."""
     return [
-        *bound.notes,
+        *bound.resolution_warnings,
         *_yield_prefix_warnings(bound),
         *_yield_procedure_warnings(bound),
         *_yield_link_warnings(bound),
@@ -73,23 +73,25 @@ def _yield_procedure_warnings(bound: BoundRun) -> Iterator[str]:
         yield from benchmark.list_setting_warnings(bound)
     if p.loss_tolerance > HIGH_LOSS_TOLERANCE:
         yield (
-            f"a loss tolerance of {p.loss_tolerance:.1%} lets much loss pass: it is a share, "
-            "0.01 is one per cent"
+            f"a loss tolerance of {p.loss_tolerance:.1%} accepts much loss: the setting is a share, "
+            "in which 0.01 is 1 %"
         )
     if p.residual_wait_s < SHORT_WAIT_S:
         yield (
-            f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames as lost that are "
-            "still on their way: RFC 2544 waits 2 s"
+            f"a residual wait of {1000 * p.residual_wait_s:g} ms counts frames in "
+            "transit as lost: RFC 2544 waits 2 s"
         )
     slack_s = p.trial_duration_s * (p.sending_time_tolerance - 1)
     error_s = bound.tester.sending_error_s
     if slack_s < error_s:
         yield (
-            f"a trial of {p.trial_duration_s:g} s may take {1e6 * slack_s:,.0f} µs longer, but the tester "
-            f"may know its sending time to {1e6 * error_s:,.0f} µs only: a trial that is not proven to "
-            "be in time is invalid (procedure.sending_time_tolerance)"
+            f"sending may take {1e6 * slack_s:,.0f} µs longer than a trial of {p.trial_duration_s:g} s, but "
+            f"the tester may measure its sending time to {1e6 * error_s:,.0f} µs only: such trials are "
+            "invalid (procedure.sending_time_tolerance)"
         )
-    if p.rate_from != preset.rate_from and all("rate_from" not in b.heeds for b in benchmarks):
+    if p.rate_from != preset.rate_from and all(
+        "rate_from" not in b.used_settings for b in benchmarks
+    ):
         yield "procedure.rate_from is set, but has no effect: nothing is measured at that rate"
 
 
@@ -101,30 +103,29 @@ def _yield_link_warnings(bound: BoundRun) -> Iterator[str]:
         for end, mac in (("tester_mac", link.tester_mac), ("dut_mac", link.dut_mac)):
             if not mac.strip("0:"):
                 yield (
-                    f"links.{side}.{end}: {mac} stands for an address that is not "
-                    "known yet: set the address of the interface"
+                    f"links.{side}.{end}: {mac} is a placeholder: set the interface's MAC address"
                 )
             elif int(mac[:2], 16) & 1:
                 yield (
-                    f"links.{side}.{end}: {mac} is a group address, which no "
-                    "device has: its second digit must be even"
+                    f"links.{side}.{end}: {mac} is a group address: the second "
+                    "digit of a device's address is even"
                 )
-    if not bound.tester.loops_back and left.dut_mac == right.dut_mac:
+    if not bound.tester.can_loop_back and left.dut_mac == right.dut_mac:
         yield (
-            f"both of the device's interfaces have the MAC address {left.dut_mac}: name its own "
-            "in links.left.dut_mac and links.right.dut_mac"
+            f"both of the device's interfaces have the MAC address {left.dut_mac}: set their own in "
+            "links.left.dut_mac and links.right.dut_mac"
         )
 
 
 def _yield_device_warnings(bound: BoundRun) -> Iterator[str]:
     if (
-        not bound.tester.loops_back
+        not bound.tester.can_loop_back
         and not bound.driver.configures_device
         and not bound.driver.is_cable
     ):
         yield (
-            "no driver configures the device (dut.driver): it must be what `--dry-run` prints "
-            "before this run begins"
+            "no driver configures the device (dut.driver): before the run, configure it as "
+            "`--dry-run` prints"
         )
     lacking = (
         no_client() if bound.has_driver and any(bound.driver.get_logins(bound.intent)) else None
@@ -137,18 +138,18 @@ def _yield_rate_warnings(bound: BoundRun) -> Iterator[str]:
     """Warn of benchmarks that the tester cannot measure at every rate that the medium carries."""
     run, benchmarks = bound.settings, registry.select_benchmarks(bound)
     timed = {"tags", "every-frame"}
-    yield from bound.tester.cautions(
+    yield from bound.tester.list_setting_warnings(
         [b.name for b in benchmarks if timed & b.list_capabilities(bound)]
     )
-    longest = (bound.technology.sizes_of(size).longest for size in run.frame_sizes)
+    longest = (bound.technology.make_sizes(size).longest for size in run.frame_sizes)
     media_fps = max(max_frame_rate_fps(run.line_rate_bps, octets) for octets in longest)
     for benchmark in benchmarks:
         needs = benchmark.list_capabilities(bound)
-        max_fps = min(bound.tester.most_fps(needs, mode) for mode in run.modes)
+        max_fps = min(bound.tester.compute_max_rate_fps(needs, mode) for mode in run.modes)
         if max_fps < media_fps:
             yield (
-                f"{benchmark.name}: the {run.tester.kind} tester can do that up to {max_fps:,.0f} fps "
-                "per direction; where it would take more it is not measured"
+                f"{benchmark.name}: the {run.tester.kind} tester supports it up to {max_fps:,.0f} fps "
+                "per direction; higher rates are not measured"
             )
 
 
@@ -174,8 +175,8 @@ def _yield_tester_warnings(
         yield f"port {port} was taken by force from {owner}"
     if tester.get("fence_failed"):
         yield (
-            "the tester's server could not be closed to other hosts (nftables): whoever reaches its "
-            "host can command it; `v6t doctor` says why"
+            "the tester's server could not be closed to other hosts (nftables): any host that "
+            "reaches it can control it; `v6t doctor` explains why"
         )
     ports = tester.get("ports") or []
     nodes = {p["numa"] for p in ports if isinstance(p.get("numa"), int) and p["numa"] >= 0}
@@ -229,22 +230,22 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     benchmarks = registry.select_benchmarks(bound)
     if bound.tester.in_lab:
         yield SHARED_CORES
-    yield from bound.tester.caveats()
+    yield from bound.tester.list_warnings()
     if bound.driver.is_cable:
-        yield "there is no device: the tester's ports are joined, and the numbers are its own"
+        yield "no device: the tester's ports are connected to each other, and it measures itself"
     if is_demonstration(run):
         yield (
             f"DEMONSTRATION: trials of {p.trial_duration_s:g} s, not the "
-            f"{RFC_DURATION_S:g} s of RFC 2544 section 24; these are no RFC 8219 results"
+            f"{RFC_TRIAL_S:g} s of RFC 2544 section 24; these are not RFC 8219 results"
         )
     if bound.technology.params.is_background_only:
         yield (
-            "0 % foreground: native IPv6 through the device, the reference of a series of "
-            "mixtures; nothing of the technology itself is measured"
+            "0 % foreground: native IPv6 through the device, the reference of a series of mixtures; "
+            "the technology itself is not measured"
         )
     if bound.modifier is not None:
-        simulated = bound.modifier.driven and bound.tester.simulates
-        yield f"under a modifier: {bound.modifier.words} ({bound.modifier.source})" + (
+        simulated = bound.modifier.needs_driver and bound.tester.simulates
+        yield f"under a modifier: {bound.modifier.description} ({bound.modifier.source})" + (
             ": not carried out: the device is simulated" if simulated else ""
         )
     yield from _yield_mix_warnings(bound)
@@ -254,20 +255,21 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
     yield from dict.fromkeys(text for b in benchmarks for text in b.list_deviations(bound))
     if run.connects and p.connections.keep and any(b.phase == Phase.STREAMS for b in benchmarks):
         yield (
-            "connections of one trial serve the next while they are whole: phase 1 is not "
-            "repeated for each"
+            "phase 1 is not repeated before each trial: a trial uses the connections of the "
+            "one before"
         )
-    adaptive = p.adaptive is not None and all("adaptive" in b.heeds for b in benchmarks)
+    adaptive = p.adaptive is not None and all("adaptive" in b.used_settings for b in benchmarks)
     if p.repetitions < RFC_REPETITIONS and not adaptive:
         yield (
             f"{p.repetitions} repetition{'s' * (p.repetitions > 1)}, not the "
-            f"{RFC_REPETITIONS} that RFC 8219 asks for"
+            f"{RFC_REPETITIONS} of RFC 8219"
         )
     if p.loss_tolerance:
         yield f"loss tolerance {p.loss_tolerance:.4%} in each direction, not zero"
     if p.sending_time_tolerance > 1.001:
-        yield f"sending may take {p.sending_time_tolerance:g} times the trial"
-    if not bound.tester.loops_back:
+        late = f"{100 * (p.sending_time_tolerance - 1):.3g} %"
+        yield f"the tester may take {late} longer than a trial to send"
+    if not bound.tester.can_loop_back:
         yield "the tester's own capacity is not measured in this run; see `v6t selftest`"
 
 
@@ -285,19 +287,16 @@ def _yield_mix_warnings(bound: BoundRun) -> Iterator[str]:
     for mix in bound.settings.frame_sizes:
         if not isinstance(mix, str):
             continue
-        sizes = bound.technology.sizes_of(mix)
+        sizes = bound.technology.make_sizes(mix)
         sent = {pair.ipv6 for pair, _ in sizes.pairs}
         missing = [size for size, _ in parse_mix(mix) if size not in sent]
         if missing:
             yield (
                 f"{mix}: the technology has no frame of {' and '.join(map(str, missing))} octets; "
-                f"what is sent is {sizes.label} (RFC 8219 section 5.1.1)"
+                f"{sizes.label} is sent instead (RFC 8219 section 5.1.1)"
             )
         if bound.settings.connects:
-            yield (
-                f"{sizes.label}: connections are opened by frames of the first size, and go on "
-                "in all"
-            )
+            yield f"{sizes.label}: frames of the first size open connections that all sizes use"
 
 
 def _yield_search_warnings(p: ProcedureSettings) -> Iterator[str]:

@@ -21,8 +21,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parent / "examples"
 MAX_DEPTH = 50
+MAX_VALUES = 200_000
+"""Limit for the values of a file with its aliases expanded."""
 MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
+_MERGE_TAG = "tag:yaml.org,2002:merge"
+
+Keys = tuple[str | int, ...]
+"""Path to a value in nested settings."""
 
 
 class YamlFile:
@@ -41,129 +47,123 @@ class YamlFile:
                 text = read_text(path, SETTINGS_OCTETS)
             except OSError as exc:
                 raise explain_read_error(path, exc) from exc
-        self._tree = _load_tree(path, text)
-        if self._tree is None:
-            raise UsageError(f"{path} is empty", "`v6t init` writes an example", code="empty-file")
-        if not isinstance(self._tree, Mapping):
-            raise UsageError(
-                f"{path} does not contain settings of the form NAME: VALUE",
-                "`v6t init` writes an example",
-                code="not-a-section",
-            )
+        self._lines: dict[Keys, int] = {}
         try:
-            self.data: dict[str, Any] = _to_plain(self._tree)
+            data = _parse_yaml(text, self._lines)
         except UsageError as exc:
             location = self.format_location(exc.path)
-            raise UsageError(location + exc.message, path=exc.path, code=exc.code) from exc
-        except RecursionError as exc:
-            problem = f"{path}: an alias refers to its own anchor"
-            raise UsageError(problem, code="invalid-yaml") from exc
+            raise UsageError(
+                location + exc.message, exc.hint, path=exc.path, code=exc.code
+            ) from exc
+        problem, code = "does not contain settings of the form NAME: VALUE", "not-a-section"
+        if data is None:
+            problem, code = "is empty", "empty-file"
+        if not isinstance(data, dict):
+            raise UsageError(f"{path} {problem}", "`v6t init` writes an example", code=code)
+        self.data: dict[str, Any] = data
 
     def format_location(self, keys: Sequence[Any]) -> str:
         """Return ``file:line: `` of the value at a path of keys, or of its nearest parent."""
-        node: Any = self._tree
-        line = ""
-        for key in keys:
-            try:
-                mark = node.lc
-                position = mark.key(key) if isinstance(node, Mapping) else mark.item(key)
-                line = f":{position[0] + 1}"
-                node = node[key]
-            except (KeyError, IndexError, TypeError, AttributeError):
-                break
+        parents = (tuple(keys[:length]) for length in range(len(keys), -1, -1))
+        line = next((f":{self._lines[path]}" for path in parents if path in self._lines), "")
         return f"{self.path}{line}: "
 
 
-def _load_tree(path: Path, text: str) -> Any:
+def _parse_yaml(text: str, lines: dict[Keys, int]) -> Any:
+    """Return the plain value of a YAML text, and add the line of each value to ``lines``.
+
+    The path of an error is a key of ``lines``.
+    """
     from ruamel.yaml.error import MarkedYAMLError
     from ruamel.yaml.reader import ReaderError
 
+    yaml = _make_yaml()
     try:
-        return _make_parser("rt").load(text)
-    except UsageError as exc:
-        raise UsageError(f"{path}:{exc.path[0]}: {exc.message}", exc.hint, code=exc.code) from exc
+        node = yaml.compose(text)
+        return None if node is None else _Converter(yaml.constructor, lines).convert(node, ())
+    except UsageError:
+        raise
     except MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
-        where = f":{mark.line + 1}" if mark else ""
-        raise UsageError(
-            f"{path}{where}: invalid YAML: {(exc.problem or 'unknown problem').strip()}",
-            "write NAME: VALUE, and indent sections with spaces",
-            code="invalid-yaml",
-        ) from exc
+        if mark:
+            lines[()] = mark.line + 1
+        problem = f"invalid YAML: {(exc.problem or 'unknown problem').strip()}"
+        hint = "write NAME: VALUE, and indent sections with spaces"
+        raise UsageError(problem, hint, code="invalid-yaml") from exc
     except ReaderError as exc:
-        line = text.count("\n", 0, exc.position) + 1
-        problem = f"{path}:{line}: the character U+{exc.character:04X} is not allowed"
+        lines[()] = text.count("\n", 0, exc.position) + 1
+        problem = f"the character U+{exc.character:04X} is not allowed"
         raise UsageError(problem, "delete the character", code="not-text") from exc
     except Exception as exc:  # the parser fails in many ways on odd scalars
         reason = (str(exc).strip() or type(exc).__name__).splitlines()[0]
-        raise UsageError(f"{path}: {reason}", code="invalid-yaml") from exc
+        if isinstance(exc, RecursionError):
+            reason = "it is nested too deeply"
+        raise UsageError(reason, code="invalid-yaml") from exc
 
 
-def _make_parser(kind: str) -> Any:
-    """Make a YAML parser that rejects deep nesting, duplicate names and names that are not scalars.
-
-    The path of its errors is the line. The time of ruamel.yaml's constructor doubles with each level of a
-    mapping used as a name.
-    """
+def _make_yaml() -> Any:
     from ruamel.yaml import YAML
-    from ruamel.yaml.composer import Composer
-    from ruamel.yaml.nodes import MappingNode, ScalarNode
 
-    class SettingsComposer(Composer):
-        """Composer of plain settings."""
-
-        depth = 0
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            line = self.parser.peek_event().start_mark.line + 1
-            if self.depth > MAX_DEPTH:
-                problem = f"more than {MAX_DEPTH} levels of nesting"
-                raise UsageError(problem, path=(line,), code="invalid-yaml")
-            self.depth += 1
-            node = super().compose_node(parent, index)
-            self.depth -= 1
-            names = set[str]()
-            for name, _ in node.value if isinstance(node, MappingNode) else ():
-                line = name.start_mark.line + 1
-                if not isinstance(name, ScalarNode):
-                    problem = "a list or section cannot be a name"
-                    raise UsageError(problem, path=(line,), code="invalid-yaml")
-                if name.value in names:
-                    problem, hint = f"'{name.value:.80}' is set twice", "delete one of them"
-                    raise UsageError(problem, hint, path=(line,), code="duplicate")
-                names.add(name.value)
-            return node
-
-    parser = YAML(typ=kind, pure=True)
-    parser.Composer = SettingsComposer
-    return parser
+    return YAML(typ="safe", pure=True)
 
 
-def _to_plain(node: Any, *keys: str | int) -> Any:
-    """Return mappings, sequences and scalars without the parser's own types."""
-    if isinstance(node, Mapping):
-        return {_check_text(str(k), keys): _to_plain(v, *keys, k) for k, v in node.items()}
-    if isinstance(node, (list, tuple, set)):
-        return [_to_plain(v, *keys, n) for n, v in enumerate(node)]
-    if isinstance(node, bool) or node is None:
-        return node
-    if isinstance(node, int) and node.bit_length() > MAX_BITS:
-        raise UsageError(f"a number has more than {MAX_BITS} bits", path=keys, code="out-of-range")
-    for kind in (int, float):
-        if isinstance(node, kind):
-            return kind(node)
-    return _check_text(str(node), keys)
+class _Converter:
+    """Converts YAML nodes to plain values and records their lines by path."""
+
+    def __init__(self, constructor: Any, lines: dict[Keys, int]) -> None:
+        self._constructor, self._lines = constructor, lines
+
+    def convert(self, node: Any, path: Keys) -> Any:
+        """Return the value of a node; refuse deep nesting and too many values."""
+        if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
+            limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
+            raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
+        if node.id == "mapping":
+            return self._convert_mapping(node, path)
+        if node.id == "sequence":
+            values = []
+            for number, item in enumerate(node.value):
+                place = (*path, number)
+                self._lines[place] = item.start_mark.line + 1
+                values.append(self.convert(item, place))
+            return values
+        value = self._constructor.construct_object(node)
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            problem = f"a number has more than {MAX_BITS} bits"
+            raise UsageError(problem, path=path, code="out-of-range")
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        return _check_text(node.value, path)
+
+    def _convert_mapping(self, node: Any, path: Keys) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for _, value in (pair for pair in node.value if pair[0].tag == _MERGE_TAG):
+            for each in value.value if value.id == "sequence" else [value]:
+                merged = {**self.convert(each, path), **merged}
+        values: dict[str, Any] = {}
+        for key, value in (pair for pair in node.value if pair[0].tag != _MERGE_TAG):
+            name = key.value if key.id == "scalar" else ""
+            place = (*path, name)
+            self._lines[place] = key.start_mark.line + 1
+            if key.id != "scalar":
+                problem = "a list or section cannot be a name"
+                raise UsageError(problem, path=place, code="invalid-yaml")
+            if _check_text(name, place) in values:
+                problem, hint = f"'{name:.80}' is set twice", "delete one of them"
+                raise UsageError(problem, hint, path=place, code="duplicate")
+            values[name] = self.convert(value, place)
+        return {**merged, **values}
 
 
-def _check_text(text: str, keys: tuple[str | int, ...]) -> str:
+def _check_text(text: str, path: Keys) -> str:
     if not is_encodable(text):
-        raise UsageError("the text contains an unpaired surrogate", path=keys, code="not-text")
+        raise UsageError("the text contains an unpaired surrogate", path=path, code="not-text")
     return text
 
 
 def to_yaml(values: Mapping[str, Any]) -> str:
     """Return settings as YAML with one setting on each line."""
-    yaml = _make_parser("safe")
+    yaml = _make_yaml()
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False
     out = io.StringIO()
@@ -195,13 +195,11 @@ def set_value(values: dict[str, Any], name: str, value: Any) -> str | None:
 
 
 def _parse_value(name: str, text: str) -> Any:
-    problem = "is not a valid YAML value"
     try:
-        return _to_plain(_make_parser("safe").load(text))
-    except Exception as exc:  # the parser fails in many ways on odd scalars
-        if isinstance(exc, UsageError):
-            problem = f"cannot be used: {exc.message}"
-        raise UsageError(f"--set {name}: '{text:.80}' {problem}", code="invalid-yaml") from exc
+        return _parse_yaml(text, {})
+    except UsageError as exc:
+        problem = f"--set {name}: '{text:.80}' is not a valid value: {exc.message}"
+        raise UsageError(problem, code="invalid-yaml") from exc
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,9 +210,6 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
         both = isinstance(value, Mapping) and isinstance(under, Mapping)
         merged[name] = deep_merge(under, value) if both else value
     return merged
-
-
-Keys = Sequence[str | int]
 
 
 @dataclass

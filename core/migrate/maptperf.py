@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import ABSENT, POLICIES, Migration
+from v6t.core.migrate.migration import NO_COUNTERPART, Migration
 
-CORES = ("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive")
-KNOWN = (
+CORE_PARAMETERS = ("CPU-FW-Send", "CPU-FW-Receive", "CPU-RV-Send", "CPU-RV-Receive")
+PARAMETERS = (
     *("Tester-L-IPv6", "Tester-R-IPv6", "Tester-R-IPv4", "DUT-L-IPv6"),
     *("Tester-L-MAC", "Tester-R-MAC", "DUT-L-MAC", "DUT-R-MAC"),
     *("FW-dport-min", "FW-dport-max", "RV-sport-min", "RV-sport-max"),
@@ -18,7 +18,7 @@ KNOWN = (
     *("FW-var-sport", "FW-var-dport", "RV-var-sport", "RV-var-dport", "NUM-OF-CEs"),
     *("BMR-IPv6-Prefix", "BMR-IPv6-prefix-length", "BMR-IPv4-Prefix", "BMR-IPv4-prefix-length"),
     *("BMR-EA-length", "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length"),
-    *CORES,
+    *CORE_PARAMETERS,
     *("Mem-Channels", "FW", "RV", "Promisc"),
 )
 ALIASES = {
@@ -29,68 +29,69 @@ ALIASES = {
     "dmr-ipv6-prefx-length": "DMR-IPv6-prefix-length",
 }
 PLUGINS = ("mape-br", "mapt-br")
-ADDRESSES = {
+ADDRESS_PARAMETERS = {
     "tester_left_ipv6": ("Tester-L-IPv6", "2001:db8:6::2"),
     "tester_right_ipv6": ("Tester-R-IPv6", "2001:db8:7::2"),
     "server_ipv4": ("Tester-R-IPv4", "203.0.113.56"),
 }
-RULE = {"ea_len": ("BMR-EA-length", 13), "ces": ("NUM-OF-CEs", 1000)}
-VARYING = {k: v for k, v in POLICIES.items() if k != "0"}
+RULE_PARAMETERS = {"ea_len": ("BMR-EA-length", 13), "ces": ("NUM-OF-CEs", 1000)}
 
 
 def read_maptperf(path: Path, plugin: str | None = None) -> Migration:
     """Convert a configuration file; the default plugin is MAP-E if the file names a BR."""
-    p = Migration(path, KNOWN, ALIASES)
+    source = Migration(path, PARAMETERS, ALIASES)
     if plugin not in (None, *PLUGINS):
         problem = f"this file is not for {plugin}"
         raise UsageError(problem, "--plugin " + " or ".join(PLUGINS), code="wrong-kind-of-file")
-    chosen = plugin or ("mape-br" if p.has_parameter("DUT-L-IPv6") else "mapt-br")
+    chosen = plugin or ("mape-br" if source.has_parameter("DUT-L-IPv6") else "mapt-br")
     reason = "the file names no BR address: --plugin mape-br is MAP-E"
     if chosen == "mape-br":
         reason = "the file names the BR's address (DUT-L-IPv6)"
     if plugin:
-        reason = "--plugin says so"
-    p.run = {
+        reason = "--plugin names it"
+    source.run = {
         "plugin": chosen,
-        "params": _read_addresses(p, chosen) | _read_rule(p, chosen) | _read_ports(p),
+        "params": _read_addresses(source, chosen)
+        | _read_rule(source, chosen)
+        | _read_ports(source),
         "preset": "rfc",
         "benchmarks": ["throughput"],
-        "modes": p.read_modes("FW", "RV"),
+        "modes": source.read_modes("FW", "RV"),
         "frame_sizes": [104 if chosen == "mape-br" else 84],
         "procedure": {"resolution_fps": 1000},
     }
-    p.testbed = {
+    source.testbed = {
         "tester": {"kind": "trex"},
-        "links": p.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
+        "links": source.read_mac_addresses("Tester-{}-MAC", "DUT-{}-MAC"),
         "line_rate": "10G",
     }
-    p.explain(ABSENT["core_list"], *CORES)
-    p.explain(ABSENT["memory"], "Mem-Channels")
-    p.explain(ABSENT["promiscuous"], "Promisc")
-    p.remarks += [
+    source.record_absence(NO_COUNTERPART["core_list"], *CORE_PARAMETERS)
+    source.record_absence(NO_COUNTERPART["memory"], "Mem-Channels")
+    source.record_absence(NO_COUNTERPART["promiscuous"], "Promisc")
+    source.comments += [
         f"{chosen} because {reason}",
         "Frame size, repetitions and resolution are arguments of the peer's scripts, not in the "
         "file: preset and procedure have the scripts' defaults.",
-        "psid_offset is 0, the only one the peer knows; RFC 7597's default is 6.",
+        "psid_offset is 0, the only one that the peer supports; RFC 7597's default is 6.",
         "The peer leaves out IPv4 suffixes of all zeros and all ones: exclude_network_broadcast.",
         "Foreground and background are spread evenly here; the peer sends them in bursts.",
         "Frame sizes are of the IPv6 frame; the peer's argument differs by operation mode.",
     ]
-    return p
+    return source
 
 
-def _read_addresses(p: Migration, plugin: str) -> dict[str, Any]:
-    params = p.read_params(ADDRESSES)
+def _read_addresses(source: Migration, plugin: str) -> dict[str, Any]:
+    params = source.read_params(ADDRESS_PARAMETERS)
     try:
-        left, right = (_find_neighbor(params[n], 64) for n in list(ADDRESSES)[:2])
+        left, right = (_find_neighbor(params[n], 64) for n in list(ADDRESS_PARAMETERS)[:2])
         right4 = _find_neighbor(params["server_ipv4"], 24)
     except ValueError as exc:
-        raise UsageError(f"{p.path}: {exc}", code="invalid-foreign-file") from exc
+        raise UsageError(f"{source.path}: {exc}", code="invalid-foreign-file") from exc
     params |= {"dut_right_ipv6": f"{right}/64", "dut_right_ipv4": f"{right4}/24"}
     if plugin == "mape-br":
-        return params | p.read_params({"br_address": ("DUT-L-IPv6", left)})
+        return params | source.read_params({"br_address": ("DUT-L-IPv6", left)})
     return params | {
-        "dut_left_ipv6": f"{p.read_string('DUT-L-IPv6', left, 'params.dut_left_ipv6')}/64"
+        "dut_left_ipv6": f"{source.read_string('DUT-L-IPv6', left, 'params.dut_left_ipv6')}/64"
     }
 
 
@@ -100,30 +101,33 @@ def _find_neighbor(address: str, length: int) -> str:
     return str(network[1] if network[1] != ip_address(address) else network[2])
 
 
-def _read_rule(p: Migration, plugin: str) -> dict[str, Any]:
+def _read_rule(source: Migration, plugin: str) -> dict[str, Any]:
     rule = {
-        "rule_ipv6": p.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
-        "rule_ipv4": p.read_prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
-        **p.read_params(RULE),
+        "rule_ipv6": source.read_prefix("rule_ipv6", "BMR-IPv6", "2001:db8:ce::", 51),
+        "rule_ipv4": source.read_prefix("rule_ipv4", "BMR-IPv4", "192.0.2.0", 24),
+        **source.read_params(RULE_PARAMETERS),
         "psid_offset": 0,
         "exclude_network_broadcast": True,
     }
     if plugin == "mape-br":
         why = "none: MAP-E has no default mapping rule"
-        p.explain(why, "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length")
+        source.record_absence(why, "DMR-IPv6-Prefix", "DMR-IPv6-prefix-length")
         return rule
-    return rule | {"dmr": p.read_prefix("dmr", "DMR-IPv6", "64:ff9b::", 64)}
+    return rule | {"dmr": source.read_prefix("dmr", "DMR-IPv6", "64:ff9b::", 64)}
 
 
-def _read_ports(p: Migration) -> dict[str, Any]:
+def _read_ports(source: Migration) -> dict[str, Any]:
     return {
-        "fw_sport": VARYING[p.read_choice("FW-var-sport", "3", "params.fw_sport", VARYING)],
-        "fw_dport": p.read_ports("FW-var-dport", "FW-dport", "fw_dport", 1, 49151),
-        "rv_sport": p.read_ports("RV-var-sport", "RV-sport", "rv_sport", 1024, 65535),
-        "rv_dport": VARYING[p.read_choice("RV-var-dport", "3", "params.rv_dport", VARYING)],
+        "fw_sport": source.read_policy("FW-var-sport", "params.fw_sport", "3"),
+        "fw_dport": source.read_ports("FW-var-dport", "FW-dport", "fw_dport", 1, 49151),
+        "rv_sport": source.read_ports("RV-var-sport", "RV-sport", "rv_sport", 1024, 65535),
+        "rv_dport": source.read_policy("RV-var-dport", "params.rv_dport", "3"),
         "bg_sport": {
             "policy": "random",
-            **p.read_bounds("bg-sport", "params.bg_sport", 1024, 65535),
+            **source.read_bounds("bg-sport", "params.bg_sport", 1024, 65535),
         },
-        "bg_dport": {"policy": "random", **p.read_bounds("bg-dport", "params.bg_dport", 1, 49151)},
+        "bg_dport": {
+            "policy": "random",
+            **source.read_bounds("bg-dport", "params.bg_dport", 1, 49151),
+        },
     }

@@ -16,12 +16,12 @@ from v6t.core.config.yaml_file import to_yaml, write_files
 
 POLICIES = {"0": "fixed", "1": "inc", "2": "dec", "3": "random"}
 """How a value varies, in the numbers of siitperf and Mapperf."""
-ABSENT = {
+NO_COUNTERPART = {
     "core_list": "none: tester.options.core_list in the testbed file",
     "memory": "none: TRex configures its memory itself",
     "promiscuous": "none: the tester always receives promiscuously",
 }
-"""What became of parameters that have no counterpart here."""
+"""Reasons why parameters have no counterpart in v6t."""
 
 
 class ForeignParameter(NamedTuple):
@@ -46,7 +46,7 @@ class Migration:
         self.path = path
         self.run: dict[str, Any] = {}
         self.testbed: dict[str, Any] = {}
-        self.remarks: list[str] = []
+        self.comments: list[str] = []
         self._spelt = {name.lower(): name for name in known} | dict(aliases)
         self._parameters: dict[str, ForeignParameter] = {}
         self._targets: dict[str, str] = {}
@@ -78,6 +78,10 @@ class Migration:
         if value not in values:
             raise self.make_error(name, "is not a possible value", "one of " + ", ".join(values))
         return value
+
+    def read_policy(self, name: str, target: str, default: str = "0") -> str:
+        """Return the policy by which a value varies."""
+        return POLICIES[self.read_choice(name, default, target, POLICIES)]
 
     def read_number(self, name: str, default: int, target: str) -> int:
         """Return a parameter as an integer, given in decimal or hexadecimal."""
@@ -115,7 +119,7 @@ class Migration:
     ) -> dict[str, Any]:
         """Return a port range: its policy and, unless it is fixed, its bounds."""
         target = f"params.{setting}"
-        kind = POLICIES[self.read_choice(policy, "0", f"{target}.policy", POLICIES)]
+        kind = self.read_policy(policy, f"{target}.policy")
         bounds = self.read_bounds(name, target, low, high)
         return {"policy": kind} if kind == "fixed" else {"policy": kind, **bounds}
 
@@ -152,6 +156,13 @@ class Migration:
             for number, (side, letter) in enumerate(zip(("left", "right"), letters, strict=True), 1)
         }
 
+    def check_networks(self, problem: str) -> None:
+        """Refuse several networks on a side, for the reason given."""
+        for name in ("Num-L-Nets", "Num-R-Nets"):
+            if self.read_number(name, 1, "none: one network on either side") > 1:
+                hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
+                raise self.make_error(name, problem, hint)
+
     def make_error(
         self, name: str, problem: str, hint: str = "", code: str = "invalid-foreign-file"
     ) -> UsageError:
@@ -169,14 +180,14 @@ class Migration:
         swapped._targets = {exchange(name): what for name, what in self._targets.items()}
         return swapped
 
-    def explain(self, why: str, *names: str) -> None:
+    def record_absence(self, why: str, *names: str) -> None:
         """Record why parameters have no counterpart, except those already converted."""
         for name in names:
             if name in self._parameters:
                 self._targets.setdefault(name, why)
 
     @property
-    def became(self) -> list[tuple[ForeignParameter, str]]:
+    def parameter_targets(self) -> list[tuple[ForeignParameter, str]]:
         """Parameters in the order of the file, each with its target."""
         rows = [
             (parameter, self._targets.get(name, "")) for name, parameter in self._parameters.items()
@@ -192,13 +203,13 @@ class Migration:
         name = self.path.name
         run = [
             f"# From {tool}'s {name}. `v6t run run.yaml --testbed testbed.yaml` measures;",
-            "# with --dry-run it says how long that takes and what the device must be.",
+            "# --dry-run prints the duration and the required configuration of the device.",
             to_yaml(self.run).rstrip(),
-            "# What the file does not say, and what is different here:",
-            *(f"#   {remark}" for remark in self.remarks),
+            "# Choices that the file leaves open, and differences in behaviour:",
+            *(f"#   {remark}" for remark in self.comments),
             "#",
-            f"# What became of each parameter of {name}:",
-            *(f"#   {g.name} {g.value} -> {what}" for g, what in self.became),
+            f"# Settings that the parameters of {name} became:",
+            *(f"#   {g.name} {g.value} -> {what}" for g, what in self.parameter_targets),
         ]
         testbed = [
             f"# From {name}. Any tester and device can be named here: `v6t init` writes an example.",

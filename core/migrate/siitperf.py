@@ -7,28 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import UsageError
-from v6t.core.migrate.migration import ABSENT, POLICIES, Migration
+from v6t.core.migrate.migration import NO_COUNTERPART, Migration
 from v6t.core.migrate.siitperf_stateful import PLUGINS, read_stateful
 
 SIDES = (("L", "left"), ("R", "right"))
-PORTS = (
+PORT_PARAMETERS = (
     ("Fwd-var-sport", "Fwd-sport", "fw_sport", 1024, 65535),
     ("Fwd-var-dport", "Fwd-dport", "fw_dport", 1, 49151),
     ("Rev-var-sport", "Rev-sport", "rv_sport", 1024, 65535),
     ("Rev-var-dport", "Rev-dport", "rv_dport", 1, 49151),
 )
-CORES = ("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv")
-STATEFUL = ("Enumerate-ports", "Enumerate-ips", "Responder-tuples")
-OFFSETS = tuple(f"IPv{v}-{s}-offset" for v in "64" for s in "LR")
-KNOWN = (
-    *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels", *CORES),
+CORE_PARAMETERS = ("CPU-L-Send", "CPU-R-Recv", "CPU-R-Send", "CPU-L-Recv")
+STATEFUL_PARAMETERS = ("Enumerate-ports", "Enumerate-ips", "Responder-tuples")
+OFFSET_PARAMETERS = tuple(f"IPv{v}-{s}-offset" for v in "64" for s in "LR")
+PARAMETERS = (
+    *("IP-L-Vers", "IP-R-Vers", "Forward", "Reverse", "Promisc", "MEM-Channels", *CORE_PARAMETERS),
     *(f"IPv{v}-{s}-{kind}" for v in "64" for s in "LR" for kind in ("Real", "Virt")),
     *(f"MAC-{s}-{end}" for end in ("Tester", "DUT") for s in "LR"),
     *(f"Num-{s}-Nets" for s in "LR"),
-    *(name for policy, p, *_ in PORTS for name in (policy, f"{p}-min", f"{p}-max")),
+    *(policy for policy, *_ in PORT_PARAMETERS),
+    *(f"{ports}-{end}" for _, ports, *_ in PORT_PARAMETERS for end in ("min", "max")),
     *(f"IP-{s}-{what}" for s in "LR" for what in ("var", "min", "max")),
-    *OFFSETS,
-    *("Stateful", *STATEFUL),
+    *OFFSET_PARAMETERS,
+    *("Stateful", *STATEFUL_PARAMETERS),
 )
 ALIASES = {"responder-ports": "Responder-tuples"}
 ORIENTATIONS = {("6", "4"): "nat64", ("4", "6"): "nat46"}
@@ -36,41 +37,47 @@ ROUTER_HOSTS = {
     "4": ("198.18.0.2", "198.19.0.2", 2, 65534, 2),
     "6": ("2001:2::2", "2001:2:0:8000::2", 0, 65535, 12),
 }
-"""By IP version: the hosts on both sides; bounds and octet of what varies in them."""
+"""Hosts on both sides, and bounds and octet of their varying part, by IP version."""
 
 
 def read_siitperf(path: Path) -> Migration:
     """Convert a configuration file of siitperf."""
-    p = Migration(path, KNOWN, ALIASES)
-    kind = p.read_choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
-    left = p.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
-    right = p.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))
+    source = Migration(path, PARAMETERS, ALIASES)
+    kind = source.read_choice("Stateful", "0", "none: stateless", ("0", "1", "2"))
+    left = source.read_choice("IP-L-Vers", "6", "plugin", ("4", "6"))
+    right = source.read_choice("IP-R-Vers", "4", "plugin", ("4", "6"))
     letters, versions = "LR", (left, right)
     if kind == "2":  # the Initiator is on the right: read as if it was on the left
-        p, letters, versions = p.with_renamed_parameters(_exchange_sides), "RL", (right, left)
-    device = read_stateful(p, versions) if kind != "0" else {}
+        source, letters, versions = (
+            source.with_renamed_parameters(_exchange_sides),
+            "RL",
+            (right, left),
+        )
+    device = read_stateful(source, versions) if kind != "0" else {}
     if kind == "0":
-        _read_stateless(p, versions)
-    p.run |= {"preset": "rfc", "modes": p.read_modes("Forward", "Reverse")}
-    p.testbed = {
+        _read_stateless(source, versions)
+    source.run |= {"preset": "rfc", "modes": source.read_modes("Forward", "Reverse")}
+    source.testbed = {
         "tester": {"kind": "trex"},
-        "links": p.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", letters),
+        "links": source.read_mac_addresses("MAC-{}-Tester", "MAC-{}-DUT", letters),
         **({"initiator": "right"} if kind == "2" else {}),
         "line_rate": "10G",
         **device,
     }
-    p.explain(ABSENT["core_list"], *CORES)
-    p.explain(ABSENT["memory"], "MEM-Channels")
-    p.explain(ABSENT["promiscuous"], "Promisc")
-    p.explain("none: stateful tests only", *STATEFUL)
-    p.explain(f"none: not used between IPv{versions[0]} and IPv{versions[1]}", *OFFSETS)
-    absent = [policy for policy, *_ in PORTS if not p.has_parameter(policy)]
-    if absent and p.run["plugin"] not in PLUGINS.values():
-        p.remarks.append(
-            f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 asks "
-            "for pseudorandom ports (policy: random)."
+    source.record_absence(NO_COUNTERPART["core_list"], *CORE_PARAMETERS)
+    source.record_absence(NO_COUNTERPART["memory"], "MEM-Channels")
+    source.record_absence(NO_COUNTERPART["promiscuous"], "Promisc")
+    source.record_absence("none: stateful tests only", *STATEFUL_PARAMETERS)
+    source.record_absence(
+        f"none: not used between IPv{versions[0]} and IPv{versions[1]}", *OFFSET_PARAMETERS
+    )
+    absent = [policy for policy, *_ in PORT_PARAMETERS if not source.has_parameter(policy)]
+    if absent and source.run["plugin"] not in PLUGINS.values():
+        source.comments.append(
+            f"{', '.join(absent)}: not in the file, so fixed, siitperf's default; RFC 4814 "
+            "requires pseudorandom ports (policy: random)."
         )
-    p.remarks += [
+    source.comments += [
         "Frame size, repetitions, resolution and the shares n and m of foreground frames are "
         "arguments of siitperf's scripts, not in the file: preset and procedure have the scripts' "
         "defaults, and there is no background.",
@@ -79,7 +86,7 @@ def read_siitperf(path: Path) -> Migration:
         "Neighbours of the device are the tester's two link addresses; siitperf needs a static "
         "entry for every host.",
     ]
-    return p
+    return source
 
 
 def _exchange_sides(name: str) -> str:
@@ -92,13 +99,13 @@ def _exchange_sides(name: str) -> str:
     return name
 
 
-def _read_stateless(p: Migration, versions: tuple[str, str]) -> None:
+def _read_stateless(source: Migration, versions: tuple[str, str]) -> None:
     if versions in ORIENTATIONS:
-        plugin, params = "siit", _read_translator(p, ORIENTATIONS[versions])
+        plugin, params = "siit", _read_translator(source, ORIENTATIONS[versions])
     else:
-        plugin, params = f"ipv{versions[0]}-router", _read_router(p, versions[0])
-    params |= {row[2]: p.read_ports(*row) for row in PORTS}
-    p.run = {
+        plugin, params = f"ipv{versions[0]}-router", _read_router(source, versions[0])
+    params |= {row[2]: source.read_ports(*row) for row in PORT_PARAMETERS}
+    source.run = {
         "plugin": plugin,
         "params": params,
         "benchmarks": ["throughput"],
@@ -107,32 +114,28 @@ def _read_stateless(p: Migration, versions: tuple[str, str]) -> None:
     }
 
 
-def _read_translator(p: Migration, orientation: str) -> dict[str, Any]:
+def _read_translator(source: Migration, orientation: str) -> dict[str, Any]:
     """Read the real and virtual addresses of a translator into the run."""
     v6, v4 = ("L", "R") if orientation == "nat64" else ("R", "L")
-    inside4 = p.read_string(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
-    inside6 = p.read_string(f"IPv6-{v6}-Real", "2001:2::2", "params.eam, params.bg_ipv6_side")
-    outside4 = p.read_string(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
-    outside6 = p.read_string(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
-    beyond = p.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
+    inside4 = source.read_string(f"IPv4-{v6}-Virt", "198.18.0.2", "params.ipv6_hosts, params.eam")
+    inside6 = source.read_string(f"IPv6-{v6}-Real", "2001:2::2", "params.eam, params.bg_ipv6_side")
+    outside4 = source.read_string(f"IPv4-{v4}-Real", "198.19.0.2", "params.ipv4_hosts, params.eam")
+    outside6 = source.read_string(f"IPv6-{v4}-Virt", "2001:2:0:1000::2", "params.eam")
+    beyond = source.read_string(f"IPv6-{v4}-Real", "2001:2:0:8000::2", "params.bg_ipv4_side")
     why = f"none: not used when the left side is IPv{'6' if v6 == 'L' else '4'}"
-    p.explain(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
-    for letter, _ in SIDES:
-        name = f"Num-{letter}-Nets"
-        if p.read_number(name, 1, "none: one pair of hosts") > 1:
-            problem = "a translator's hosts are in one network on either side"
-            raise p.make_error(name, problem, "set it to 1, or vary addresses (IP-L-var, IP-R-var)")
-    hosts6, eam6 = _read_hosts(p, v6, "ipv6_hosts", inside4, inside6)
-    read_hosts4, eam4 = _read_hosts(p, v4, "ipv4_hosts", outside4, outside6)
+    source.record_absence(why, f"IPv6-{v6}-Virt", f"IPv4-{v6}-Real", f"IPv4-{v4}-Virt")
+    source.check_networks("a translator's hosts must be in one network on each side")
+    hosts6, eam6 = _read_hosts(source, v6, "ipv6_hosts", inside4, inside6)
+    hosts4, eam4 = _read_hosts(source, v4, "ipv4_hosts", outside4, outside6)
     params = {
         "orientation": orientation,
         "ipv6_hosts": hosts6,
-        "ipv4_hosts": read_hosts4,
+        "ipv4_hosts": hosts4,
         "eam": [eam6, eam4],
         "bg_ipv6_side": inside6,
     }
     if not beyond.strip("0.:"):  # siitperf's mark of an unused address
-        p.remarks.append(
+        source.comments.append(
             f"IPv6-{v4}-Real {beyond}: background traffic needs an address there "
             "(params.bg_ipv4_side)."
         )
@@ -141,61 +144,63 @@ def _read_translator(p: Migration, orientation: str) -> dict[str, Any]:
 
 
 def _read_hosts(
-    p: Migration, letter: str, name: str, ipv4: str, ipv6: str
+    source: Migration, letter: str, name: str, ipv4: str, ipv6: str
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Return the hosts of a side, and the address mapping that contains them.
 
     siitperf replaces the same 16 bits in both forms of an address.
     """
-    kind = p.read_choice(f"IP-{letter}-var", "0", f"params.{name}.policy", POLICIES)
-    low = p.read_number(f"IP-{letter}-min", 0, f"params.{name}.first")
-    high = p.read_number(f"IP-{letter}-max", 0, f"params.{name}.last")
-    offset4 = p.read_number(f"IPv4-{letter}-offset", 2, "params.eam")
-    offset6 = p.read_number(f"IPv6-{letter}-offset", 14, "params.eam")
-    if kind == "0":
+    policy = source.read_policy(f"IP-{letter}-var", f"params.{name}.policy")
+    low = source.read_number(f"IP-{letter}-min", 0, f"params.{name}.first")
+    high = source.read_number(f"IP-{letter}-max", 0, f"params.{name}.last")
+    offset4 = source.read_number(f"IPv4-{letter}-offset", 2, "params.eam")
+    offset6 = source.read_number(f"IPv6-{letter}-offset", 14, "params.eam")
+    if policy == "fixed":
         return {"first": ipv4}, {"ipv4": f"{ipv4}/32", "ipv6": f"{ipv6}/128"}
     if not 0 <= low <= high <= 0xFFFF:
-        raise p.make_error(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
+        raise source.make_error(
+            f"IP-{letter}-max", f"not within {low} to 65535", "correct the range"
+        )
     if offset4 != 2:
-        raise p.make_error(
+        raise source.make_error(
             f"IPv4-{letter}-offset", "only 2 can be converted", "vary the last 16 bits"
         )
     try:
         net4, packed6 = int(IPv4Address(ipv4)) >> 16 << 16, bytearray(IPv6Address(ipv6).packed)
     except ValueError as exc:
         raise UsageError(
-            f"{p.path}: addresses of the {letter} side: {exc}", code="invalid-foreign-file"
+            f"{source.path}: addresses of the {letter} side: {exc}", code="invalid-foreign-file"
         ) from exc
     packed6[offset6 : offset6 + 2] = bytes(2)
     if any(packed6[offset6 + 2 :]):
         problem = f"no mapping of RFC 7757 has varying bits before the fixed end of {ipv6}"
-        raise p.make_error(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
+        raise source.make_error(f"IPv6-{letter}-offset", problem, "let the last 16 bits vary: 14")
     first, last = (str(IPv4Address(net4 | value)) for value in (low, high))
-    read_network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
-    hosts = {"first": first, "last": last, "policy": POLICIES[kind]}
-    return hosts, {"ipv4": f"{IPv4Address(net4)}/16", "ipv6": read_network6}
+    network6 = f"{IPv6Address(bytes(packed6))}/{8 * offset6}"
+    hosts = {"first": first, "last": last, "policy": policy}
+    return hosts, {"ipv4": f"{IPv4Address(net4)}/16", "ipv6": network6}
 
 
-def _read_router(p: Migration, version: str) -> dict[str, Any]:
+def _read_router(source: Migration, version: str) -> dict[str, Any]:
     """Read hosts and networks on both sides of a router."""
     params: dict[str, Any] = {}
     other = "6" if version == "4" else "4"
     *defaults, low, high, octet = ROUTER_HOSTS[version]
     for (letter, side), host in zip(SIDES, defaults, strict=True):
         target = f"params.{side}_hosts"
-        params |= p.read_params(
+        params |= source.read_params(
             {
                 f"{side}_ipv{version}": (f"IPv{version}-{letter}-Real", host),
                 f"{side}_networks": (f"Num-{letter}-Nets", 1),
             }
         )
-        kind = POLICIES[p.read_choice(f"IP-{letter}-var", "0", f"{target}.policy", POLICIES)]
-        varying: dict[str, Any] = p.read_bounds(f"IP-{letter}", target, low, high)
-        varying["offset"] = p.read_number(
+        policy = source.read_policy(f"IP-{letter}-var", f"{target}.policy")
+        varying: dict[str, Any] = source.read_bounds(f"IP-{letter}", target, low, high)
+        varying["offset"] = source.read_number(
             f"IPv{version}-{letter}-offset", octet, f"{target}.offset"
         )
-        params[f"{side}_hosts"] = {"policy": kind, **({} if kind == "fixed" else varying)}
+        params[f"{side}_hosts"] = {"policy": policy, **({} if policy == "fixed" else varying)}
         unused = [f"IPv{version}-{letter}-Virt"]
         unused += [f"IPv{other}-{letter}-{form}" for form in ("Real", "Virt")]
-        p.explain(f"none: not used when both sides are IPv{version}", *unused)
+        source.record_absence(f"none: not used when both sides are IPv{version}", *unused)
     return params

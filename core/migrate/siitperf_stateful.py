@@ -12,27 +12,27 @@ FIXED_SOURCE, FIXED_DESTINATION = 0xC020, 7
 """Ports of siitperf where it does not vary them, as in RFC 2544, appendix C.2.6.4."""
 
 PLUGINS = {("6", "4"): "nat64", ("4", "4"): "nat44"}
-FLUSH = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
-ENUMERATION = (*POLICIES, "4")
+FLUSH_COMMANDS = {"nat64": "'modprobe -r jool && modprobe jool'", "nat44": "conntrack -F"}
+ENUMERATION_MODES = (*POLICIES, "4")
 """4 was unique pseudorandom with accounting, before siitperf's commit 6ab741d."""
-READING = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
-USUAL_CONNECTIONS = 4_000_000
-LOWEST_PORT = 1024
-PUBLIC_PORTS = 65536 - LOWEST_PORT
-LOWEST_OFFSET = 8
+READING_ORDERS = {"0": "fixed", "1": "linear", "2": "linear", "3": "pseudorandom"}
+DEFAULT_CONNECTIONS = 4_000_000
+MIN_PORT = 1024
+PUBLIC_PORTS = 65536 - MIN_PORT
+MIN_OFFSET = 8
 LAST_16_BITS = {"4": 2, "6": 14}
 """Octet at which the last 16 bits of an address begin, by IP version."""
-NOT_CONSECUTIVE = (
+UNSUPPORTED_OFFSET = (
     "addresses that vary there cannot be converted",
     "let them vary in their last 16 bits, Initiators with IPv6 at octet 8 or above",
 )
-REVERSE = (
+REVERSE_PORTS = (
     *("Rev-var-sport", "Rev-var-dport"),
     *(f"Rev-{port}-{end}" for port in ("sport", "dport") for end in ("min", "max")),
 )
 
 
-def read_stateful(p: Migration, versions: tuple[str, str]) -> dict[str, Any]:
+def read_stateful(source: Migration, versions: tuple[str, str]) -> dict[str, Any]:
     """Fill in the run of a stateful test.
 
     Args:
@@ -42,31 +42,37 @@ def read_stateful(p: Migration, versions: tuple[str, str]) -> dict[str, Any]:
     Returns:
         The testbed's device, with an example of how its table is emptied before each trial.
     """
-    p.read_string("Stateful", "1", "plugin; testbed: initiator")
+    source.read_string("Stateful", "1", "plugin; testbed: initiator")
     if versions not in PLUGINS:
         raise UsageError(
-            f"{p.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
+            f"{source.path}: a stateful test from IPv{versions[0]} to IPv{versions[1]} cannot be "
             "converted",
             "NAT64 (6 to 4) and NAT44 (4 to 4) can; `v6t plugins` lists what v6t measures",
             code="invalid-foreign-file",
         )
     plugin = PLUGINS[versions]
-    params = _read_ports(p) | _read_addresses(p, versions[0])
-    _choose_ports(p, params)
+    params = _read_ports(source) | _read_addresses(source, versions[0])
+    _choose_ports(source, params)
     params |= _choose_pool(params)
-    reading = p.read_choice("Responder-tuples", "0", "procedure.connections.reading", READING)
-    count = min(_count_tuples(params), USUAL_CONNECTIONS)
-    p.run = {
+    reading = source.read_choice(
+        "Responder-tuples", "0", "procedure.connections.reading", READING_ORDERS
+    )
+    count = min(_count_tuples(params), DEFAULT_CONNECTIONS)
+    source.run = {
         "plugin": plugin,
         "params": params,
         "benchmarks": ["connection-rate", "throughput"],
         "frame_sizes": [84 if plugin == "nat64" else 64],
         "procedure": {
             "resolution_fps": 1000,
-            "connections": {"count": count, "reading": READING[reading], "resolution_cps": 1000},
+            "connections": {
+                "count": count,
+                "reading": READING_ORDERS[reading],
+                "resolution_cps": 1000,
+            },
         },
     }
-    p.remarks += [
+    source.comments += [
         "N, M, R, T and D are arguments of siitperf's scripts, not in the file: "
         "procedure.connections holds count (N), entries (M), rate_cps (R), wait_ms (T), gap_ms.",
         "The device's public addresses are not in the file; chosen: "
@@ -74,33 +80,33 @@ def read_stateful(p: Migration, versions: tuple[str, str]) -> dict[str, Any]:
         "Every connection is tried after phase 1 (RFC 9693; siitperf's binary-rate-alg.sh-R does "
         "not), and none may be lost.",
         "dut.options.hooks.flush in the testbed file is an example: write there how your device's "
-        "table is emptied, or name its driver (dut.driver), which knows.",
+        "table is emptied, or name its driver (dut.driver).",
     ]
-    return {"dut": {"options": {"hooks": {"flush": f"ssh root@dut {FLUSH[plugin]}"}}}}
+    return {"dut": {"options": {"hooks": {"flush": f"ssh root@dut {FLUSH_COMMANDS[plugin]}"}}}}
 
 
-def _read_ports(p: Migration) -> dict[str, Any]:
+def _read_ports(source: Migration) -> dict[str, Any]:
     """Return the port ranges with their policies."""
     params: dict[str, Any] = {
-        "initiator_ports": p.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
-        "responder_ports": p.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
+        "initiator_ports": source.read_bounds("Fwd-sport", "params.initiator_ports", 1024, 65535),
+        "responder_ports": source.read_bounds("Fwd-dport", "params.responder_ports", 1, 49151),
     }
-    for name, known in (("ports", ENUMERATION), ("ips", tuple(POLICIES))):
+    for name, known in (("ports", ENUMERATION_MODES), ("ips", tuple(POLICIES))):
         target = f"enumerate_{name}"
-        mode = p.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
+        mode = source.read_choice(f"Enumerate-{name}", "0", f"params.{target}", known)
         params[target] = min(int(mode), 3)
-    why = "none: params.enumerate_ports says how ports vary"
-    p.explain(why, "Fwd-var-sport", "Fwd-var-dport")
-    p.explain("none: the Responder's ports are those it has learned", *REVERSE)
+    why = "none: ports vary by params.enumerate_ports"
+    source.record_absence(why, "Fwd-var-sport", "Fwd-var-dport")
+    source.record_absence("none: the Responder's ports are those it has learned", *REVERSE_PORTS)
     return params
 
 
-def _choose_ports(p: Migration, params: dict[str, Any]) -> None:
+def _choose_ports(source: Migration, params: dict[str, Any]) -> None:
     """Choose ports and their enumeration so that each frame opens a different connection."""
     if not params["enumerate_ports"] and not params["enumerate_ips"]:
         several = params["initiator_count"] > 1 and params["responder_count"] > 1
         params |= {"enumerate_ports": 3, "enumerate_ips": 3 if several else 0}
-        p.remarks.append(
+        source.comments.append(
             "The file enumerates neither ports nor addresses, so that some frames would repeat a "
             "connection: enumerate_ports is 3 here."
         )
@@ -109,81 +115,82 @@ def _choose_ports(p: Migration, params: dict[str, Any]) -> None:
             "initiator_ports": {"min": FIXED_SOURCE, "max": FIXED_SOURCE},
             "responder_ports": {"min": FIXED_DESTINATION, "max": FIXED_DESTINATION},
         }
-        p.remarks.append(
+        source.comments.append(
             f"Ports are not enumerated: they are siitperf's fixed ones, {FIXED_SOURCE} and "
             f"{FIXED_DESTINATION}."
         )
     low, high = params["initiator_ports"].values()
-    if low < LOWEST_PORT and high - low < PUBLIC_PORTS:
-        p.remarks.append(
-            f"Source ports {low}-{high} begin at {LOWEST_PORT} here, as many: "
+    if low < MIN_PORT and high - low < PUBLIC_PORTS:
+        source.comments.append(
+            f"Source ports {low}-{high} begin at {MIN_PORT} here, as many: "
             "a NAT maps lower ports to lower ports, of which there are few (RFC 6146)."
         )
-        params["initiator_ports"] = {"min": LOWEST_PORT, "max": high + LOWEST_PORT - low}
-    elif low < LOWEST_PORT:
+        params["initiator_ports"] = {"min": MIN_PORT, "max": high + MIN_PORT - low}
+    elif low < MIN_PORT:
         params["low_ports"] = True
 
 
-def _read_addresses(p: Migration, version: str) -> dict[str, Any]:
+def _read_addresses(source: Migration, version: str) -> dict[str, Any]:
     """Return the first addresses and the address counts of Initiator and Responder.
 
     An Initiator with IPv6 sends to ``IPv6-R-Virt``, and varies it at ``IPv6-R-offset``.
     """
     name = f"initiator_ipv{version}"
     default = "2001:2::2" if version == "6" else "198.18.0.2"
-    initiator = p.read_address(f"IPv{version}-L-Real", version, default, f"params.{name}")
+    initiator = source.read_address(f"IPv{version}-L-Real", version, default, f"params.{name}")
     params: dict[str, Any] = {}
     if version == "6":
         target = "params.prefix and params.responder_ipv4"
-        server = int(IPv6Address(p.read_address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target)))
+        server = int(
+            IPv6Address(source.read_address("IPv6-R-Virt", "6", "64:ff9b::198.19.0.2", target))
+        )
         responder = str(IPv4Address(server & 0xFFFFFFFF))
         params["prefix"] = str(IPv6Network((server >> 32 << 32, 96)))
-        unused = p.read_address(
+        unused = source.read_address(
             "IPv4-R-Real", "4", responder, "none: siitperf sends to IPv6-R-Virt"
         )
         if unused not in (responder, "0.0.0.0"):  # noqa: S104
-            p.remarks.append(
+            source.comments.append(
                 f"IPv4-R-Real {unused} is unused, as in siitperf: the Responder is {responder}, the "
                 "end of IPv6-R-Virt."
             )
     else:
-        responder = p.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
-    low, params["initiator_count"], octet = _read_range(p, "L", "initiator", version)
+        responder = source.read_address("IPv4-R-Real", "4", "198.19.0.2", "params.responder_ipv4")
+    low, params["initiator_count"], octet = _read_range(source, "L", "initiator", version)
     if low is not None:
         initiator = _replace_16_bits(initiator, octet, low)
         if octet != LAST_16_BITS[version]:
-            if version == "4" or octet < LOWEST_OFFSET:
-                raise p.make_error(f"IPv{version}-L-offset", *NOT_CONSECUTIVE)
+            if version == "4" or octet < MIN_OFFSET:
+                raise source.make_error(f"IPv{version}-L-offset", *UNSUPPORTED_OFFSET)
             params["initiator_offset"] = octet
-    low, params["responder_count"], octet = _read_range(p, "R", "responder", version)
+    low, params["responder_count"], octet = _read_range(source, "R", "responder", version)
     if low is not None:
         if octet != LAST_16_BITS[version]:
-            raise p.make_error(f"IPv{version}-R-offset", *NOT_CONSECUTIVE)
+            raise source.make_error(f"IPv{version}-R-offset", *UNSUPPORTED_OFFSET)
         responder = _replace_16_bits(responder, LAST_16_BITS["4"], low)
-    for letter in "LR":
-        networks = f"Num-{letter}-Nets"
-        if p.read_number(networks, 1, "none: stateful tests have one network") > 1:
-            problem = "a stateful test has one network on either side"
-            hint = "set it to 1, or vary addresses (IP-L-var, IP-R-var)"
-            raise p.make_error(networks, problem, hint)
+    source.check_networks("a stateful test must have one network on each side")
     names = ["IPv6-R-Real", "IPv4-L-Virt", "IPv4-R-Virt", "IPv6-L-Virt"]
     names += ["IPv4-L-Real"] if version == "6" else ["IPv6-L-Real", "IPv6-R-Virt"]
     names += [f"IPv{v}-{s}-offset" for v in "64" for s in "LR"]
-    p.explain("none: not used in this stateful test", *names)
+    source.record_absence("none: not used in this stateful test", *names)
     return {name: initiator, "responder_ipv4": responder, **params}
 
 
-def _read_range(p: Migration, letter: str, name: str, version: str) -> tuple[int | None, int, int]:
+def _read_range(
+    source: Migration, letter: str, name: str, version: str
+) -> tuple[int | None, int, int]:
     """Read the smallest value of the varying 16 bits of a side (None: fixed), count, and their octet."""
     target = f"params.{name}_count"
-    kind = p.read_choice(f"IP-{letter}-var", "0", target, POLICIES)
-    low, high = (p.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
+    policy = source.read_policy(f"IP-{letter}-var", target)
+    low, high = (source.read_number(f"IP-{letter}-{end}", 0, target) for end in ("min", "max"))
     last = LAST_16_BITS[version]
-    octet = p.read_number(f"IPv{version}-{letter}-offset", last, target)
-    if kind == "0":
+    octet = source.read_number(f"IPv{version}-{letter}-offset", last, target)
+    if policy == "fixed":
         return None, 1, last
     if not 0 <= low <= high <= 0xFFFF:
-        raise p.make_error(f"IP-{letter}-max", f"not within {low} to 65535", "correct the range")
+        raise source.make_error(
+            f"IP-{letter}-max", f"not within {low} to 65535", "correct the range"
+        )
     return low, high - low + 1, octet
 
 

@@ -1,11 +1,12 @@
-"""Modifiers: what goes on together with the test traffic, in any benchmark (RFC 2544, section 11)."""
+"""Modifiers: conditions added to the test traffic of any benchmark (RFC 2544, section 11)."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from v6t.base.errors import V6tError
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from v6t.trials.result import Measure, TrialResult
     from v6t.trials.trial import Trial
 
-
 Action = Callable[[], str]
-"""Does something to the device and returns what; raises an error if the device reacts wrongly."""
+"""Act on the device and return a description; raise an error if the device reacts wrongly."""
 
 
 class Modifier:
@@ -29,8 +29,8 @@ class Modifier:
     Attributes:
         name: on the command line.
         source: the section that requires it.
-        words: the condition, as printed with every number.
-        driven: it needs a device driver.
+        description: the condition, as printed with every number.
+        needs_driver: it needs a device driver.
         requirements: what the device must do beyond its technology.
         in_streams: it acts while a stream is sent.
         interval_s: time from one action to the next.
@@ -38,10 +38,10 @@ class Modifier:
 
     name: ClassVar[str]
     source: ClassVar[str]
-    words: ClassVar[str]
-    driven: ClassVar[bool] = False
+    description: ClassVar[str]
+    needs_driver: ClassVar[bool] = False
     requirements: ClassVar[DeviceRequirements] = DeviceRequirements()
-    in_streams: ClassVar[bool] = False
+    needs_stream: ClassVar[bool] = False
     interval_s: float = 1.0
 
     def add_frames(self, traffic: Traffic, links: Links) -> Traffic:
@@ -62,9 +62,9 @@ class Modifier:
         action = self.make_action(trial, session)
         if action is None:
             return measure(trial)
-        with RepeatedAction(trial, action, self.interval_s) as repeated:
+        with repeat_action(trial, action, self.interval_s) as counts:
             result = measure(trial)
-        return replace(result, modifier=repeated.to_json())
+        return replace(result, modifier=counts)
 
     def summarize(self, counts: Sequence[Mapping[str, Any]]) -> list[str]:
         """Return a warning that summarizes the actions of all trials; empty without actions."""
@@ -80,74 +80,46 @@ class Modifier:
         ]
 
 
-@dataclass
-class ActionCounts:
-    """Counters of the actions in one trial.
+@contextmanager
+def repeat_action(trial: Trial, action: Action, interval_s: float) -> Iterator[dict[str, Any]]:
+    """Repeat an action while a stream is sent, and yield its counters.
 
-    Attributes:
-        times, right: number of actions, and of those to which the device reacted rightly.
-        slowest_s: the longest action [s].
-        what: the last action.
-        why: the first error.
+    Leaving the context waits for the last action, which is not counted unless it is over by then. The
+    counters are the numbers of actions (``times``) and of those to which the device reacted rightly
+    (``right``), the longest action [s], the last action (``what``) and the first error (``why``).
     """
+    counts: dict[str, Any] = {"times": 0, "right": 0, "slowest_s": 0.0, "what": "", "why": ""}
+    stop = threading.Event()
+    failures: list[BaseException] = []
 
-    times: int = 0
-    right: int = 0
-    slowest_s: float = 0.0
-    what: str = ""
-    why: str = ""
-
-
-class RepeatedAction:
-    """Repeats an action while a stream is sent; leaving the context waits for the last one.
-
-    An action that is not over by then is not counted.
-    """
-
-    def __init__(self, trial: Trial, action: Action, interval_s: float) -> None:
-        self._trial = trial
-        self._action = action
-        self._interval_s = interval_s
-        self._counts = ActionCounts()
-        self._failure: BaseException | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="v6t-modifier", daemon=True)
-
-    def __enter__(self) -> RepeatedAction:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        if self._failure is not None and kind is None:
-            raise self._failure
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the counters for the result of the trial."""
-        return {**asdict(self._counts), "slowest_s": round(self._counts.slowest_s, 4)}
-
-    def _run(self) -> None:
-        due = time.monotonic() + self._trial.pause_s
-        end = due + self._trial.total_duration_s
+    def act() -> None:
+        began, what, why = time.monotonic(), counts["what"], ""
         try:
-            while due < end and not self._over.wait(max(0.0, due - time.monotonic())):
-                self._act()
-                due = max(due + self._interval_s, time.monotonic())
-        except BaseException as exc:  # noqa: BLE001  (raised where the trial ends)
-            self._failure = exc
-
-    def _act(self) -> None:
-        counts, began = self._counts, time.monotonic()
-        what, why = counts.what, ""
-        try:
-            what = self._action()
+            what = action()
         except (V6tError, OSError) as exc:
             why = str(exc) or repr(exc)
-        if self._over.is_set():
-            return
-        counts.times += 1
-        counts.right += not why
-        counts.what = what
-        counts.why = counts.why or why
-        counts.slowest_s = max(counts.slowest_s, time.monotonic() - began)
+        if not stop.is_set():
+            slowest_s = max(counts["slowest_s"], round(time.monotonic() - began, 4))
+            counts.update(what=what, why=counts["why"] or why, slowest_s=slowest_s)
+            counts["times"] += 1
+            counts["right"] += not why
+
+    def run() -> None:
+        due = time.monotonic() + trial.pause_s
+        end = due + trial.total_duration_s
+        try:
+            while due < end and not stop.wait(max(0.0, due - time.monotonic())):
+                act()
+                due = max(due + interval_s, time.monotonic())
+        except BaseException as exc:  # noqa: BLE001  (raised where the trial ends)
+            failures.append(exc)
+
+    thread = threading.Thread(target=run, name="v6t-modifier", daemon=True)
+    thread.start()
+    try:
+        yield counts
+    finally:
+        stop.set()
+        thread.join()
+    if failures:
+        raise failures[0]

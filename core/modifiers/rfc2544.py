@@ -29,7 +29,7 @@ class Broadcast(Modifier):
 
     name = "broadcast"
     source = "RFC 2544 section 11.1"
-    words = (
+    description = (
         "1 frame in 100 is a broadcast of no protocol that a router knows, in place of a test frame"
     )
 
@@ -54,9 +54,9 @@ class Management(Modifier):
 
     name = "management"
     source = "RFC 2544 section 11.2"
-    driven = True
-    in_streams = True
-    words = (
+    needs_driver = True
+    needs_stream = True
+    description = (
         "each second begins with a management query, by the driver's own connection and not among "
         "the test frames, whose answer is compared with what was configured"
     )
@@ -75,11 +75,11 @@ class Management(Modifier):
 
 
 class Snmp(Management):
-    """Every second an SNMP agent on the device is asked whether the device forwards (section 11.2)."""
+    """Every second an SNMP query for the forwarding state of the device (section 11.2)."""
 
     name = "snmp"
     requirements = DeviceRequirements(snmp_agent=True)
-    words = (
+    description = (
         "each second begins with an SNMP query for ipForwarding, asked on the device itself and not "
         "among the test frames, of an agent that the driver has started; its answer must be 1"
     )
@@ -93,11 +93,11 @@ class Routing(Modifier):
 
     name = "routing"
     source = "RFC 2544 section 11.3"
-    driven = True
-    in_streams = True
+    needs_driver = True
+    needs_stream = True
     requirements = DeviceRequirements(route_updates=True)
     interval_s = ROUTE_INTERVAL_S
-    words = (
+    description = (
         "a trial begins with a change of a route to a network that no test frame goes to, made by "
         f"the driver and read back, another one every {ROUTE_INTERVAL_S:g} s"
     )
@@ -112,7 +112,7 @@ class Bgp(Routing):
 
     name = "bgp"
     requirements = DeviceRequirements(route_updates=True, bgp_speaker=True)
-    words = (
+    description = (
         "a trial begins with a BGP update for a network that no test frame goes to, sent by a speaker "
         "on the device itself and read back from its routing table, another one every "
         f"{ROUTE_INTERVAL_S:g} s"
@@ -124,9 +124,9 @@ class OneFilter(Modifier):
 
     name = "filters-1"
     source = "RFC 2544 section 11.4, RFC 5180 section 6.2.2"
-    driven = True
+    needs_driver = True
     requirements = DeviceRequirements(filters=1)
-    words = (
+    description = (
         "one filter in each direction and version of IP lets the addresses of the test traffic "
         "pass, all else is denied"
     )
@@ -137,7 +137,7 @@ class ManyFilters(OneFilter):
 
     name = "filters-25"
     requirements = DeviceRequirements(filters=25)
-    words = (
+    description = (
         "25 filters in each direction: 12 deny other addresses, one of each version of IP lets those of "
         "the test traffic pass, 12 deny others, and all else is denied"
     )

@@ -7,23 +7,31 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from v6t.analysis.blocks import Block, Document, Drawing, Items, Listing, Section, Text
+from v6t.analysis.blocks import (
+    Block,
+    BulletList,
+    CodeListing,
+    Drawing,
+    Paragraph,
+    ReportDocument,
+    ReportSection,
+)
 from v6t.analysis.compare.comparison import (
-    Comparison,
-    Line,
-    compare,
-    comparison_sheets,
-    make_brief_sheets,
-    summarize_lines,
+    ComparedFigure,
+    RunComparison,
+    compare_with_first,
+    make_brief_comparison_tables,
+    make_comparison_tables,
+    summarize_comparison,
 )
 from v6t.analysis.compare.effect import count_needed_repetitions
 from v6t.analysis.figures.plots import draw_points
 from v6t.analysis.presentation import Percentiles
 from v6t.analysis.published.library import collect_facts, find_references, list_sources
-from v6t.analysis.report.run import make_reproduction_sheets
+from v6t.analysis.report.run import make_reproduction_tables
 from v6t.analysis.report.verdict import make_title
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, pluralize, sheet, text_columns
+from v6t.analysis.sheet import Table, make_text_columns, make_text_table, pluralize
 from v6t.base.errors import UsageError
 from v6t.benchmarks import registry
 from v6t.benchmarks.registry import load_presentations
@@ -42,14 +50,14 @@ METHOD = (
 )
 
 
-def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> Comparison:
+def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> RunComparison:
     """Compare runs with the first of them.
 
     Raises:
         UsageError: the runs are not comparable.
     """
     first, *others = runs
-    comparison = compare(first, others, load_presentations(), anyway=allow_differences)
+    comparison = compare_with_first(first, others, load_presentations(), anyway=allow_differences)
     if comparison.unlike and not allow_differences:
         name, differing = next(iter(comparison.unlike.items()))
         more = f" and {len(differing) - 3} more" if len(differing) > 3 else ""
@@ -62,39 +70,43 @@ def compare_runs(runs: Sequence[RunData], allow_differences: bool) -> Comparison
     return comparison
 
 
-def make_comparison_document(comparison: Comparison, runs: Sequence[RunData] = ()) -> Document:
+def make_comparison_document(
+    comparison: RunComparison, runs: Sequence[RunData] = ()
+) -> ReportDocument:
     """Return the comparison for a file: runs, a figure, tables and omitted records."""
-    blocks: list[Block] = [Text(summarize_lines(comparison))]
+    blocks: list[Block] = [Paragraph(summarize_comparison(comparison))]
     if runs:
         blocks.append(_describe_runs(comparison, runs))
     blocks += [*_list_warnings(comparison), *_draw_factors(comparison)]
-    blocks += comparison_sheets(comparison)
+    blocks += make_comparison_tables(comparison)
     if comparison.left_out:
-        blocks += [Text("Not compared:"), Items(comparison.left_out)]
-    blocks.append(Text(METHOD))
-    section = Section("Differences", "differences", blocks)
-    title = " against ".join(dict.fromkeys(map(make_title, runs))) or "Comparison"
-    return Document(title, " against ".join(comparison.runs), [section])
+        blocks += [Paragraph("Not compared:"), BulletList(comparison.left_out)]
+    blocks.append(Paragraph(METHOD))
+    section = ReportSection("Differences", "differences", blocks)
+    title = " against ".join(dict.fromkeys(map(make_title, runs))) or "RunComparison"
+    return ReportDocument(title, " against ".join(comparison.runs), [section])
 
 
-def make_brief_document(comparison: Comparison, directories: Sequence[Path]) -> Document:
+def make_brief_document(comparison: RunComparison, directories: Sequence[Path]) -> ReportDocument:
     """Return the comparison for a terminal: a small table for each point, and the verdict last.
 
     Args:
         comparison: the comparison.
         directories: those of the runs, if these can be repeated.
     """
-    blocks = [*_list_warnings(comparison), *make_brief_sheets(comparison)]
+    blocks = [*_list_warnings(comparison), *make_brief_comparison_tables(comparison)]
     if len(comparison.left_out) > MOST_REASONS:
         count = pluralize(len(comparison.left_out), "quantity")
-        blocks.append(Text(f"{count} not compared; -v prints the reasons and the intervals."))
+        blocks.append(Paragraph(f"{count} not compared; -v prints the reasons and the intervals."))
     elif comparison.left_out:
-        blocks += [Text("Not compared:"), Items(comparison.left_out)]
-    blocks += [Text(summarize_lines(comparison)), *_suggest_runs(comparison, directories)]
-    return Document("Comparison", "", [Section("Differences", "differences", blocks)])
+        blocks += [Paragraph("Not compared:"), BulletList(comparison.left_out)]
+    blocks += [Paragraph(summarize_comparison(comparison)), *_suggest_runs(comparison, directories)]
+    return ReportDocument(
+        "RunComparison", "", [ReportSection("Differences", "differences", blocks)]
+    )
 
 
-def _describe_runs(comparison: Comparison, runs: Sequence[RunData]) -> Sheet:
+def _describe_runs(comparison: RunComparison, runs: Sequence[RunData]) -> Table:
     rows = [
         (
             name,
@@ -105,24 +117,27 @@ def _describe_runs(comparison: Comparison, runs: Sequence[RunData]) -> Sheet:
         )
         for name, run in zip(comparison.runs, runs, strict=True)
     ]
-    columns = text_columns("run", "technology and device", "tester", "date (UTC)", "label")
-    return sheet("Runs", columns, rows)
+    columns = make_text_columns("run", "technology and device", "tester", "date (UTC)", "label")
+    return make_text_table("Runs", columns, rows)
 
 
-def _list_warnings(comparison: Comparison) -> Iterator[Block]:
+def _list_warnings(comparison: RunComparison) -> Iterator[Block]:
     for name, differing in comparison.unlike.items():
-        yield Text(f"{name} was measured under other conditions than {comparison.runs[0]}:")
-        yield Items(differing, "warning")
+        yield Paragraph(f"{name} was measured under other conditions than {comparison.runs[0]}:")
+        yield BulletList(differing, "warning")
     if conditions := sorted({text for line in comparison.lines for text in line.unlike}):
-        yield Text("Conditions that differ within these runs:")
-        yield Items(conditions, "warning")
+        yield Paragraph("Conditions that differ within these runs:")
+        yield BulletList(conditions, "warning")
 
 
-def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
+def _draw_factors(comparison: RunComparison) -> Iterator[Drawing]:
     """Draw the factors of each run with their intervals."""
     for number, run in enumerate(comparison.runs[1:], 1):
         rows = [
-            (f"{line.benchmark} {line.what}, {line.place}", Percentiles(e.estimate, e.low, e.high))
+            (
+                f"{line.benchmark} {line.what}, {line.place}",
+                Percentiles(e.estimate, e.low, e.high),
+            )
             for line in comparison.lines
             if line.run == run and (e := line.effect) and line.kind == "factor"
         ][:MOST_FACTORS]
@@ -131,7 +146,7 @@ def _draw_factors(comparison: Comparison) -> Iterator[Drawing]:
             yield Drawing(draw_points(rows, "factor", f"factors-{number}"), text, text)
 
 
-def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterator[Block]:
+def _suggest_runs(comparison: RunComparison, directories: Sequence[Path]) -> Iterator[Block]:
     """Return the commands that would settle inconclusive comparisons."""
     few = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
     apart = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
@@ -148,12 +163,12 @@ def _suggest_runs(comparison: Comparison, directories: Sequence[Path]) -> Iterat
         reasons.append(f"{rate_fps:,} fps for {names}")
         options += ["--rate", str(rate_fps)]
     if reasons:
-        yield Text(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
+        yield Paragraph(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
         again = [path.with_name(f"{path.name}-again") for path in directories]
         for path, output in zip(directories, again, strict=True):
-            yield Listing(shlex.join(["v6t", "run", str(path), *options, "-o", str(output)]))
+            yield CodeListing(shlex.join(["v6t", "run", str(path), *options, "-o", str(output)]))
         if directories:
-            yield Listing(shlex.join(["v6t", "compare", *map(str, again)]))
+            yield CodeListing(shlex.join(["v6t", "compare", *map(str, again)]))
 
 
 def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
@@ -169,7 +184,7 @@ def _repeat_options(benchmarks: Collection[str], repetitions: int) -> list[str]:
     return [*options, "--reps", str(repetitions)] if len(own) < len(benchmarks) else options
 
 
-def _find_common_rate(lines: Sequence[Line]) -> int | None:
+def _find_common_rate(lines: Sequence[ComparedFigure]) -> int | None:
     """Return the lowest rate of the runs in two digits; None if loads are not frame rates."""
     texts = [load for line in lines for load in line.loads]
     rates = [
@@ -183,7 +198,7 @@ def _find_common_rate(lines: Sequence[Line]) -> int | None:
     return int(min(rates) // unit * unit)
 
 
-def make_published_document(directories: Sequence[Path]) -> Document:
+def make_published_document(directories: Sequence[Path]) -> ReportDocument:
     """Return a document that shows published results next to runs under the same conditions."""
     sections, known = [], load_presentations()
     for number, data in enumerate(map(load_run, directories), 1):
@@ -191,19 +206,19 @@ def make_published_document(directories: Sequence[Path]) -> Document:
         pairs = [(r, ref) for r in data.records for ref in find_references(r, facts, known)]
         alike = [(r, ref) for r, ref in pairs if ref.alike]
         blocks: list[Block] = [
-            Text("No published result was made under the conditions of this run.")
+            Paragraph("No published result was made under the conditions of this run.")
         ]
         if alike:
-            blocks = list(make_reproduction_sheets(alike))
+            blocks = list(make_reproduction_tables(alike))
         near = [
             f"{ref.source}, {r.sizes}, {ref.direction}: {'; '.join(map(str, ref.differing))}"
             for r, ref in pairs
             if not ref.alike
         ]
         if near:
-            blocks.append(Text("Published under other conditions, so no reference:"))
-            blocks.append(Items(near))
+            blocks.append(Paragraph("Published under other conditions, so no reference:"))
+            blocks.append(BulletList(near))
         cited = sorted({ref.entry["seed"] for _, ref in pairs})
-        blocks.append(Items([f"{name}: {list_sources()[name]}" for name in cited]))
-        sections.append(Section(data.name, f"run-{number}", blocks))
-    return Document("Beside published results", "", sections)
+        blocks.append(BulletList([f"{name}: {list_sources()[name]}" for name in cited]))
+        sections.append(ReportSection(data.name, f"run-{number}", blocks))
+    return ReportDocument("Beside published results", "", sections)

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.analysis.blocks import Block, Document, Drawing, Items, Section, Text
+from v6t.analysis.blocks import Block, BulletList, Drawing, Paragraph, ReportDocument, ReportSection
 from v6t.analysis.compare.likeness import (
-    Difference,
-    Key,
+    ConditionDifference,
+    PointKey,
     compare_records,
     compare_runs,
     index_records,
@@ -21,8 +21,16 @@ from v6t.analysis.compare.likeness import (
 from v6t.analysis.figures.canvas import BLUE, GREY, VERMILLION
 from v6t.analysis.figures.plots import Curve, draw_series
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count, pluralize, table
-from v6t.analysis.trend import CHANCE, FEWEST, NEEDED, Series, Trend, Value, find_changes
+from v6t.analysis.sheet import Column, format_count, make_table, pluralize
+from v6t.analysis.trend import (
+    MAX_CHANCE,
+    MIN_RUNS,
+    MIN_RUNS_PER_SIDE,
+    Trend,
+    TrendSeries,
+    TrendValue,
+    find_changes,
+)
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.runs.results import load_run
@@ -75,7 +83,7 @@ def find_trend_of_runs(runs: Sequence[RunData], order: str, min_percent: float) 
     last, left_out, comparable = runs[-1], [], []
     for run in runs:
         devices = last.config["dut"]["driver"], run.config["dut"]["driver"]
-        differing = [] if devices[0] == devices[1] else [Difference("device", *devices)]
+        differing = [] if devices[0] == devices[1] else [ConditionDifference("device", *devices)]
         differing += compare_runs(last, run)
         if differing:
             left_out.append(f"{run.name}: {'; '.join(map(str, differing[:3]))}")
@@ -98,10 +106,10 @@ def _split_numbers(text: str) -> list[tuple[int, str]]:
 
 def _make_series(
     runs: Sequence[RunData], key: Callable[[RunData], str], left_out: list[str]
-) -> list[Series]:
+) -> list[TrendSeries]:
     """Return a series for each figure of the last run; records with other conditions are omitted."""
     known, last_points = load_presentations(), index_records(runs[-1])
-    series: dict[tuple[Key, str], Series] = {}
+    series: dict[tuple[PointKey, str], TrendSeries] = {}
     for run in runs:
         for place, record in index_records(run).items():
             if place not in last_points or not known.has_presentation(record):
@@ -111,12 +119,12 @@ def _make_series(
                 words = "; ".join(map(str, differing))
                 left_out.append(f"{run.name}, {' '.join(place)}: {words}")
                 continue
-            for result in known.find(record).results(record):
+            for result in known.find(record).list_quantities(record):
                 defined = result.defined
                 if not (result.compared and defined and len(defined) == len(result.values)):
                     continue
-                value = Value(run.name, key(run), median(defined), result.limited)
-                former = series.get((place, result.name)) or Series(
+                value = TrendValue(run.name, key(run), median(defined), result.limited)
+                former = series.get((place, result.name)) or TrendSeries(
                     " ".join(place), result.name, result.unit, result.more_is_better, (), ()
                 )
                 series[place, result.name] = replace(
@@ -127,35 +135,39 @@ def _make_series(
     return list(series.values())
 
 
-def make_document(trend: Trend, *, figures: bool) -> Document:
+def make_document(trend: Trend, *, figures: bool) -> ReportDocument:
     """Return the changes, a table, and a figure for each series."""
     columns = (
-        Column[Series]("point", lambda s: s.point, text=True),
-        Column[Series]("quantity", lambda s: f"{s.quantity}, {s.unit}", text=True),
-        Column[Series]("runs", lambda s: str(len(s.values))),
-        Column[Series]("first", lambda s: _format_value(s.values[0].value)),
-        Column[Series]("last", lambda s: _format_value(s.values[-1].value)),
-        Column[Series]("conclusion", lambda s: s.words, text=True),
+        Column[TrendSeries]("point", lambda s: s.point, text=True),
+        Column[TrendSeries]("quantity", lambda s: f"{s.quantity}, {s.unit}", text=True),
+        Column[TrendSeries]("runs", lambda s: str(len(s.values))),
+        Column[TrendSeries]("first", lambda s: _format_value(s.values[0].value)),
+        Column[TrendSeries]("last", lambda s: _format_value(s.values[-1].value)),
+        Column[TrendSeries]("conclusion", lambda s: s.words, text=True),
     )
-    blocks: list[Block] = [_summarize(trend), table(f"By {trend.order}", trend.series, columns)]
+    blocks: list[Block] = [
+        _summarize(trend),
+        make_table(f"By {trend.order}", trend.series, columns),
+    ]
     if figures:
         for number, one in enumerate(trend.series):
             caption = f"{one.point}, {one.quantity}: {one.words}."
             blocks.append(Drawing(_plot_series(one, f"trend-{number}"), caption, caption))
     if trend.left_out:
-        blocks += [Text("Left out:"), Items(trend.left_out)]
+        blocks += [Paragraph("Left out:"), BulletList(trend.left_out)]
     blocks.append(
-        Text(
+        Paragraph(
             "Each value is the median of a run's repetitions. A change is reported where ranks before and "
-            f"after differ more than in all but {CHANCE:.2%} of shuffled series; single runs far from "
-            f"their neighbours count as one of them. From {NEEDED} runs on, {FEWEST} on either side."
+            f"after differ more than in all but {MAX_CHANCE:.2%} of shuffled series; single runs far from "
+            f"their neighbours count as one of them. From {MIN_RUNS} runs on, {MIN_RUNS_PER_SIDE} on "
+            "either side."
         )
     )
-    section = Section("Changes", "changes", blocks)
-    return Document("Trend", f"{trend.runs[0]} to {trend.runs[-1]}", [section])
+    section = ReportSection("Changes", "changes", blocks)
+    return ReportDocument("Trend", f"{trend.runs[0]} to {trend.runs[-1]}", [section])
 
 
-def _plot_series(series: Series, name: str) -> str:
+def _plot_series(series: TrendSeries, name: str) -> str:
     values, curves = [v.value for v in series.values], []
     for label, limited, marker in (("run", False, "o"), ("run limited by the tester", True, "^")):
         places = [n for n, v in enumerate(series.values) if v.limited == limited]
@@ -181,11 +193,11 @@ def _plot_series(series: Series, name: str) -> str:
     return draw_series(name, curves, "", ylabel, whole=False, adjust=adjust)
 
 
-def _summarize(trend: Trend) -> Text:
+def _summarize(trend: Trend) -> Paragraph:
     runs, results = pluralize(len(trend.runs), "run"), pluralize(len(trend.series), "result")
     changed = sum(bool(s.changes) for s in trend.series)
     if not any(s.has_enough_runs for s in trend.series):
-        return Text(f"{runs}: too few to tell a change from chance.")
+        return Paragraph(f"{runs}: too few to tell a change from chance.")
     unseen = sum(bool(s.unseen) for s in trend.series if s.has_enough_runs)
     more = (
         f" Changes below the resolution could go unseen in {unseen} of {results}." if unseen else ""
@@ -193,11 +205,11 @@ def _summarize(trend: Trend) -> Text:
     if changed:
         verb = "changes" if changed == 1 else "change"
         text = f"{changed} of {results} {verb} among {runs}.{more}"
-        return Text(text, "bad" if trend.worse else "good")
+        return Paragraph(text, "bad" if trend.worse else "good")
     if unseen:
-        return Text(f"No result is seen to change among {runs}.{more}", "warning")
-    return Text(f"No result changes among {runs}.", "good")
+        return Paragraph(f"No result is seen to change among {runs}.{more}", "warning")
+    return Paragraph(f"No result changes among {runs}.", "good")
 
 
 def _format_value(value: float) -> str:
-    return count(value) if abs(value) >= 1000 else f"{value:.5g}"
+    return format_count(value) if abs(value) >= 1000 else f"{value:.5g}"

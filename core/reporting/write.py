@@ -57,14 +57,14 @@ def write(
         UsageError: no run, no such paper, or the directory cannot be written.
     """
     from v6t.analysis.published.library import list_sources
-    from v6t.analysis.report.run import MOST_FIGURES
+    from v6t.analysis.report.run import MAX_FIGURES
     from v6t.core.runs.results import load_run
 
     if paper is not None and paper not in list_sources():
         raise UsageError(
             f"unknown paper '{paper}'", "one of " + ", ".join(list_sources()), code="unknown-name"
         )
-    most = {"none": 0, "few": MOST_FIGURES}.get(figures)
+    most = {"none": 0, "few": MAX_FIGURES}.get(figures)
     data = data or load_run(path)
     renderers = _make_renderers(path, data, paper, most)
     directory = output or path

@@ -1,25 +1,19 @@
-"""From a run to testers: the one that meets the device, and the one in loopback."""
+"""The testers of a run: one with the device between its ports, and one in loopback."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from v6t.base.errors import DutError
+from v6t.base.errors import DutError, UsageError
 from v6t.benchmarks import registry
 from v6t.core.config.bound import BoundRun
-from v6t.core.runs.device import (
-    DeviceAction,
-    lab_device,
-    make_remote_session,
-    make_state_device,
-    run_hook,
-    with_running_event,
-)
-from v6t.drivers.device import DeviceSession
+from v6t.core.runs.device import measure_with_event, run_hook
+from v6t.drivers.device import DeviceSession, HookState, StateDevice
 from v6t.drivers.duts.plan import ACTIONS
 from v6t.drivers.tester import StatefulTester, Tester
 from v6t.packets.direction import DIRECTIONS, Direction
@@ -32,15 +26,19 @@ from v6t.trials.device_events import name_change_hook
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import CAPABILITIES, TIMING_CAPABILITIES, Trial
 
+if TYPE_CHECKING:
+    from v6t.drivers.lab.setup import LabDevice
+
+Action = Callable[[], object]
 STREAM_IDS: dict[Direction, int] = {"forward": 0, "reverse": 64}
 """First stream identifier by direction: unique over both."""
 
 
 def drop_unsupported(bound: BoundRun) -> BoundRun:
-    """Return the run without the optional benchmarks that its tester cannot measure, with a note for each."""
+    """Return the run without the optional benchmarks that its tester cannot measure, and warn of each."""
     if not bound.optional:
         return bound
-    able, notes = make_tester(bound).capabilities, list(bound.notes)
+    able, warnings = make_tester(bound).capabilities, list(bound.resolution_warnings)
     kept = []
     for name in bound.settings.benchmarks:
         lacking = (
@@ -50,11 +48,38 @@ def drop_unsupported(bound: BoundRun) -> BoundRun:
         )
         if lacking:
             reason = " and ".join(CAPABILITIES[ability] for ability in lacking)
-            notes.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
+            warnings.append(f"left out of '{registry.ALL}': {name} needs a tester that {reason}")
         else:
             kept.append(name)
     settings = bound.settings.model_copy(update={"benchmarks": tuple(kept)})
-    return replace(bound, settings=settings, notes=tuple(notes))
+    return replace(bound, settings=settings, resolution_warnings=tuple(warnings))
+
+
+def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
+    """Return the lab device of the driver, whose undo record is written to ``record_dir``."""
+    from v6t.drivers.duts.devices import make_lab_device
+
+    return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
+
+
+def make_state_device(
+    bound: BoundRun, tester: Tester, session: DeviceSession | None
+) -> StateDevice:
+    """Return an object that reads and fills the connection table of the device."""
+    state = tester.device_state() if session is None else session.state()
+    if state is not None:
+        return state
+    hooks = bound.driver.hooks
+    if "flush" not in hooks:
+        problem = "no command is configured that empties the device's table before each trial"
+        hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
+        raise UsageError(problem, hint, code="missing-driver")
+    return HookState(
+        partial(run_hook, "flush", hooks["flush"]),
+        partial(run_hook, "count-states", hooks["count-states"])
+        if "count-states" in hooks
+        else None,
+    )
 
 
 def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = None) -> Tester:
@@ -68,7 +93,7 @@ def make_tester(bound: BoundRun, *, loopback: bool = False, keep: Path | None = 
     Raises:
         EnvironmentLacking: this tester cannot be had.
     """
-    links, intent = bound.technology.links, bound.technology.dut_intent()
+    links, intent = bound.technology.links, bound.technology.make_dut_intent()
     loopback = loopback or bound.driver.is_cable
     benchmarks = map(registry.load, bound.settings.benchmarks)
     return bound.tester.make(
@@ -91,7 +116,7 @@ def compile_point(
         return {}
     return {
         direction: compile_traffic(
-            vary(plugin.sized_traffic(direction, sizes, seed)),
+            vary(plugin.build_sized_traffic(direction, sizes, seed)),
             first_stream_id=STREAM_IDS[direction],
         )
         for direction in DIRECTIONS
@@ -133,10 +158,6 @@ class Bench:
         self._streams: Mapping[Direction, StreamSet] = {}
         self._loaded = False
         self._two_phase: Measure | None = None
-        # Everything around the stream of a trial, from the tester outwards.
-        self._stream: Measure = with_running_event(
-            self._with_modifier(lambda trial: self.prepare().measure(trial)), self.find_action
-        )
 
     def load(self, streams: Mapping[Direction, StreamSet]) -> None:
         """Set the streams that the next trials send."""
@@ -145,7 +166,7 @@ class Bench:
     def open(self) -> Tester:
         """Configure the device and open the tester, unless both are ready."""
         if self._tester is None:
-            self._configure()
+            self._configure_remote_device()
             self._tester = make_tester(self._bound, loopback=self._loopback, keep=self._keep)
             self._tester.open()
             self._check(self._tester)
@@ -166,9 +187,11 @@ class Bench:
             DutError: the device may have lost its configuration during the trial.
         """
         tester = self.prepare()
+        if actions := self._find_event_actions(trial):
+            actions[0]()
         if trial.queries is not None and not trial.queries.is_selftest:
             self._empty_cache()
-        result = (self._stream if trial.connections is None else self._connect(tester))(trial)
+        result = (self._send if trial.connections is None else self._connect(tester))(trial)
         if self.session is not None:
             self.session.check_configured()
         return result
@@ -179,8 +202,39 @@ class Bench:
         if self._two_phase is None:
             state = None if self._loopback else make_state_device(self._bound, tester, self._device)
             stateful = cast(StatefulTester, tester)
-            self._two_phase = TwoPhaseTester(stateful, state, self._stream).measure
+            self._two_phase = TwoPhaseTester(stateful, state, self._send).measure
         return self._two_phase
+
+    def _send(self, trial: Trial) -> TrialResult:
+        """Send the stream of a trial while its event and the run's modifier act on the device."""
+        bound, actions = self._bound, self._find_event_actions(trial)
+        measure: Measure = self.prepare().measure
+        if (
+            bound.modifier
+            and bound.modifier.needs_driver
+            and bound.has_driver
+            and not self._loopback
+        ):
+            modifier, session = bound.modifier, self._driven_device
+            measure = partial(modifier.measure, measure=measure, session=session)
+        return measure(trial) if actions is None else measure_with_event(trial, measure, actions[1])
+
+    def _find_event_actions(self, trial: Trial) -> tuple[Action, Action] | None:
+        """Return the functions that prepare and run the event of a trial on the device, or None."""
+        name = trial.device_event.hook if trial.device_event else ""
+        if not self._loopback and self._bound.has_driver and self._bound.reconfigures:
+            for action in ACTIONS:
+                if name == name_change_hook(action):
+                    device = self._driven_device
+                    return (
+                        partial(device.prepare_reconfiguration, action),
+                        partial(device.reconfigure, action),
+                    )
+        hooks = self._bound.driver.hooks
+        # A rehearsal must not reset the device that its testbed file names.
+        if self._bound.tester.simulates or name not in hooks:
+            return None
+        return lambda: None, partial(run_hook, name, hooks[name])
 
     def _empty_cache(self) -> None:
         """Remove the names of earlier trials from the device (RFC 8219, section 9.2)."""
@@ -189,18 +243,6 @@ class Bench:
             self.session.flush()
         elif hook is not None and not self._bound.tester.simulates:
             run_hook("flush", hook)
-
-    def _with_modifier(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` so that the modifier acts on the device during each stream."""
-        bound = self._bound
-
-        def measure_modified(trial: Trial) -> TrialResult:
-            driven = bound.modifier is not None and bound.modifier.driven and bound.has_driver
-            if bound.modifier is None or not driven or self._loopback:
-                return measure(trial)
-            return bound.modifier.measure(trial, measure, self._driven_device)
-
-        return measure_modified
 
     def describe(self) -> dict[str, Any] | None:
         """Return facts about the tester and the driven device, or None if no tester was opened."""
@@ -216,59 +258,31 @@ class Bench:
             return self._device
         return self._tester.device_session()
 
-    def find_action(self, trial: Trial) -> DeviceAction | None:
-        """Return the action of a trial's event on the device, or None."""
-        name = trial.device_event.hook if trial.device_event else ""
-        if not self._loopback and self._bound.has_driver and self._bound.reconfigures:
-            for action in ACTIONS:
-                if name == name_change_hook(action):
-                    return DeviceAction(
-                        partial(self._drive, "reconfigure", action),
-                        partial(self._drive, "prepare_reconfiguration", action),
-                    )
-        hooks = self._bound.driver.hooks
-        # A rehearsal must not reset the device that its testbed file names.
-        if self._bound.tester.simulates or name not in hooks:
-            return None
-        return DeviceAction(partial(run_hook, name, hooks[name]))
-
     @property
     def _driven_device(self) -> DeviceSession:
         if self.session is None:
             raise DutError("no driver is configured for the device", code="missing-driver")
         return self.session
 
-    def _drive(self, what: Literal["reconfigure", "prepare_reconfiguration"], action: str) -> None:
-        self.prepare()
-        getattr(self._driven_device, what)(action)
-
-    def verify_device(self) -> list[str]:
-        """Read the device's configuration back; return one line for each check, none without a driver.
-
-        Raises:
-            DutError: a check failed.
-        """
-        return [] if self.session is None else self.session.verify()
-
     def close(self) -> None:
         """Stop traffic, remove the lab, restore the device. May be called twice."""
         tester, self._tester = self._tester, None
         device, self._device = self._device, None
-        try:
-            if tester is not None:
-                tester.close()
-        finally:
+        with contextlib.ExitStack() as stack:
             if device is not None:
-                try:
-                    device.rollback()
-                finally:
-                    device.close()
+                stack.callback(device.close)
+                stack.callback(device.rollback)
+            if tester is not None:
+                stack.callback(tester.close)
 
-    def _configure(self) -> None:
-        """Configure a remote device before the tester opens its ports."""
-        if self._loopback or self._device is not None:
+    def _configure_remote_device(self) -> None:
+        """Configure a device outside the lab before the tester opens its ports."""
+        bound = self._bound
+        if self._loopback or self._device or bound.tester.in_lab or bound.tester.simulates:
             return
-        device = make_remote_session(self._bound, self._keep)
+        from v6t.drivers.duts.devices import make_session
+
+        device = make_session(bound.driver, bound.intent, self._keep, bound.rollback_command)
         if device is not None:
             device.open()
             self._device = device

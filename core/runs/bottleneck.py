@@ -26,6 +26,7 @@ from v6t.trials.trial import Trial, make_sizes_key
 from v6t.trials.verdict import assess_trial
 
 if TYPE_CHECKING:
+    from v6t.core.config.settings import ProcedureSettings
     from v6t.drivers.duts.session.session import Session
     from v6t.drivers.duts.session.telemetry import Sample
 
@@ -106,7 +107,8 @@ def describe_entry(entry: Mapping[str, Any]) -> list[str]:
     judged = f" (judged at {judged_fps:,.0f})" if judged_fps != found_fps else ""
     where = f"{sizes} octets, {entry['direction']}, {found_fps:,.0f} fps{judged}"
     evidence = (f"  {line}" for line in entry["evidence"])
-    return [f"{where}, {entry['device']}: {entry['says']}", *evidence]
+    lines = [f"{where}, {entry['device']}: {entry['says']}", *evidence]
+    return [f"{where}: {entry['unsustained']}", *lines] if entry.get("unsustained") else lines
 
 
 def _watch_point(
@@ -117,7 +119,7 @@ def _watch_point(
     from v6t.drivers.duts.telemetry_summary import compute_core_shares, summarize_samples
 
     run, plugin, in_lab = bound.settings, bound.technology, bound.tester.in_lab
-    all_sizes = map(plugin.sizes_of, run.frame_sizes)
+    all_sizes = map(plugin.make_sizes, run.frame_sizes)
     sizes = next(each for each in all_sizes if sizes_to_json(each) == record["frame_sizes"])
     bench = Bench(bound, keep=keep)
     entries, verdicts = [], {}
@@ -139,6 +141,7 @@ def _watch_point(
                     when: [*map(_drop_shared_reading, each)] for when, each in samples.items()
                 }
             judged = choose_trial(trials, results, samples, run.procedure.sending_time_tolerance)
+            unsustained = describe_unsustained(first, results["found"], run.procedure)
             loaded = samples[judged.when]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
             verdict = judge_device(loaded, describe_tester_limit(record), lost, shared=in_lab)
@@ -150,6 +153,7 @@ def _watch_point(
                     "frame_sizes": dict(record["frame_sizes"]),
                     "direction": record["direction"],
                     "rate_fps": record["median"],
+                    "unsustained": unsustained,
                     "judged_at": judged.when,
                     "judged_fps": judged.rate_fps,
                     "samples": len(loaded),
@@ -203,6 +207,19 @@ def choose_trial(
         why = "nothing was read" if verdict.valid else f"the tester faltered: {verdict.reasons[0]}"
         notes.append(f"at {trial.rate_fps:,.0f} fps ({when}) {why}")
     return JudgedTrial("found", trials["found"].rate_fps, None, tuple(notes))
+
+
+def describe_unsustained(trial: Trial, result: TrialResult, procedure: ProcedureSettings) -> str:
+    """Return why a measured rate did not hold in the longer trial; empty if it did."""
+    verdict = assess_trial(
+        trial,
+        result,
+        loss_tolerance=procedure.loss_tolerance,
+        sending_time_tolerance=procedure.sending_time_tolerance,
+    )
+    return (
+        "" if verdict.passed else f"not sustained for {trial.duration_s:g} s: {verdict.reasons[0]}"
+    )
 
 
 def find_rate_above(record: Mapping[str, Any]) -> float | None:

@@ -1,4 +1,4 @@
-"""The device under test in a run: how it is reached, its hooks, actions and readings."""
+"""The device under test during the trials of a run: hooks, events, load and counters."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from v6t.base.errors import DutError, UsageError, V6tError
-from v6t.core.config.bound import BoundRun
-from v6t.drivers.device import DeviceSession, HookState, StateDevice
+from v6t.base.errors import DutError, V6tError
+from v6t.drivers.device import DeviceSession
 from v6t.drivers.duts.options import Hook
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher
 from v6t.drivers.duts.telemetry_summary import compute_core_shares, is_polling, summarize_samples
@@ -27,56 +25,16 @@ from v6t.trials.result import Measure, TrialResult
 from v6t.trials.timeline import DeviceLoad
 from v6t.trials.trial import Trial
 
-if TYPE_CHECKING:
-    from v6t.drivers.lab.setup import LabDevice
-    from v6t.drivers.tester import Tester
-
-
 RETRY_AFTER_S = 1.0
-
-
-def lab_device(bound: BoundRun, record_dir: Path | None = None) -> LabDevice:
-    """Return the lab device of the driver, whose undo record is written to ``record_dir``."""
-    from v6t.drivers.duts.devices import make_lab_device
-
-    return make_lab_device(bound.driver, bound.device, bound.intent, record_dir)
-
-
-def make_remote_session(bound: BoundRun, record_dir: Path | None = None) -> DeviceSession | None:
-    """Return an unopened session with the remote device, or None if the run drives none."""
-    if bound.tester.in_lab or bound.tester.simulates:
-        return None
-    from v6t.drivers.duts.devices import make_session
-
-    return make_session(bound.driver, bound.intent, record_dir, bound.rollback_command)
-
-
-def make_state_device(
-    bound: BoundRun, tester: Tester, session: DeviceSession | None
-) -> StateDevice:
-    """Return an object that reads and fills the connection table of the device."""
-    state = tester.device_state() if session is None else session.state()
-    if state is not None:
-        return state
-    hooks = bound.driver.hooks
-    if "flush" not in hooks:
-        problem = "no command is configured that empties the device's table before each trial"
-        hint = "choose a device driver (--dut), or give the command dut.options.hooks.flush"
-        raise UsageError(problem, hint, code="missing-driver")
-    count = hooks.get("count-states")
-    return HookState(
-        lambda: run_hook("flush", hooks["flush"]),
-        None if count is None else lambda: run_hook("count-states", count),
-    )
 
 
 def run_hook(name: str, hook: Hook) -> str:
     """Run a hook's command, retrying on failure, and return its output."""
-    for remaining in reversed(range(hook.tries)):
+    for attempt in range(1, hook.tries + 1):
         try:
             return _run_command(name, hook.command, hook.timeout_s)
         except DutError as exc:
-            if not remaining:
+            if attempt == hook.tries:
                 tried = f", tried {hook.tries} times" if hook.tries > 1 else ""
                 raise DutError(f"{exc}{tried}", code=exc.code) from exc
         time.sleep(RETRY_AFTER_S)
@@ -106,61 +64,35 @@ def _run_command(name: str, command: str, timeout_s: float) -> str:
     return done.stdout
 
 
-@dataclass(frozen=True)
-class DeviceAction:
-    """Event on the device: ``prepare`` is called before a trial, ``run`` while the tester sends."""
-
-    run: Callable[[], object]
-    prepare: Callable[[], object] = lambda: None
-
-
-FindAction = Callable[[Trial], DeviceAction | None]
-
-
-def with_device_event(measure: Measure, find_action: FindAction) -> Measure:
-    """Wrap ``measure`` to prepare the device for a trial's event before the trial."""
-
-    def prepare_and_measure(trial: Trial) -> TrialResult:
-        if action := find_action(trial):
-            action.prepare()
-        return measure(trial)
-
-    return prepare_and_measure
-
-
-def with_running_event(measure: Measure, find_action: FindAction) -> Measure:
-    """Wrap ``measure`` to run a trial's event while its stream is sent and to wait for its end.
+def measure_with_event(
+    trial: Trial, measure: Measure, run_event: Callable[[], object]
+) -> TrialResult:
+    """Measure a trial, run its event while its stream is sent, and wait for the end of both.
 
     Raises:
-        DutError: the action failed.
+        DutError: the event failed.
     """
+    failures: list[DutError] = []
 
-    def measure_with_event(trial: Trial) -> TrialResult:
-        event, action = trial.device_event, find_action(trial)
-        if event is None or action is None:
-            return measure(trial)
-        failures: list[DutError] = []
-
-        def run() -> None:
-            try:
-                action.run()
-            except DutError as exc:
-                failures.append(exc)
-
-        timer = threading.Timer(trial.pause_s + event.at_s, run)
-        timer.start()
+    def run() -> None:
         try:
-            result = measure(trial)
-        except BaseException:
-            timer.cancel()
-            raise
-        finally:
-            timer.join()
-        if failures:
-            raise failures[0]
-        return result
+            run_event()
+        except DutError as exc:
+            failures.append(exc)
 
-    return measure_with_event
+    delay_s = trial.pause_s + (trial.device_event.at_s if trial.device_event else 0.0)
+    timer = threading.Timer(delay_s, run)
+    timer.start()
+    try:
+        result = measure(trial)
+    except BaseException:
+        timer.cancel()
+        raise
+    finally:
+        timer.join()
+    if failures:
+        raise failures[0]
+    return result
 
 
 SHORTEST_S = 3.0

@@ -164,12 +164,12 @@ def verify(bound: BoundRun) -> str:
 
     _check(bound)
     run, plugin = bound.settings, bound.technology
-    sizes = plugin.sizes_of(run.frame_sizes[0])
+    sizes = plugin.make_sizes(run.frame_sizes[0])
     bench = Bench(bound)
     try:
         bench.load(compile_point(plugin, sizes, run.seed))
         finding = check_point(plugin, sizes, bench.measure)
-        if not bench.verify_device():
+        if bench.session is None or not bench.session.verify():
             problem = "the driver did not read back the configuration of the device"
             raise DutError(problem, code="no-read-back")
     finally:
@@ -243,14 +243,14 @@ def rollback(
 def find_technology(driver: str) -> str | None:
     """Return a technology that the driver can configure, or None for a chain."""
     from v6t.core.config.compatibility import list_technologies
-    from v6t.core.config.plugins import names
+    from v6t.core.config.plugins import list_names
     from v6t.drivers.duts.registry import list_driver_names as drivers
     from v6t.drivers.duts.registry import load_driver_type
 
     if driver not in drivers() or load_driver_type(driver).is_chain:
         return None
-    possible = list_technologies(driver) or names()
-    return next((name for name in possible if name in names()), None)
+    possible = list_technologies(driver) or list_names()
+    return next((name for name in possible if name in list_names()), None)
 
 
 def _list_part_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:

@@ -188,8 +188,9 @@ def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
     """Yield lines with the first figure, the trials and the duration of one point."""
     for first in records[:1]:
         trials = sum(len(r.trials) for r in records)
-        place = f"  {first.sizes:<9} {first.direction:<13}"
-        yield f"{place}  {make_headline(first)}   {trials:,} trials   {format_duration(seconds)}"
+        direction = "" if first.direction == "connections" else f"{first.direction:<15}"
+        place = f"  {first.sizes:<9} {direction}"
+        yield f"{place}{make_headline(first)}   {trials:,} trials   {format_duration(seconds)}"
 
 
 def make_headline(record: Record) -> str:
@@ -199,7 +200,9 @@ def make_headline(record: Record) -> str:
     if not record.measured:
         return f"{record.benchmark} not measured"
     presentation = load_presentations().find(record)
-    result = next((r for r in presentation.results(record) if r.headline and r.summary), None)
+    result = next(
+        (r for r in presentation.list_quantities(record) if r.headline and r.summary), None
+    )
     if result is None or result.summary is None:
         return record.benchmark
     value = presentation.format_value(result.summary.median)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from v6t.analysis.rundata import RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import JOURNAL_OCTETS, explain_read_error, parse_json, read_octets
 from v6t.core.runs.rundir import JOURNAL, MANIFEST, RESULTS, RunDir
@@ -35,7 +36,7 @@ def find_mark(manifest: Any) -> str | None:
 
 
 class Journal:
-    """Append-only file of trials.
+    """The trials of a run: read at once, appended to one by one.
 
     Attributes:
         entries: results by trial key, in the order they were measured.
@@ -45,7 +46,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, run: str | None = None) -> None:
-        """Read the file, or create it; nothing in it is changed.
+        """Read the file, if it exists; nothing is changed.
 
         Args:
             path: the file.
@@ -53,33 +54,37 @@ class Journal:
         """
         self.path = path
         self.run = run
-        self._size = 0
         self.entries: dict[str, TrialResult] = {}
         self.trials: dict[str, dict[str, Any]] = {}
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666)
-        except OSError as exc:
-            raise UsageError(f"cannot open {path}: {exc.strerror}", code="file-unreadable") from exc
+        self._file = -1
+        self._size = 0
         try:
             data = read_octets(path, JOURNAL_OCTETS)
-            for line, entry, result in _parse_lines(path, data, run):
-                self.run = entry.get("run", "") if self.run is None else self.run
-                self._store_trial(entry["trial"], result)
-                self._size += len(line) + 1
-        except BaseException:
-            os.close(self._file)
-            raise
+        except FileNotFoundError:
+            data = b""
+        except OSError as exc:
+            raise explain_read_error(path, exc) from exc
+        for line, entry, result in _parse_lines(path, data, run):
+            self.run = entry.get("run", "") if self.run is None else self.run
+            self._store_trial(entry["trial"], result)
+            self._size += len(line) + 1
         self.torn = self._size != len(data)
 
-    def repair(self) -> None:
-        """Remove an incomplete last line."""
+    def open(self) -> None:
+        """Create the file or open it to append trials, and remove an incomplete last line."""
+        if self._file < 0:
+            try:
+                self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            except OSError as exc:
+                problem = f"cannot open {self.path}: {exc.strerror}"
+                raise UsageError(problem, code="file-unreadable") from exc
         if os.fstat(self._file).st_size != self._size:
             os.ftruncate(self._file, self._size)
             os.fsync(self._file)
 
     def append(self, trial: Trial, result: TrialResult) -> None:
         """Write one trial durably."""
-        self.repair()
+        self.open()
         entry: dict[str, Any] = {
             "schema": SCHEMA,
             "run": self.run or "",
@@ -117,6 +122,10 @@ class Journal:
             os.close(self._file)
             self._file = -1
 
+    def list_trials(self) -> list[RunTrial]:
+        """List the trials with their results, in the order they were measured."""
+        return [RunTrial(self.trials[key], result) for key, result in self.entries.items()]
+
     def _store_trial(self, trial: dict[str, Any], result: TrialResult) -> None:
         self.trials[trial["key"]] = trial
         self.entries[trial["key"]] = result
@@ -127,71 +136,31 @@ def _fill_in_defaults(trial: dict[str, Any]) -> Any:
     return json.loads(json.dumps({**TRIAL_DEFAULTS, **trial}))
 
 
-def open_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
-    """Open the journal of a new or continued run, without an incomplete last line."""
+def read_journal(directory: RunDir, results: Mapping[str, Any]) -> Journal:
+    """Read the journal of a run and refuse one without the trials of the results."""
     path = directory.path / JOURNAL
-    check_presence(path, results)
-    journal = Journal(path, find_mark(directory.read_json(MANIFEST)))
-    try:
-        check_trials(path, results, journal.trials)
-        journal.repair()
-    except BaseException:
-        journal.close()
-        raise
-    return journal
-
-
-def read_journal(path: Path, run: str | None = None) -> list[tuple[dict[str, Any], TrialResult]]:
-    """Return trials with their results; an incomplete last line is ignored."""
-    try:
-        data = read_octets(path, JOURNAL_OCTETS)
-    except FileNotFoundError:
-        return []
-    except OSError as exc:
-        raise explain_read_error(path, exc) from exc
-    return [(entry["trial"], result) for _, entry, result in _parse_lines(path, data, run)]
-
-
-def read_complete_journal(directory: RunDir, results: Mapping[str, Any]) -> int:
-    """Check the journal of a complete run against its results; return the number of its trials."""
-    path = directory.path / JOURNAL
-    check_presence(path, results)
-    entries = read_journal(path, find_mark(directory.read_json(MANIFEST)))
-    check_trials(path, results, {trial["key"] for trial, _ in entries})
-    return len(entries)
-
-
-def check_presence(path: Path, results: Mapping[str, Any]) -> None:
-    """Refuse a run that has results and no journal."""
     if results and not path.is_file():
-        raise UsageError(
-            f"{path} is missing, and with it the trials of {RESULTS} beside it",
-            RESTORE,
-            code="damaged-file",
-        )
-
-
-def check_trials(path: Path, results: Mapping[str, Any], keys: Collection[str]) -> None:
-    """Refuse a journal without the trials of a result."""
+        problem = f"{path} is missing, and with it the trials of {RESULTS} beside it"
+        raise UsageError(problem, RESTORE, code="damaged-file")
+    journal = Journal(path, find_mark(directory.read_json(MANIFEST)))
     for record in results.get("results", ()):
         for key in record.get("trials", ()):
-            if key not in keys:
+            if key not in journal.trials:
                 raise UsageError(
                     f"{path} does not belong to {RESULTS} beside it: trial {key} is not in it",
                     RESTORE,
                     code="damaged-file",
                 )
+    return journal
 
 
-def check_order(directory: RunDir, streams: Collection[StreamSet]) -> None:
+def check_order(journal: Journal, manifest: Any, streams: Collection[StreamSet]) -> None:
     """Refuse to continue a run of a version that sent frames in another order."""
-    path, manifest = directory.path / JOURNAL, directory.read_json(MANIFEST)
     known = manifest.get("order", 1) if isinstance(manifest, dict) else 1
-    changed = any(s.order > known for stream_set in streams for s in stream_set.streams)
-    if changed and read_journal(path):
+    if journal.trials and any(s.order > known for one in streams for s in one.streams):
         raise UsageError(
-            f"{path}: these trials sent the enumerated addresses and ports in the order of an "
-            "earlier version, which this v6t no longer has",
+            f"{journal.path}: these trials sent the enumerated addresses and ports in the order of "
+            "an earlier version, which this v6t no longer has",
             "use the v6t that wrote it (manifest.json names its version), or start a new run",
             code="damaged-file",
         )

@@ -20,7 +20,7 @@ from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
 from v6t.profiles.mixes import Sizes
 from v6t.profiles.model import Role
-from v6t.profiles.streams import ORDER
+from v6t.profiles.streams import LATEST_ORDER
 
 PACKAGES = ("v6t", "numpy", "scapy", "pydantic", "click", "rich", "ruamel.yaml")
 
@@ -32,7 +32,7 @@ def make_manifest(run: ResolvedRun, plugin: Technology, *, simulated: bool) -> d
         "run": secrets.token_hex(8),  # every line of the journal is marked with it
         "created": utc_now(),
         "seed": run.seed,
-        "order": ORDER,  # in which enumerated values come
+        "order": LATEST_ORDER,  # in which enumerated values come
         "packages": {name: _read_version(name) for name in PACKAGES},
         "source_commit": commit(),
         "python": sys.version.split()[0],
@@ -52,14 +52,14 @@ def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict
         "devices": [asdict(role) for role in plugin.roles],
         "octets": {
             sizes.label if sizes.mix else str(sizes.ipv6): _compute_mean_octets(plugin, sizes)
-            for sizes in map(plugin.sizes_of, frame_sizes)
+            for sizes in map(plugin.make_sizes, frame_sizes)
         },
     }
 
 
 def _compute_mean_octets(plugin: Technology, sizes: Sizes) -> list[float]:
     """Return the mean octets of foreground frames on the left and the right."""
-    sides = [(plugin.side_sizes(pair), count) for pair, count in sizes.pairs]
+    sides = [(plugin.list_link_sizes(pair), count) for pair, count in sizes.pairs]
     frames = sum(count for _, count in sides)
     if frames == 1:
         return list(sides[0][0])
@@ -71,7 +71,7 @@ def _list_headers(plugin: Technology, direction: Direction, size: int | str) -> 
     if plugin.exchange == "queries":
         version = plugin.ip_versions[direction == "reverse"]
         return [f"IPv{version}", "UDP", "DNS"]
-    classes = plugin.sized_traffic(direction, plugin.sizes_of(size)).classes
+    classes = plugin.build_sized_traffic(direction, plugin.make_sizes(size)).classes
     first = next((c for c in classes if c.role is Role.FOREGROUND), classes[0])
     names = (layer.name for layer in first.layers if layer.name not in ("Ether", "Dot1Q", "Dot1AD"))
     return ["IPv4" if name == "IP" else name for name in names]

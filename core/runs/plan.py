@@ -13,7 +13,7 @@ from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
 from v6t.benchmarks.context import RunContext
-from v6t.benchmarks.point import Point, Vary
+from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit
 from v6t.core.config.bound import BoundRun
 from v6t.core.config.settings import ResolvedRun
@@ -28,7 +28,6 @@ from v6t.profiles.mixes import Sizes, sizes_to_json
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections, PhaseOneResult
 from v6t.trials.delays import Distribution
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import ClassCount, DirectionResult, Measure, TrialResult
 from v6t.trials.tcp import TcpCounts
 from v6t.trials.trial import Capability, Mode, Trial, list_directions
@@ -69,10 +68,6 @@ class IdealDevice:
     _point: Point | None = None
 
     @property
-    def describe_flush(self) -> str:
-        return ""
-
-    @property
     def loopback(self) -> Measure | None:
         return self.measure if self.bound.measures_tester else None
 
@@ -85,7 +80,7 @@ class IdealDevice:
         """Return the result of a trial."""
         return self.results[key]
 
-    def vary(self, name: str, change: Vary) -> Point:
+    def vary(self, name: str, change: TrafficChange) -> Point:
         """Return the same point, because a variant of the traffic takes the same time."""
         if self._point is None:
             raise ValueError("the device has no point yet")
@@ -100,10 +95,6 @@ class IdealDevice:
     def say(self, text: str) -> None: ...
     def describe(self) -> dict[str, Any]:
         return {}
-
-    def make_load_estimate(self) -> EstimateLoad:
-        """Return an estimator that never ends the search early."""
-        return lambda loads, target, most_fps: None
 
     def measure(self, trial: Trial) -> TrialResult:
         """Return the result of a trial and add its planned time."""
@@ -190,11 +181,11 @@ def count_trials(
     Returns:
         The number of trials, their time [s], and the rates that other benchmarks depend on.
     """
-    bound, connections = point.bound, point.procedure.connections
+    bound, connections = point.context, point.procedure.connections
     results: Mapping[str, TrialResult] = point.runner.results
     device = IdealDevice(bound, point.runner.capacity, results=dict(results))
     if not carries_all:
-        device.carries_fps = point.known_fps or None
+        device.carries_fps = point.median_throughput_fps or None
         max_cps = min(point.limit_fps, connections.upper_cps or math.inf, bound.tester.usual_cps)
         device.carries_cps = max_cps / 2
         device.holds = max(connections.count, 3 * benchmark.find_max_connections(bound) // 4)
@@ -203,7 +194,7 @@ def count_trials(
         at = prepare_connections(device.at(point))
     if at is None:
         return 0, 0.0, ()
-    rates = benchmark.run(at).rates
+    rates = benchmark.measure(at).rates
     return device.trials, device.seconds, rates
 
 
@@ -344,7 +335,7 @@ def plan(bound: BoundRun, compiled: dict[str, Mapping[str, Streams]] | None = No
     """Return the plan of a run; ``compiled`` caches streams between plans."""
     run, known = bound.settings, {} if compiled is None else compiled
     frames = run.model_dump_json(include=_FRAMES)
-    all_sizes = [*map(bound.technology.sizes_of, run.frame_sizes)]
+    all_sizes = [*map(bound.technology.make_sizes, run.frame_sizes)]
     if frames not in known:
         known[frames] = {sizes.label: compile_streams(bound, sizes) for sizes in all_sizes}
     points: list[PlannedPoint] = []
@@ -369,7 +360,7 @@ def plan_stage(
     trials, seconds, rates = count_trials(benchmark, point)
     if not benchmark.searches:
         return PlannedStage(stage, seconds, trials), rates
-    seconds *= 1 + point.bound.tester.usual_retries
+    seconds *= 1 + point.context.tester.usual_retries
     _, least_s, _ = count_trials(benchmark, point, carries_all=True)
     return PlannedStage(stage, seconds, trials, min(seconds, least_s)), rates
 
@@ -401,11 +392,11 @@ def _plan_size(
     rates: dict[str, Sequence[float]] = {}
     for benchmark in benchmarks:  # a stage takes as long in each mode
         point = groups[0 if benchmark.phase.sized else -1][0]
-        planned = plan_stage(benchmark, replace(point, found_rates=rates))
+        planned = plan_stage(benchmark, replace(point, measured_rates=rates))
         stages[benchmark.name], rates[benchmark.name] = planned
     setup_s = bound.tester.setup_s if first else bound.tester.load_s
     before = [PlannedStage(make_first_stage(sizes.label, first=first), setup_s)]
-    learns = run.connects and bound.tester.loops_back and not bound.tester.simulates
+    learns = run.connects and bound.tester.can_loop_back and not bound.tester.simulates
     for number, (point, spec, group) in enumerate(groups):
         further_s = LOOPBACK_CONNECTIONS.total_s if learns and number == 0 else 0.0
         selftest_s, selftest_trials = _count_selftest(bound, spec)
@@ -434,14 +425,14 @@ def _plan_size(
 
 def _describe_counting_method(benchmark: Benchmark[Any, Any], point: Point) -> str:
     """Return how the tester counts the frames of a benchmark; empty for the usual way."""
-    connects: set[Capability] = {"connections"} if point.bound.settings.connects else set()
-    needs = benchmark.list_capabilities(point.bound) | connects
-    return point.bound.tester.counted_by(needs, point.mode, point.limit_fps)
+    connects: set[Capability] = {"connections"} if point.context.settings.connects else set()
+    needs = benchmark.list_capabilities(point.context) | connects
+    return point.context.tester.describe_counting(needs, point.mode, point.limit_fps)
 
 
 def _count_selftest(bound: BoundRun, spec: CapacitySpec) -> tuple[float, int]:
     """Return the seconds and the trials of a self-test."""
-    if not bound.tester.loops_back:
+    if not bound.tester.can_loop_back:
         return 0.0, 0
     confirmations = ASSUMED_CONFIRMATIONS * (spec.confirmation_s > 0)
     trials = ASSUMED_CAPACITY_TRIALS + confirmations

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from v6t.base.errors import TesterError
 from v6t.base.ethernet import max_frame_rate_fps
-from v6t.benchmarks.point import Point, Vary
+from v6t.benchmarks.point import Point, TrafficChange
 from v6t.benchmarks.tcp import find_syn_limit, make_tcp_measure
 from v6t.core.config.settings import is_demonstration
 from v6t.core.config.warnings import list_result_warnings
@@ -28,7 +28,6 @@ from v6t.core.runs.trials import Trials
 from v6t.procedures.tester_rate import CapacitySpec, TesterCapacity, find_plausible_rate
 from v6t.procedures.trial_runner import Progress
 from v6t.profiles.mixes import Sizes
-from v6t.trials.load_estimate import EstimateLoad
 from v6t.trials.result import Measure, TrialResult
 from v6t.trials.trial import Mode
 
@@ -67,7 +66,7 @@ class MeasuredPoint:
         stage = trials.remaining.stage
         rates = trials.capacities.setdefault(spec.variant + octets, {})
         trials.begin(Stage(SELFTEST, octets, CONNECTIONS if connections else spec.mode))
-        if self._bound.tester.loops_back:
+        if self._bound.tester.can_loop_back:
             self.say(f"{what}: how much the tester itself can do")
         capacity, source = find_capacity(
             self._bound,
@@ -129,11 +128,6 @@ class MeasuredPoint:
     def _loopback(self) -> Measure:
         return with_loopback_setup(self._bound, self._trials.loopback)
 
-    @property
-    def describe_flush(self) -> str:
-        """Description of how the device's connection table is emptied."""
-        return self._bound.describe_flush
-
     def watch(self, progress: Progress) -> None:
         """Pass the progress of a step on to the listeners."""
         self._trials.remaining.record_progress(progress)
@@ -169,7 +163,7 @@ class MeasuredPoint:
             "machine": {k: describe_machine()[k] for k in ("processor", "cores", "kernel")},
         }
 
-    def vary(self, name: str, change: Vary) -> Point:
+    def vary(self, name: str, change: TrafficChange) -> Point:
         """Load a traffic variant and return its point, whose trial keys begin with ``name``."""
         streams = self._trials.load(self._sizes, change)
         return make_point(self._trials, self._sizes, self._spec.mode, streams, variant=name)
@@ -177,12 +171,6 @@ class MeasuredPoint:
     def repeat(self, repetitions: int) -> int:
         """Return the number of repetitions to measure, which is all of them."""
         return repetitions
-
-    def make_load_estimate(self) -> EstimateLoad:
-        """Return the function that estimates a critical load from trials."""
-        from v6t.analysis.posterior import Inference  # imports numpy, which most runs do without
-
-        return Inference()
 
 
 def make_point(

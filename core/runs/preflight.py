@@ -42,7 +42,7 @@ def with_preflight_setup(plugin: Technology, measure: Measure) -> Measure:
         return _with_queries(measure, Queries())
     if not plugin.stateful:
         return measure
-    most = plugin.params.most_sessions or plugin.combinations
+    most = plugin.params.max_sessions or plugin.combinations
     count = min(PREFLIGHT_CONNECTIONS, plugin.combinations, most)
     return ConnectionPreparer(measure, Connections(count, PREFLIGHT_CPS, wait_s=0.3))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from v6t.analysis.csv_rows import list_figure_rows, list_trial_rows
-from v6t.analysis.record import RateRecord, Record
+from v6t.analysis.record import Record
 from v6t.analysis.rundata import RunData, RunTrial
 from v6t.base.errors import UsageError
 from v6t.base.files import acquire_lock, read_json
@@ -20,7 +20,7 @@ from v6t.benchmarks import registry
 from v6t.core.config.bound import make_links, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.core.config.settings import ResolvedRun
-from v6t.core.runs.journal import Journal, find_mark, read_journal
+from v6t.core.runs.journal import Journal, find_mark
 from v6t.core.runs.manifest import describe_setup
 from v6t.core.runs.rundir import (
     CONFIG,
@@ -40,7 +40,7 @@ from v6t.profiles.mixes import describe_sequence
 
 if TYPE_CHECKING:
     from v6t.benchmarks.base import Benchmark
-    from v6t.benchmarks.point import Measured
+    from v6t.benchmarks.point import Measurement
     from v6t.plugins.base import Technology
 
 
@@ -56,14 +56,13 @@ def read_results(directory: Path) -> dict[str, Any]:
     """Read ``results.json`` of a run directory, or return an empty mapping without one."""
     path = directory / RESULTS
     try:
-        content: Any = read_json(path)
-    except FileNotFoundError:
+        content = read_optional_json(path)
+    except UsageError as exc:
+        if exc.code == "not-a-directory":
+            raise
+        raise UsageError(exc.message, REWRITE, code="damaged-file") from exc
+    if content is None:
         return {}
-    except NotADirectoryError as exc:
-        raise UsageError(f"{directory} is not a directory", code="not-a-directory") from exc
-    except (OSError, UsageError) as exc:
-        problem = exc.message if isinstance(exc, UsageError) else f"cannot read {path}: {exc}"
-        raise UsageError(problem, REWRITE, code="damaged-file") from exc
     content = content if isinstance(content, dict) else {}
     schema = content.get("schema")
     if schema != SCHEMA:
@@ -130,7 +129,7 @@ class ResultFiles:
         self._columns: dict[str, list[str]] = {}
         self._trials = 0
 
-    def add(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+    def add(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
         """Add a result with its rows."""
         record = measured.record
         self.records.append(record)
@@ -182,7 +181,8 @@ def _add_limit_columns(rows: Iterable[Row], record: Record) -> Iterator[Row]:
     Rates that the self-test does not cover are limited: loss and delay may be the tester's own.
     """
     beyond = record.above_usable
-    median = {"median": record.median} if isinstance(record, RateRecord) else {}
+    rates = record.as_rate_record
+    median = {"median": rates.median} if rates else {}
     for row in rows:
         is_limited = record.limited or row.get("rate") in beyond
         yield {**row, "Limited": "yes" if is_limited else "no", **median}
@@ -193,26 +193,22 @@ def load_run(path: Path, technology: Technology | None = None) -> RunData:
     with report_damage(path):
         results = read_results(path)
         manifest = read_optional_json(path / MANIFEST)
-        config = read_optional_json(path / CONFIG)
-        if config is None:
+        if not (path / CONFIG).is_file():
             raise make_no_run_error(path)
-        run = read_config(path / CONFIG)
-        trials = read_journal(path / JOURNAL, find_mark(manifest))
+        run = read_config(path)
         return make_run_data(
             path,
-            config,
             run,
             technology or _make_technology(run),
             results or {"status": "nothing measured yet"},
             read_records(path, results),
             manifest,
-            [RunTrial(*entry) for entry in trials],
+            Journal(path / JOURNAL, find_mark(manifest)).list_trials(),
         )
 
 
 def make_run_data(
     path: Path,
-    config: Mapping[str, Any],
     run: ResolvedRun,
     technology: Technology | None,
     results: Mapping[str, Any],
@@ -238,7 +234,7 @@ def make_run_data(
         name=path.resolve().name,
         results=results,
         records=records,
-        config=config,
+        config=run.model_dump(mode="json"),
         manifest=manifest or {},
         settings=run.procedure.model_dump(mode="json"),
         trials=trials,

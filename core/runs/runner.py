@@ -10,12 +10,12 @@ from statistics import median
 from typing import Any
 
 from v6t.analysis.record import Record
-from v6t.analysis.rundata import RunData, RunTrial
+from v6t.analysis.rundata import RunData
 from v6t.base.errors import BeyondTester, DutError, TesterError, TranslationError
 from v6t.benchmarks import registry
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import prepare_connections
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.point import Measurement, Point
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
@@ -23,7 +23,7 @@ from v6t.core.runs.bench import make_tester
 from v6t.core.runs.device import KEY as DEVICE
 from v6t.core.runs.device import DeviceCounts
 from v6t.core.runs.events import Listener, log_run, make_headline
-from v6t.core.runs.journal import check_order, open_journal, read_complete_journal
+from v6t.core.runs.journal import Journal, check_order, read_journal
 from v6t.core.runs.manifest import make_manifest, utc_now
 from v6t.core.runs.plan import RunPlan, make_first_stage, plan, plan_stage
 from v6t.core.runs.point import MeasuredPoint, make_point, make_tcp_point
@@ -36,7 +36,6 @@ from v6t.core.runs.results import (
     ResultFiles,
     load_run,
     make_run_data,
-    read_records,
     read_results,
 )
 from v6t.core.runs.rundir import CONFIG, MANIFEST, RunDir, report_damage
@@ -67,7 +66,7 @@ def execute(
         with log_run(events, path) as log:
             for caution in list_setting_warnings(bound):
                 log.on_message(f"note: {caution}")
-            return Runner(planned, directory, log).run()
+            return Runner(planned, directory, log, read_journal(directory, {}), {}).run()
 
 
 def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunData:
@@ -76,15 +75,15 @@ def resume(path: Path, events: Listener, planned: RunPlan | None = None) -> RunD
         run = directory.config()
         with report_damage(path):
             results = read_results(path)
+            journal = read_journal(directory, results)
             if results.get("status") == COMPLETE:
-                read_complete_journal(directory, results)
-                read_records(path, results)
                 return load_run(path)
         planned = planned or plan(bind(run))
         if not planned.bound.tester.simulates:
-            check_order(directory, next(iter(planned.stream_sets.values())).values())
+            streams = next(iter(planned.stream_sets.values())).values()
+            check_order(journal, directory.read_json(MANIFEST), streams)
         with log_run(events, path) as log:
-            return Runner(planned, directory, log).run()
+            return Runner(planned, directory, log, journal, results).run()
 
 
 class Runner:
@@ -94,12 +93,19 @@ class Runner:
     trials in the journal if the run is resumed. A finished record is not changed any more.
     """
 
-    def __init__(self, planned: RunPlan, directory: RunDir, events: Listener) -> None:
-        """Open the results and the journal."""
+    def __init__(
+        self,
+        planned: RunPlan,
+        directory: RunDir,
+        events: Listener,
+        journal: Journal,
+        held: Mapping[str, Any],
+    ) -> None:
+        """Open the journal; ``held`` is the content of ``results.json``, empty for a new run."""
         self._bound, self._run = planned.bound, planned.run
         self._directory, self._events = directory, events
-        held = read_results(directory.path)
-        self._journal = open_journal(directory, held)
+        self._journal = journal
+        journal.open()
         self._results = ResultFiles(directory, self._journal, held)
         self._trials = Trials(
             planned, directory, self._journal, events, DeviceCounts(held.get(DEVICE, ()))
@@ -135,20 +141,19 @@ class Runner:
                 self._journal.close()
         return make_run_data(
             self._directory.path,
-            self._run.model_dump(mode="json"),
             self._run,
             self._bound.technology,
             self._results.content,
             self._results.records,
             self._directory.read_json(MANIFEST),
-            [RunTrial(self._journal.trials[k], r) for k, r in self._journal.entries.items()],
+            self._journal.list_trials(),
             self._trials.measured,
         )
 
     def _measure(self) -> None:
         try:
             for number, size in enumerate(self._run.frame_sizes):
-                self._measure_size(self._bound.technology.sizes_of(size), first=number == 0)
+                self._measure_size(self._bound.technology.make_sizes(size), first=number == 0)
         except PhaseOneFailed as exc:
             hint = "lower connections.rate_cps or rate_share"
             if exc.tester:
@@ -174,9 +179,9 @@ class Runner:
             if chosen and phase.directed:
                 for mode in self._run.modes:
                     point = make_point(trials, sizes, mode, streams)
-                    self._measure_point(phase, chosen, replace(point, found_rates=rates))
+                    self._measure_point(phase, chosen, replace(point, measured_rates=rates))
             elif chosen:
-                found = self._measure_point(phase, chosen, replace(once, found_rates=rates))
+                found = self._measure_point(phase, chosen, replace(once, measured_rates=rates))
                 rates = {**rates, **found}
 
     def _check_translation(self, sizes: Sizes, *, first: bool) -> None:
@@ -203,12 +208,12 @@ class Runner:
             refusal = "" if connected else "no connection rate passed"
             point = connected or point
         for benchmark in benchmarks:
-            current = replace(point, found_rates={**point.found_rates, **rates})
+            current = replace(point, measured_rates={**point.measured_rates, **rates})
             if refusal:
                 measured = benchmark.skip(current, refusal)
             else:
                 current, measured = self._measure_benchmark(benchmark, current)
-                point = replace(current, found_rates=point.found_rates)
+                point = replace(current, measured_rates=point.measured_rates)
             rates[benchmark.name] = measured.rates
             records.append(measured.record)
             self._store_record(benchmark, measured)
@@ -217,7 +222,7 @@ class Runner:
 
     def _measure_benchmark(
         self, benchmark: Benchmark[Any, Any], point: Point
-    ) -> tuple[Point, Measured]:
+    ) -> tuple[Point, Measurement]:
         """Measure a benchmark; return the point, which changes if the self-test was repeated."""
         place = f"{point.sizes.label} octets"
         if benchmark.phase.directed:
@@ -246,14 +251,14 @@ class Runner:
         )
         return point, measured
 
-    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measured:
+    def _measure_planned(self, benchmark: Benchmark[Any, Any], point: Point) -> Measurement:
         """Measure a benchmark as a stage, planned with the rates measured so far."""
         planned, _ = plan_stage(benchmark, point)
         self._trials.begin(planned.stage, planned)
         return benchmark.measure(point)
 
     def _remeasure_tester(
-        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measured, number: int
+        self, benchmark: Benchmark[Any, Any], point: Point, measured: Measurement, number: int
     ) -> Point | None:
         """Repeat the self-test after a result above it; return the new point or None."""
         margin = self._run.procedure.selftest_margin
@@ -266,7 +271,7 @@ class Runner:
         runner = point.runner
         return runner.remeasure(point, number) if isinstance(runner, MeasuredPoint) else None
 
-    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measured) -> None:
+    def _store_record(self, benchmark: Benchmark[Any, Any], measured: Measurement) -> None:
         """Store a finished record, and write results unless that takes too much time."""
         self._results.add(benchmark, measured)
         began = time.monotonic()

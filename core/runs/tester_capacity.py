@@ -123,16 +123,16 @@ def find_capacity(
     known = spec
     if bound.tester.in_lab and min_fps > spec.start_fps:  # lower rates are known to pass
         spec = replace(spec, start_fps=min_fps)
-    if bound.driver.is_cable and bound.tester.loops_back:
+    if bound.driver.is_cable and bound.tester.can_loop_back:
         seen = measure_tester_capacity(replace(spec, rules=None), measure)
         return replace(seen, rate_fps=min(spec.media_fps, _LEEWAY * seen.rate_fps)), NO_DEVICE
-    if bound.tester.loops_back and (of_phase_one or not _is_cacheable(bound)):
+    if bound.tester.can_loop_back and (of_phase_one or not _is_cacheable(bound)):
         return measure_plausible_capacity(spec, measure, min_fps, say), THIS_RUN
     key = _make_key(bound, known, streams)
     used = directory.read_json(FILE) or {}
     if key not in used:
         capacity, source = find_stored_capacity(bound, known, streams)
-        if bound.tester.loops_back and (source == UNKNOWN or capacity.rate_fps < min_fps):
+        if bound.tester.can_loop_back and (source == UNKNOWN or capacity.rate_fps < min_fps):
             measured = measure_plausible_capacity(spec, measure, min_fps, say)
             store_capacity(bound, known, streams, measured)
             return measured, THIS_RUN
@@ -154,7 +154,7 @@ def remeasure_capacity(
 
     The machine may have been busy during the self-test: if one short trial passes, it is repeated.
     """
-    if bound.driver.is_cable or not bound.tester.loops_back:
+    if bound.driver.is_cable or not bound.tester.can_loop_back:
         return None
     if not can_carry_more(spec, before.rate_fps, measure):
         return None
@@ -198,7 +198,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> list[dic
     rows = []
     try:
         for size in run.frame_sizes:
-            sizes = plugin.sizes_of(size)
+            sizes = plugin.make_sizes(size)
             streams = compile_streams(bound, sizes)
             bench.load(streams)
             media = max_frame_rate_fps(run.line_rate_bps, sizes.longest)
@@ -282,10 +282,10 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
         run.line_rate_bps,
         # In loopback it matters how it was found; the streams say the mix.
         {k: v for k, v in asdict(spec).items() if k != "mix"}
-        if bound.tester.loops_back
+        if bound.tester.can_loop_back
         else [spec.ipv6_frame_size, spec.ipv4_frame_size, spec.mode],
         (run.links_left.mtu, run.links_right.mtu, run.links_left.vlan, run.links_right.vlan),
-        *([asdict(a) for a in bound.technology.links.background_vlans or ()]),
+        *([a.model_dump(mode="json") for a in bound.technology.links.background_vlans or ()]),
         *(("turned",) if bound.technology.links.swapped else ()),
         {d: [dict(s.trex) for s in one.streams] for d, one in sorted(streams.items())},
     ]
@@ -295,6 +295,8 @@ def _make_key(bound: BoundRun, spec: CapacitySpec, streams: Streams) -> str:
 def collect_tester_facts(bound: BoundRun) -> list[Any]:
     """Return the tester's kind, options and, if it runs here, its machine."""
     run = bound.settings
-    options = {k: v for k, v in run.tester.options.items() if k not in bound.tester.no_matter}
-    here = {k: describe_machine()[k] for k in _OF_MACHINE} if bound.tester.loops_back else None
+    options = {
+        k: v for k, v in run.tester.options.items() if k not in bound.tester.speed_neutral_options
+    }
+    here = {k: describe_machine()[k] for k in _OF_MACHINE} if bound.tester.can_loop_back else None
     return [run.tester.kind, options, here]

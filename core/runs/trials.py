@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from v6t.benchmarks.point import Vary
+from v6t.benchmarks.point import TrafficChange
 from v6t.core.config.checks import check_capabilities
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs.bench import Bench, compile_streams
-from v6t.core.runs.device import DeviceCounts, with_device_event, with_device_load
+from v6t.core.runs.device import DeviceCounts, with_device_load
 from v6t.core.runs.events import Listener, RemainingTime
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import PlannedStage, RunPlan, Stage, Streams
@@ -83,19 +83,17 @@ class Trials:
         decorators: Sequence[Callable[[Measure], Measure]] = (
             partial(with_steal_time, in_lab=self.bound.tester.in_lab),
             partial(with_device_load, session=lambda: bench.session if watches else None),
-            partial(with_device_event, find_action=bench.find_action),
             partial(self._with_counter_reading, bench=bench),
             self._with_announcement,
             self.journal.answer,
-            self._with_figure_collection,
-            self._with_mismatch_check,
+            self._with_evaluation,
         )
         measure: Measure = bench.measure
         for decorate in decorators:
             measure = decorate(measure)
         return measure
 
-    def load(self, sizes: Sizes, change: Vary | None = None) -> Streams:
+    def load(self, sizes: Sizes, change: TrafficChange | None = None) -> Streams:
         """Load the streams of a frame size, or a variant of them, and return them."""
         streams = self.plan.stream_sets[sizes.label]
         if change is not None:
@@ -128,7 +126,7 @@ class Trials:
         return [
             *list_result_warnings(self.bound),
             *(modifier.summarize(self._modifications) if modifier is not None else ()),
-            *tester.caveats_of(self._tester_figures),
+            *tester.list_trial_warnings(self._tester_figures),
             *list_steal_time_warnings(self._steal_times),
         ]
 
@@ -163,10 +161,10 @@ class Trials:
 
         return announce_and_measure
 
-    def _with_figure_collection(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to collect figures of tester and modifier for warnings about the run."""
+    def _with_evaluation(self, measure: Measure) -> Measure:
+        """Wrap ``measure`` to end the run at a wrong frame, and to collect figures for warnings."""
 
-        def measure_and_collect(trial: Trial) -> TrialResult:
+        def measure_and_evaluate(trial: Trial) -> TrialResult:
             result = measure(trial)
             share = find_steal_time(result)
             if share is not None:
@@ -174,21 +172,12 @@ class Trials:
             self._tester_figures.append(result.tester)
             if result.modifier and trial.benchmark != PREFLIGHT:
                 self._modifications.append(result.modifier)
-            return result
-
-        return measure_and_collect
-
-    def _with_mismatch_check(self, measure: Measure) -> Measure:
-        """Wrap ``measure`` to end the run at the first wrong frame."""
-
-        def measure_and_check(trial: Trial) -> TrialResult:
-            result = measure(trial)
             finding = find_mismatch(trial, result)
             if finding is not None:
                 self.report_mismatch(finding)
             return result
 
-        return measure_and_check
+        return measure_and_evaluate
 
 
 def with_steal_time(measure: Measure, *, in_lab: bool = True) -> Measure:

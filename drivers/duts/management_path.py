@@ -152,7 +152,7 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
         raise DutError(problem, hint, code="operator-path-unknown")
     claimed = list(_list_claimed_networks("", intent.configuration.to_json()))
-    routed = [] if path.vrf else list(_list_routed_networks(intent, plan))
+    routed = [] if path.vrf else list(_list_routes(intent, plan))
     for peer in path.peers:
         near = [(source, net) for source, net in routed if peer.address in net]
         taken = [source for source, net in near if net.prefixlen >= peer.length]
@@ -163,7 +163,7 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
             raise DutError(problem, hint, code="operator-path-in-use")
 
 
-def _list_routed_networks(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
+def _list_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
     for name, side in (("left", intent.left), ("right", intent.right)):
         yield from ((f"{name} address {own}", own.network) for own in side.addresses)
         yield from ((f"{name} route {net}", net) for net in side.routes)

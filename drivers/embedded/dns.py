@@ -18,7 +18,7 @@ from v6t.drivers.embedded.port import TICK_S, ClientPort, ServerPort, describe_l
 from v6t.drivers.embedded.sender import LEAD_S, Pace
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.workers import DEADLINE_S, Worker
-from v6t.intent.device import Links, host_arguments
+from v6t.intent.device import Links, make_host_arguments
 from v6t.packets.headers import UDP, to_numbers, view
 from v6t.profiles.dns import messages
 from v6t.profiles.dns.envelope import DNS_PORT, DnsLayout
@@ -68,7 +68,7 @@ class DnsAuthority(ServerPort):
         return {**asdict(self._authority.counts), **self._read_health()}
 
     def _is_ours(self, frames: U8) -> Mask:
-        return self._layout.is_ours(frames)
+        return self._layout.recognizes(frames)
 
     def _handle_frames(self, frames: U8, times: I64) -> None:
         del times
@@ -184,7 +184,7 @@ class DnsClient(ClientPort):
         self._delays: list[NDArray[np.int64]] = []
 
     def _is_ours(self, frames: U8) -> Mask:
-        return self._layout.is_ours(frames)
+        return self._layout.recognizes(frames)
 
     def _send(self, wanted: int) -> None:
         room = self._tx.room(wanted)
@@ -224,7 +224,7 @@ class DnsClient(ClientPort):
         expected = self._zone.list_expected_records(addresses, self._own_share)
         judged = messages.judge_answers(frames[:, at:], addresses, expected)
         for row, reason in judged.reasons.items():
-            if self._wrong is None and reason in messages.DIFFERS:
+            if self._wrong is None and reason in messages.WRONG_ANSWERS:
                 self._wrong = self._describe_wrong_answer(
                     frames[row], int(queries[row]), expected[row], reason
                 )
@@ -281,9 +281,9 @@ class DnsTrials:
         left, right = links.link_at(LEFT), links.link_at(RIGHT)
         behind = DnsLayout(zone.server.version, right.vlan)
         before = behind if loopback else DnsLayout(6, left.vlan)
-        ends = (zone.asker, zone.server) if loopback else (zone.client, zone.resolver)
+        ends = (zone.egress, zone.server) if loopback else (zone.client, zone.resolver)
         header = before.build_header((left.tester_mac, left.dut_mac), *ends)
-        hosts = [None if loopback else host_arguments(link) for link in (left, right)]
+        hosts = [None if loopback else make_host_arguments(link) for link in (left, right)]
         client: dict[str, Any] = {"interface": LEFT, "hosts": hosts[0], "zone": zone, **place}
         server: dict[str, Any] = {"interface": RIGHT, "hosts": hosts[1], "zone": zone, **place}
         self._client = Worker("client", DnsClient, layout=before, header=header, **client)

@@ -29,7 +29,7 @@ class Embedded(TesterKind):
     name = "embedded"
     title = "real frames through network namespaces of this machine; builds its lab itself"
     in_lab = True
-    shared = THIS_MACHINE
+    exclusive_resource = THIS_MACHINE
     setup_s = 5.0
     load_s = 0.6
     overhead_s = 0.1
@@ -66,7 +66,7 @@ class Embedded(TesterKind):
 
         return EmbeddedTester(links, None if loopback else device)
 
-    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         del needs
         if most >= MANY:
             yield (

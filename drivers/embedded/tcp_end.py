@@ -135,7 +135,7 @@ class TcpEnd(ExchangePort):
     _count = 0
 
     def _is_ours(self, frames: U8) -> Mask:
-        return self._layout.is_ours(frames) if self._count else np.zeros(len(frames), bool)
+        return self._layout.recognizes(frames) if self._count else np.zeros(len(frames), bool)
 
     def _begin_trial(self, path: str, count: int, nonce: int, tcp: Tcp) -> None:
         """Begin a trial, whose nonce is in every timestamp and every sequence number."""
@@ -208,7 +208,7 @@ class TcpEnd(ExchangePort):
             ``(n,)`` when each left [ns, CLOCK_REALTIME]: the kernel tells of a batch only when it has taken
             it, so its frames are spread evenly over that time.
         """
-        length = self._layout.frame_octets(flags, len(data))
+        length = self._layout.count_frame_octets(flags, len(data))
         content = np.frombuffer(data, np.uint8) if data else None
         stamps = self._stamps(which)
         left = np.empty(len(which), np.int64)

@@ -25,7 +25,7 @@ from v6t.drivers.lab.workers import DEADLINE_S, Worker
 from v6t.drivers.oracle.connection_oracle import TableAt, foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts, describe_stale_frames
-from v6t.intent.device import Links, host_arguments
+from v6t.intent.device import Links, make_host_arguments
 from v6t.packets.direction import Direction
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.streams import StreamSet
@@ -155,9 +155,9 @@ class EmbeddedTester:
             "cores": len(os.sched_getaffinity(0)),
             "clock_source": clock.source(),
             "loopback": self._loopback,
-            "answers_on": [s for s, a in links.items() if a.answers and host_arguments(a)],
+            "answers_on": [s for s, a in links.items() if a.answers and make_host_arguments(a)],
             "learning_on": [
-                s for s, a in links.items() if a.sends_learning_frames and host_arguments(a)
+                s for s, a in links.items() if a.sends_learning_frames and make_host_arguments(a)
             ],
             "device": self._bed.describe(),
         }
@@ -179,7 +179,7 @@ class EmbeddedTester:
         try:
             for side in (LEFT, RIGHT):
                 place: dict[str, Any] = {"interface": side, **self._worker_arguments()}
-                hosts = host_arguments(self._links.link_at(side))
+                hosts = make_host_arguments(self._links.link_at(side))
                 sender, receiver = f"{side} sender", f"{side} receiver"
                 self._workers[sender] = Worker(sender, Sender, **place)
                 self._workers[receiver] = Worker(receiver, Receiver, hosts=hosts, **place)

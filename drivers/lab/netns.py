@@ -38,6 +38,11 @@ def enter(pid: int) -> None:
         os.close(handle)
 
 
+def enter_command(pid: int | None) -> list[str]:
+    """Return what runs a command in the network namespace of a process; None: in this one's."""
+    return [] if pid is None else ["nsenter", "-t", str(pid), "-n", "--"]
+
+
 def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:
     """Mount a filesystem; without a kind, change the flags of an existing mount."""
     what = None if kind is None else kind.encode()

@@ -33,7 +33,7 @@ class Connected(ReferenceTranslation, Protocol):
     def responder_version(self) -> int:
         """IP version of what the Responder learns."""
 
-    def expect_connections(
+    def expect_for_connections(
         self, direction: Direction, frames: U8, initial: U8, learned: U8
     ) -> Expected:
         """Return the reference translation of frames of known connections."""
@@ -114,7 +114,7 @@ class ConnectionOracle:
         if self._expander is None:
             self._expander = Expander(self._initial)
         initial = frames_of(self._expander, which)
-        return self._plugin.expect_connections(direction, frames, initial, table.rows[which])
+        return self._plugin.expect_for_connections(direction, frames, initial, table.rows[which])
 
 
 def connecting(

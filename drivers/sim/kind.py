@@ -34,5 +34,5 @@ class Sim(TesterKind):
 
         return SimTester(self.options, seed, loopback=loopback)
 
-    def caveats(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         yield "SIMULATED: no frame was sent; the device is a model"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from v6t.base.errors import TesterError
+from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.transport.ssh_client import SshClient
-from v6t.drivers.trex import supervise
 
 DEADLINE_S = 20.0
 _WATCH_S = 0.25
@@ -64,7 +64,7 @@ class ClientWorker:
         modules: which worker.
 
     Raises:
-        EnvironmentLacking: the interpreter cannot be started.
+        TesterError: the interpreter cannot be started.
     """
 
     def __init__(
@@ -80,20 +80,24 @@ class ClientWorker:
         if remote is not None:
             program = remote.command(program)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the worker)
-        self._process = subprocess.Popen(
-            supervise.command(program, namespace_pid),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [*enter_command(namespace_pid), *program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                start_new_session=True,  # Ctrl-C is for v6t, which then ends the worker in order
+            )
+        except OSError as exc:
+            self._stderr.close()
+            raise TesterError(f"{python}: {exc.strerror or exc}", code="worker-failed") from exc
         self._number = 0
         self._pending = b""
         self._write(packed + b"\n")
 
     @property
     def pid(self) -> int:
-        """Process id of the guard, whose child the worker is."""
+        """Process id of the worker, or of the SSH client that runs it."""
         return self._process.pid
 
     def ask(
@@ -130,15 +134,15 @@ class ClientWorker:
     def close(self) -> None:
         """Give ports back and end the process. May be called twice."""
         if self._process.stdin is not None and not self._process.stdin.closed:
-            with contextlib.suppress(TesterError):  # dead or hanging: the guard ends it
+            with contextlib.suppress(TesterError):  # it is dead or hangs
                 self.ask("close", deadline_s=5)
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-        try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.terminate()
-            self._process.wait()
+        for end in (self._process.terminate, self._process.kill, lambda: None):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=2)
+                break
+            end()
         self._stderr.close()
 
     def _write(self, line: bytes) -> None:

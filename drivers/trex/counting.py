@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.histogram import Histogram, merge_histograms
-from v6t.drivers.trex.stats import GroupStats, TrialStats
+from v6t.drivers.trex.stats import GroupStats, Histogram, TrialStats, merge_histograms
 from v6t.drivers.trex.streams import is_marked
 from v6t.profiles.model import Role
 from v6t.trials.delays import Distribution

@@ -61,18 +61,20 @@ class Trex(TesterKind):
         "1,000 fps and +4.8 ms at 10,000 and 50,000 fps; measured on an idle "
         "two-CPU virtual machine, in network namespaces; not subtracted (docs/accuracy.md)"
     )
-    no_matter = frozenset({"force", "restart", "sample", "python", "fence", "start_deadline_s"})
+    speed_neutral_options = frozenset(
+        {"force", "restart", "sample", "python", "fence", "start_deadline_s"}
+    )
 
     @property
     def in_lab(self) -> bool:
         return bool(self.options.lab)
 
     @property
-    def loops_back(self) -> bool:
+    def can_loop_back(self) -> bool:
         return self.in_lab
 
     @property
-    def shared(self) -> str:
+    def exclusive_resource(self) -> str:
         if self.in_lab:
             return THIS_MACHINE
         return f"trex {json.dumps(self.options.model_dump(mode='json'), sort_keys=True)}"
@@ -117,13 +119,13 @@ class Trex(TesterKind):
         return TrexProber(options, links, bed)
 
     @property
-    def no_negative(self) -> tuple[str, str] | None:
+    def negative_traffic_problem(self) -> tuple[str, str] | None:
         return NOT_TOLD_APART if self._by_ports else None
 
-    def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
+    def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
         return stamped_fps(mode) if needs & STAMPED_CAPABILITIES.keys() else math.inf
 
-    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
+    def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         if self._by_ports:
             return "ports"
         limit_fps, own = stamped_fps(mode), self.options
@@ -155,7 +157,7 @@ class Trex(TesterKind):
         cpus = sorted(os.sched_getaffinity(0))
         return place_threads(1 + len(own.pairs), cpus, own.core_list).is_shared
 
-    def caveats(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         if self._by_ports:
             some = self.options.compares_some and self.options.in_software
             compared = "some are" if some else "none is"
@@ -183,7 +185,7 @@ class Trex(TesterKind):
                 f"({where})"
             )
 
-    def cautions(self, timed: Sequence[str]) -> Iterator[str]:
+    def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
         if timed and self.options.cores != 1:
             yield (
                 f"{' and '.join(timed)}: one of TRex's {self.options.cores} data path cores sends a "
@@ -192,7 +194,7 @@ class Trex(TesterKind):
                 "latency is invalid, so at high rates there may be no delays at all"
             )
 
-    def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if self.options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
             yield (
                 "the server has several data path cores, so frames were counted by its ports, less control "
@@ -214,13 +216,13 @@ class Trex(TesterKind):
                 f"higher than it is said to be ('{STAMPED}' in journal.jsonl says which)"
             )
 
-    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
         from v6t.drivers.trex.connections import check_connections, describe_costs
 
         check_connections(most, needs)
         yield from describe_costs(most, needs)
 
-    def conversations(
+    def check_tcp_connections(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
         from v6t.drivers.trex import astf

@@ -18,7 +18,7 @@ from v6t.drivers.trex.interfaces import (
     is_linux,
     is_pci,
 )
-from v6t.intent.device import host_arguments
+from v6t.intent.device import make_host_arguments
 
 Counting = Literal["auto", "trailer", "ports"]
 Start = Literal["auto", "never", "always"]
@@ -333,7 +333,7 @@ class TrexOptions(StrictModel):
         by_port = {}
         for pair in self.all_pairs:
             for port, name in zip(pair.ports, ("left", "right"), strict=True):
-                hosts, side = host_arguments(getattr(links, name)), getattr(pair, name)
+                hosts, side = make_host_arguments(getattr(links, name)), getattr(pair, name)
                 if hosts is not None and side is not None:
                     hosts |= {"mac": side.tester_mac, "device_mac": side.dut_mac}
                     hosts |= {} if side.vlan is None else {"vlan": side.vlan}

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from v6t.base.errors import TesterError
+from v6t.drivers.lab.netns import enter_command
 from v6t.drivers.placement import ThreadPlacement
 from v6t.drivers.transport.ssh_client import SshClient
-from v6t.drivers.trex import supervise
 
 _RESTORE_S = 30.0
 """How long TRex may take to close its ports, and the kernel to take NICs back."""
@@ -65,7 +65,7 @@ trap 'told=1; [ -z "$pid" ] || end' TERM
 setsid %(program)s </dev/null 3<&- &
 pid=$!
 (exec >/dev/null 2>&1; while read -r line <&3; do :; done
-kill -- -$pid; sleep 3; kill -9 -- -$pid) &
+end; sleep 6; kill -s KILL -- -$pid) &
 watcher=$!
 exec 3<&-
 [ -z "$told" ] || end
@@ -200,9 +200,10 @@ class Server:
         with tempfile.NamedTemporaryFile(prefix="v6t-trex-", suffix=".log", delete=False) as output:
             self.log = Path(output.name)
             self._process = subprocess.Popen(
-                supervise.command(
-                    program if remote is None else remote.command(program), namespace_pid
-                ),
+                [
+                    *enter_command(namespace_pid),
+                    *(program if remote is None else remote.command(program)),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -248,10 +249,6 @@ class Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=_RESTORE_S)
         if self.is_alive:
-            self._process.terminate()
-        try:
-            self._process.wait(timeout=2 * supervise.GRACE_S + 2)
-        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         if not self._failed:

@@ -129,20 +129,22 @@ class TrexServers(Trex):
         return tuple(self._kinds) if len(self._kinds) > 1 else ()
 
     @property
-    def no_negative(self) -> tuple[str, str] | None:
-        reasons = (kind.no_negative for kind in self._kinds.values())
+    def negative_traffic_problem(self) -> tuple[str, str] | None:
+        reasons = (kind.negative_traffic_problem for kind in self._kinds.values())
         return next(filter(None, reasons), None)
 
-    def most_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
-        return len(self._kinds) * min(k.most_fps(needs, mode) for k in self._kinds.values())
+    def compute_max_rate_fps(self, needs: frozenset[Capability], mode: Mode) -> float:
+        return len(self._kinds) * min(
+            k.compute_max_rate_fps(needs, mode) for k in self._kinds.values()
+        )
 
-    def counted_by(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
+    def describe_counting(self, needs: frozenset[Capability], mode: Mode, most_fps: float) -> str:
         share_fps = most_fps / len(self._kinds)
-        ways = (kind.counted_by(needs, mode, share_fps) for kind in self._kinds.values())
+        ways = (kind.describe_counting(needs, mode, share_fps) for kind in self._kinds.values())
         return " or ".join(dict.fromkeys(ways))
 
-    def caveats(self) -> Iterator[str]:
-        yield from _list_once(kind.caveats() for kind in self._kinds.values())
+    def list_warnings(self) -> Iterator[str]:
+        yield from _list_once(kind.list_warnings() for kind in self._kinds.values())
         parts = len(self._kinds)
         if parts == 1:
             return
@@ -159,24 +161,24 @@ class TrexServers(Trex):
             "its duration apart; connections of TCP use the first server only"
         )
 
-    def caveats_of(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from _list_once(
-            kind.caveats_of(
+            kind.list_trial_warnings(
                 [trial.get("servers", {name: trial}).get(name, {}) for trial in figures]
             )
             for name, kind in self._kinds.items()
         )
 
-    def cautions(self, timed: Sequence[str]) -> Iterator[str]:
-        yield from _list_once(kind.cautions(timed) for kind in self._kinds.values())
+    def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
+        yield from _list_once(kind.list_setting_warnings(timed) for kind in self._kinds.values())
 
-    def connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
-        yield from self._first.connections(-(-most // len(self._kinds)), needs)
+    def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:
+        yield from self._first.check_connections(-(-most // len(self._kinds)), needs)
 
-    def conversations(
+    def check_tcp_connections(
         self, technology: object, most: int, tcp: Tcp, alpha: float | None
     ) -> Iterator[str]:
-        yield from self._first.conversations(technology, most, tcp, alpha)
+        yield from self._first.check_tcp_connections(technology, most, tcp, alpha)
 
     def examine(self, *, named: bool) -> Iterator[Finding]:
         for name, kind in self._kinds.items():

@@ -15,7 +15,7 @@ from v6t.drivers.lab.setup import Bed, LabDevice
 from v6t.drivers.oracle.connection_oracle import foreground
 from v6t.drivers.oracle.two_phase import make_phase_one_trial, make_validation_trial
 from v6t.drivers.tester import Oracle, PhaseCounts
-from v6t.drivers.trex import capture_filters, counting, timing
+from v6t.drivers.trex import capture, counting, timing
 from v6t.drivers.trex.astf import TcpTrials
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.bursts import (
@@ -60,7 +60,7 @@ from v6t.drivers.trex.streams import (
 )
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.profiles.model import Role
-from v6t.profiles.rows import with_rows
+from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 from v6t.trials.connections import Connections
 from v6t.trials.result import DirectionResult, TrialResult
@@ -160,7 +160,7 @@ class TrexTester:
         uses_trailer = self.attachment.uses_trailer
         can_compare = uses_trailer or self.attachment.can_time_some()
         for direction, stream_set in streams.items():
-            listed = with_rows(stream_set, self._options.rows)
+            listed = convert_to_rows(stream_set, self._options.rows)
             # TRex keeps no cache of frames it stamps
             ready = with_stamps(listed) if can_compare else with_cache(listed, self._options.cache)
             if not uses_trailer and any(s.role is Role.NEGATIVE for s in ready.streams):
@@ -442,29 +442,27 @@ class TrexTester:
                 [b.frames for b in bursts] for bursts in (load.stamped_bursts, load.marked_bursts)
             )
             if needs_ipdv and stamped:
-                pattern = capture_filters.neighbors_filter(load.frames, timing.IPDV_FRAMES)
+                pattern = capture.neighbors_filter(load.frames, timing.IPDV_FRAMES)
                 yield request_capture("sample", port, pattern, 2 * timing.IPDV_FRAMES)
                 continue
             each = max(1, wanted // max(1, len(stamped) + len(marked)))
             if stamped:
-                patterns.append(capture_filters.stamp_sample_filter(max(stamped), each))
+                patterns.append(capture.stamp_sample_filter(max(stamped), each))
             if marked:
                 where = mark_distance(load.streams), load.nonce
-                patterns.append(capture_filters.mark_sample_filter(max(marked), each, *where))
+                patterns.append(capture.mark_sample_filter(max(marked), each, *where))
             limit = 4 * max(wanted, len(load.bursts)) + 100
             for pattern in patterns if wanted or needs_ipdv else ():
                 yield request_capture("sample", port, pattern, limit)
         counted = {
-            n: capture_filters.class_filter(n, load.nonce)
-            for load in loads
-            for n in load.marked_classes
+            n: capture.class_filter(n, load.nonce) for load in loads for n in load.marked_classes
         }
         if not self.attachment.uses_trailer and any(load.stamped_bursts for load in loads):
             # stamped frames tell what several cores hand on to captures
-            counted[counting.STAMPS_CLASS] = capture_filters.STAMPED_FRAMES
+            counted[counting.STAMPS_CLASS] = capture.STAMPED_FRAMES
         control = ""
         if not all(load.is_identified for load in loads):
-            control = capture_filters.control_filter(load.streams for load in loads)
+            control = capture.control_filter(load.streams for load in loads)
         for port in sorted({load.rx_port for load in loads}):
             for number, pattern in counted.items():
                 yield request_capture("marked", port, pattern, 1, snaplen=64, class_number=number)

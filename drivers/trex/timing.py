@@ -10,11 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from v6t.drivers.delays import compute_ipdv
 from v6t.drivers.trex.bursts import Burst, OfferedLoad
-from v6t.drivers.trex.capture import CaptureReader, StampColumns, identify_streams
-from v6t.drivers.trex.capture_filters import stride_bits
+from v6t.drivers.trex.capture import CaptureReader, StampColumns, identify_streams, stride_bits
 from v6t.drivers.trex.counting import Counted, count_group, find_group
-from v6t.drivers.trex.histogram import Histogram, merge_histograms
-from v6t.drivers.trex.stats import TrialStats
+from v6t.drivers.trex.stats import Histogram, TrialStats, merge_histograms
 from v6t.drivers.trex.streams import FIRST_SEQUENCE, MARK_IDS
 from v6t.packets.arrays import count_unique
 from v6t.profiles.model import Role

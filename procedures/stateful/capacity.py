@@ -101,7 +101,7 @@ class CapacityResult:
 def measure_capacity(
     spec: CapacitySpec, measure: Measure, watch: Watch | None = None
 ) -> CapacityResult:
-    """Search the capacity; deterministic given the trial results, so a journal can replay it."""
+    """Search for the largest number of connections that the table holds."""
     return _Search(spec, measure, watch).run()
 
 

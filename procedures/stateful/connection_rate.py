@@ -91,7 +91,7 @@ class ConnectionRateResult(Repeated[ConnectionRateSpec, ConnectionRateRepetition
 def measure_connection_rate(
     spec: ConnectionRateSpec, measure: Measure, watch: Watch | None = None
 ) -> ConnectionRateResult:
-    """Repeat the search; deterministic given the trial results, so a journal can replay it."""
+    """Repeat the search for the highest connection rate."""
     done = repeat(spec, spec.repetitions, measure, watch, lambda trials: _search(spec, trials))
     return ConnectionRateResult(spec, done.repetitions, done.attempts)
 

@@ -65,7 +65,7 @@ TeardownResult = Repeated[TeardownSpec, TeardownRepetition]
 def measure_teardown(
     spec: TeardownSpec, measure: Measure, watch: Watch | None = None
 ) -> TeardownResult:
-    """Fill and empty the table repeatedly; deterministic given the trial results.
+    """Fill the table and measure the time to empty it, several times.
 
     Raises:
         PhaseOneFailed: phase 1 lost connections every time.

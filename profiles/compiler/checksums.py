@@ -1,6 +1,6 @@
-"""Which checksums a program invalidates, and the cheapest way to keep them valid.
+"""Find the checksums that a program invalidates, and choose the cheapest way to keep them valid.
 
-That is an IPv4 checksum in software, the NIC's (or TRex's) for neighboring IP and UDP/TCP headers, or
+The ways are an IPv4 checksum in software, the NIC's (or TRex's) for neighboring IP and UDP/TCP headers, and
 neutrality: a second flow variable in free payload words, always the complement of the first, keeps the
 one's complement sum constant (RFC 1624). Random flow variables have no complement.
 """
@@ -17,14 +17,14 @@ from v6t.profiles.compiler.writes import Write, encode_writes
 from v6t.profiles.model import make_limit_error
 from v6t.profiles.template import HeaderChecksum, Template
 
-HARDWARE_CHECKSUM_NS = 15.0  # the least measured (15 to 30)
+HARDWARE_CHECKSUM_NS = 15.0  # the lowest measured value (15 to 30)
 
 
 @dataclass(frozen=True)
 class ChecksumPlan:
-    """What to add to a program: instructions at its end, and complements in the payload.
+    """Additions to a program: instructions at its end, and complements in the payload.
 
-    ``constants`` are bits of the template (first bit, width, value) that have to change first.
+    ``constants`` are template bits (first bit, width, value) that have to be changed first.
     """
 
     instructions: tuple[ins.Instruction, ...] = ()
@@ -37,7 +37,7 @@ class ChecksumPlan:
 def plan_checksums(
     template: Template, flow_vars: Sequence[FlowVariable], writes: Sequence[Write]
 ) -> ChecksumPlan:
-    """Choose how the checksums that ``writes`` invalidate are kept valid."""
+    """Plan how to keep valid the checksums that ``writes`` invalidate."""
     if not writes:
         return ChecksumPlan()
     invalid = [
@@ -71,7 +71,7 @@ def plan_checksums(
 
 
 def _find_span(checksum: HeaderChecksum, write: Write, *, whole: bool) -> tuple[int, int] | None:
-    """Return the span, in bits, that covers a write at least in part, or as a whole."""
+    """Return the span, in bits, that covers a part of a write, or all of it if ``whole``."""
     for start, end in checksum.spans:
         is_within = 8 * start <= write.first and write.bits.stop <= 8 * end
         if is_within or (not whole and write.first < 8 * end and 8 * start < write.bits.stop):

@@ -1,4 +1,4 @@
-"""The compiler: traffic of named variables and fields to TRex's own stream JSON.
+"""The compiler, which translates the traffic model to TRex's stream JSON.
 
 Pure: no TRex, no root, no files. Each stream's notes record its decisions.
 """
@@ -53,11 +53,11 @@ def compile_traffic(
     """Compile the streams of one direction, one per traffic class and in that order.
 
     Args:
-        traffic: what to send.
+        traffic: traffic classes of one direction.
         rate_fps: frames per second of all classes together, shared by weight.
-        frames: number of frames, of which each class has its exact share; None: without end.
+        frames: total number of frames, divided exactly by weight; None for an endless stream.
         first_stream_id: identifier of the first stream, the others follow.
-        cores: data path cores TRex will split the streams over.
+        cores: number of data path cores over which TRex splits the streams.
     """
     classes = traffic.classes
     if not classes or len({c.name for c in classes}) < len(classes):
@@ -79,8 +79,8 @@ def compile_traffic(
     for stream_id, (traffic_class, position, share) in enumerate(numbered, first_stream_id):
         name, weight = traffic_class.name, traffic_class.weight
         seed = _derive_seed(traffic.seed, stream_id)
-        if traffic_class.draws:
-            seed = drawn.setdefault(traffic_class.draws, seed)
+        if traffic_class.draw_group:
+            seed = drawn.setdefault(traffic_class.draw_group, seed)
         template, program, notes, order = _compile_class(traffic_class, seed)
         enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.list_drawn_variables())
         if enumerates and cores > 1 and share and share % cores:
@@ -153,7 +153,7 @@ def _compile_class(
 
 
 def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str, list[FrameBits]]:
-    """Return the bits of the frame that each variable is copied to, by its name."""
+    """Return the frame bits to which each variable is copied, by variable name."""
     copies: dict[str, list[FrameBits]] = {}
     owners: dict[int, str] = {}
     for path, bits in traffic_class.list_copied_bits():
@@ -166,7 +166,7 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
             raise make_model_error(problem)
         if bits.add and width > WORD:
             raise make_limit_error(f"TRex adds to {WORD} bits, but variable '{name}' has {width}")
-        first = template.layout.locate(path, bits)
+        first = template.layout.locate_bits(path, bits)
         frame_bits = range(first, first + bits.length)
         if taken := [owners[bit] for bit in frame_bits if bit in owners]:
             problem = f"variables '{taken[0]}' and '{name}' are copied to the same bits of {path}"
@@ -181,13 +181,13 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
 def _write_copy(
     split: Split, variable_width: int, copy: FrameBits
 ) -> tuple[list[Write], list[tuple[int, int, int]]]:
-    """Return the writes of a copy from each flow variable, and the bits that none supplies."""
+    """Return the writes of a copy, and the constant bits that no flow variable supplies."""
     carry, writes = flow_variables.count_trailing_zeros(copy.add, variable_width), []
     constant_bits = set(range(copy.low, copy.high))
     for flow_var in split.flow_vars:
         add = flow_var.add + (copy.add >> flow_var.low if carry < flow_var.high else 0)
-        add <<= flow_var.raised
-        for at, place, width in flow_var.supplied:
+        add <<= flow_var.shift
+        for at, place, width in flow_var.supplied_bits:
             low, high = max(copy.low, at), min(copy.high, at + width)
             if low < high:
                 constant_bits.difference_update(range(low, high))
@@ -198,7 +198,7 @@ def _write_copy(
 
 
 def _check_variable(variable: Variable) -> None:
-    """Refuse what the model's types cannot exclude."""
+    """Refuse a variable with an invalid name, width or range."""
     import numpy as np
 
     name, width = variable.name, variable.width
@@ -231,7 +231,7 @@ def _check_limits(
     for instruction in program:
         offset, size = ins.locate_change(instruction, sizes.get(instruction.get("name", ""), 0))
         if offset + size > ins.MAX_OFFSET:
-            fields = template.layout.describe(8 * offset, 8 * (offset + size) - 1)
+            fields = template.layout.describe_bits(8 * offset, 8 * (offset + size) - 1)
             problem = f"class '{traffic_class.name}' changes octet {offset + size - 1} ({fields})"
             raise make_limit_error(f"{problem}, but TRex only the first {ins.MAX_OFFSET}")
 
@@ -248,7 +248,7 @@ def _make_mode(pps: float, share: int | None) -> dict[str, Any]:
 
 
 def _derive_seed(seed: int, number: int) -> int:
-    """Derive a 32-bit seed, never 0 (TRex would take the time), unrelated for neighboring numbers."""
+    """Derive a 32-bit seed from a seed and a number; never 0, for which TRex would use the time."""
     mixed = (seed * 0x9E3779B97F4A7C15 + number * 0xD1B54A32D192ED03 + 1) % (1 << 64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ mixed >> shift) * factor % (1 << 64)

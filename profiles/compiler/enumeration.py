@@ -3,8 +3,8 @@
 TRex's server silently enlarges a counter's range to a multiple of the step, so every range here is one.
 Frame ``j`` of a stream holds value ``j`` on any number of cores.
 
-Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies the most
-of every field that is written. Bit t of ``stride * j`` is bit t of j, inverted or not depending on the bits
+Permutations of more than ``2^15`` values are mixed from a list and counters. The list supplies as many bits
+of every field as it can. Bit t of ``stride * j`` is bit t of j, inverted or not depending on the bits
 below, so counters of any strides supply the higher bits, each every second bit of a stretch.
 """
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 LISTED_BITS = 15  # of the longest list that TRex takes
-LEAST_SHUFFLED_BITS = 12  # below a slow counter, in pseudorandom order
+MIN_SHUFFLED_BITS = 12  # below a slow counter, in pseudorandom order
 ONE_STRIDE_BITS = 31  # of a counter of 4 octets with an odd stride below ``2^(32 - n)``
 MAX_MIXED_BITS = 48  # of frame numbers an 8-octet counter can be multiplied with
 _SHORT_BITS = 2  # above the list, each from a counter of 4 octets: others would change seldom
-_TRIED_STRIDES = 64
+_STRIDE_CANDIDATES = 64
 _LONG_COUNTERS = 4  # of 8 octets at most: a stream of TRex has 64 octets of variables
 
 
@@ -55,19 +55,19 @@ def split_permutation(bound: BoundVariable) -> Split:
     low, high = low - constant, high - constant
     if low == 0 and count == 1 << bits:
         flow_vars, text = _permute_low_bits(bound, bits)
-        return Split(flow_vars, constant, (text,), 1 if bound.carry < bits else 2)
+        return Split(flow_vars, constant, (text,), 1 if bound.max_cut < bits else 2)
     zeros = min(count_trailing_zeros(low, bits), count_trailing_zeros(count, bits))
     # with values apart, a counter of the low bits may be named after the same bit
     label = "above" if variable.apart and zeros >= LISTED_BITS else zeros
     odd, name = count >> zeros, f"{variable.name}.{label}"
     order = 2 if zeros > LISTED_BITS else 1
-    if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.carry:
+    if odd % 2 and odd <= MAX_LIST and bits - zeros <= 32 and 0 < zeros <= bound.max_cut:
         once = shuffle_range(low >> zeros, high >> zeros, bound.seed)
         values = _shuffle_passes(once, zeros, bound.seed + 2)
         above = make_list_flow_var(name, zeros, bits - zeros, values)
         text = f"{name}: a shuffled list of {odd} values, coprime to the 2^{zeros} of the low bits"
         order = 2 if len(values) > odd else order
-    elif LEAST_SHUFFLED_BITS <= zeros <= min(bound.carry, 32) and high >> zeros < 1 << 30:
+    elif MIN_SHUFFLED_BITS <= zeros <= min(bound.max_cut, 32) and high >> zeros < 1 << 30:
         least, most = low >> zeros << 32, (((high >> zeros) + 1) << 32) - 1
         step = 1 << 32 - zeros
         above = FlowVariable(name, zeros, bits - zeros, "inc", least, most, step, sizes=(8,))
@@ -111,7 +111,7 @@ def split_counter(bound: BoundVariable) -> Split:
         # downwards TRex starts at all ones, but the low bits below the step have to stay 0
         add, ones = 1 - step if op == "dec" else 0, (1 << 32) - 1
         bounds = 0, (1 << bits) - 1, step
-        high = FlowVariable(f"{name}.32", 32, bits - 32, op, *bounds, sizes=(8,), clean=False)
+        high = FlowVariable(f"{name}.32", 32, bits - 32, op, *bounds, sizes=(8,), exact=False)
         return Split((high, FlowVariable(f"{name}.0", 0, 32, op, 0, ones, step, add=add)), constant)
     problem = (
         f"variable '{name}' cannot count {count} steps of {step}: a counter of TRex has 32 bits"
@@ -133,14 +133,14 @@ def split_values(bound: BoundVariable) -> Split:
 
 
 def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariable, ...], str]:
-    """Take all values of the low ``bits`` in pseudorandom order; return a note, too."""
+    """Permute the low ``bits`` of a variable; return flow variables and a note."""
     import numpy as np
 
     name, apart = bound.variable.name, bound.variable.apart
     note = f"{name}: each of 2^{bits} values once per cycle"
     if bits <= LISTED_BITS:
         note = f"{name}: a shuffled list of 2^{bits} values in the low bits"
-    elif bound.carry < bits:
+    elif bound.max_cut < bits:
         note += ", at a fixed stride (it is added to)"
     else:
         note += " on any number of cores, mixed from a shuffled list and counters"
@@ -148,7 +148,7 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
         values = shuffle_range(0, (1 << bits) - 1, bound.seed + 1)
         return (make_list_flow_var(f"{name}.0", 0, bits, values),), note
     rng = np.random.default_rng(bound.seed)
-    if bound.carry >= bits:
+    if bound.max_cut >= bits:
         return mix_permutation(name, bits, apart, bound.cuts, rng), note
     if bits > ONE_STRIDE_BITS:
         problem = (
@@ -158,13 +158,13 @@ def _permute_low_bits(bound: BoundVariable, bits: int) -> tuple[tuple[FlowVariab
     limit = 1 << 32 - bits
     stride = int(rng.integers(limit // 2, limit)) | 1
     most = (stride << bits) - 1
-    return (FlowVariable(name, 0, bits, "inc", 0, most, stride, clean=False),), note
+    return (FlowVariable(name, 0, bits, "inc", 0, most, stride, exact=False),), note
 
 
 def _shuffle_passes(values: Sequence[int], bits: int, seed: int) -> list[int]:
     """Repeat a list of an odd number of values in orders that differ from pass to pass.
 
-    With a permutation of ``2^bits`` values it still gives every pair once.
+    Together with a permutation of ``2^bits`` values, every pair still comes exactly once.
     """
     import numpy as np
 
@@ -181,8 +181,8 @@ def mix_permutation(
 ) -> tuple[FlowVariable, ...]:
     """Return flow variables that together take each of ``2^bits`` values once per cycle.
 
-    Every value comes once in the frames that are equal modulo ``2^apart``. Each stretch between ``cuts`` has
-    its share of the list.
+    Among the frames whose numbers are equal modulo ``2^apart``, every value comes once. The list supplies a
+    part of each stretch between ``cuts``.
     """
     import numpy as np
 
@@ -210,18 +210,18 @@ def mix_permutation(
         )
         flow_vars.append(listing)
     places = dict(enumerate(below, LISTED_BITS))
-    for octets, times in _plan_counters(LISTED_BITS, bits + apart):
-        raised, stride = _choose_stride(octets, times, rng)
+    for octets, digits in _plan_counters(LISTED_BITS, bits + apart):
+        raised, stride = _choose_stride(octets, digits, rng)
         step, word = stride << raised, 32 if octets == 8 else 0
-        values = (0, (step << times[-1] + 1) - 1, step)
-        runs = tuple((places[t], t + raised - word, 1) for t in times)
-        layout: dict[str, Any] = {"sizes": (octets,), "runs": runs, "clean": False}
-        flow_vars.append(FlowVariable(f"{name}.{times[0]}", 0, bits, "inc", *values, **layout))
+        values = (0, (step << digits[-1] + 1) - 1, step)
+        runs = tuple((places[t], t + raised - word, 1) for t in digits)
+        layout: dict[str, Any] = {"sizes": (octets,), "runs": runs, "exact": False}
+        flow_vars.append(FlowVariable(f"{name}.{digits[0]}", 0, bits, "inc", *values, **layout))
     return tuple(flow_vars)
 
 
 def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
-    """Return octets of each counter and the bits of the frame number it supplies, ascending."""
+    """Return the octets of each counter, and the digits of the frame number that it supplies, ascending."""
     short = min(first + _SHORT_BITS, end)
     counters: list[list[int]] = []
     for slack in range(end):
@@ -229,7 +229,7 @@ def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
         counters, top = [], end - 1
         while top >= short:
             low = top
-            while low > short and _stride_bits(8, [low - 1, top]) >= top - 1 - slack:
+            while low > short and _limit_stride_bits(8, [low - 1, top]) >= top - 1 - slack:
                 low -= 1
             stretch = list(range(low, top + 1))
             counters += [bits for bits in (stretch[0::2], stretch[1::2]) if bits]
@@ -239,24 +239,24 @@ def _plan_counters(first: int, end: int) -> list[tuple[int, list[int]]]:
     return [*((4, [t]) for t in range(first, short)), *((8, bits) for bits in counters)]
 
 
-def _stride_bits(octets: int, times: Sequence[int]) -> int:
-    """Return the bits that a stride may have so that TRex's server multiplies without overflow."""
+def _limit_stride_bits(octets: int, digits: Sequence[int]) -> int:
+    """Return the number of bits of a stride with which TRex's server multiplies without overflow."""
     if octets == 4:
-        return 31 - times[-1]
-    return 61 - times[-1] - max(0, 32 - times[0])
+        return 31 - digits[-1]
+    return 61 - digits[-1] - max(0, 32 - digits[0])
 
 
-def _choose_stride(octets: int, times: Sequence[int], rng: np.random.Generator) -> tuple[int, int]:
-    """Return how far a counter's bits are raised, and the stride whose bits change most evenly.
+def _choose_stride(octets: int, digits: Sequence[int], rng: np.random.Generator) -> tuple[int, int]:
+    """Return the shift of a counter's bits, and the stride whose bits change most evenly.
 
     TRex reads a counter of 8 octets from bit 32 on.
     """
-    raised = max(0, 32 - times[0]) if octets == 8 else 0
-    bits = max(1, min(_stride_bits(octets, times), times[-1] + 1))
-    drawn = rng.integers(1 << bits - 1, 1 << bits, size=_TRIED_STRIDES)
+    raised = max(0, 32 - digits[0]) if octets == 8 else 0
+    bits = max(1, min(_limit_stride_bits(octets, digits), digits[-1] + 1))
+    drawn = rng.integers(1 << bits - 1, 1 << bits, size=_STRIDE_CANDIDATES)
 
-    def evenness(stride: int) -> float:
-        turns = (stride / (2 << t) % 1 for t in times)  # of the circle whose second half is a 1
+    def measure_evenness(stride: int) -> float:
+        turns = (stride / (2 << t) % 1 for t in digits)  # of a circle whose second half is a 1
         return min(min(a, 1 - a, abs(0.5 - a)) for a in turns)
 
-    return raised, max((int(s) | 1 for s in drawn), key=evenness)
+    return raised, max((int(s) | 1 for s in drawn), key=measure_evenness)

@@ -13,7 +13,7 @@ from v6t.profiles.model import make_limit_error
 if TYPE_CHECKING:
     from v6t.profiles.model import Variable
 
-MAX_WIDTH = 48  # of a variable of the model (EA bits, RFC 7597, section 5.2)
+MAX_WIDTH = 48  # bits of a model variable (EA bits, RFC 7597, section 5.2)
 WORD = 32  # bits of a flow variable that a masked write can read
 
 
@@ -22,13 +22,13 @@ class FlowVariable:
     """A flow variable that supplies bits ``low..high - 1`` of a variable.
 
     Attributes:
-        op, minimum, maximum, step: as TRex takes them; the range is a multiple of the step.
+        op, minimum, maximum, step: TRex's parameters; the range is a multiple of the step.
         values: entries of a list instead of a range.
-        sizes: octets it may have, best first. Masked writes read the upper four of 8 octets.
-        raised: bit of the flow variable that supplies bit ``low``.
-        add: constant that makes its value, without the bits below ``raised``, the variable's.
-        clean: value + ``add`` has no other bits, so it may be stored as a whole.
-        runs: (bit of the variable, bit of the flow variable, width) each, if they are not neighbors.
+        sizes: possible sizes in octets, best first. Masked writes read the upper four of 8 octets.
+        shift: bit of the flow variable that supplies bit ``low``.
+        add: constant to add to the flow variable, without its bits below ``shift``.
+        exact: value + ``add`` has only supplied bits, so that a plain write may store it.
+        runs: (bit of the variable, bit of the flow variable, width) of each run of supplied bits.
     """
 
     name: str
@@ -40,14 +40,14 @@ class FlowVariable:
     step: int = 1
     values: Sequence[int] = field(default=(), repr=False)
     sizes: tuple[int, ...] = (4,)
-    raised: int = 0
+    shift: int = 0
     add: int = 0
-    clean: bool = True
+    exact: bool = True
     runs: tuple[tuple[int, int, int], ...] = ()
 
     @property
-    def supplied(self) -> tuple[tuple[int, int, int], ...]:
-        return self.runs or ((self.low, self.raised, self.width),)
+    def supplied_bits(self) -> tuple[tuple[int, int, int], ...]:
+        return self.runs or ((self.low, self.shift, self.width),)
 
     @property
     def high(self) -> int:
@@ -55,7 +55,7 @@ class FlowVariable:
 
     @property
     def cost_ns(self) -> float:
-        """Time per frame to advance it; more than 2 random octets take two draws."""
+        """Time per frame to advance the flow variable; more than 2 random octets take two draws."""
         return 8.0 if self.op == "random" and self.sizes[0] > 2 else 6.0
 
     def declare(self, size: int) -> Instruction:
@@ -65,7 +65,7 @@ class FlowVariable:
 
     def complement(self, name: str) -> FlowVariable | None:
         """Return a flow variable with all bits inverted, or None if TRex has none."""
-        ones = (1 << max(place + width for _, place, width in self.supplied)) - 1
+        ones = (1 << max(place + width for _, place, width in self.supplied_bits)) - 1
         if len(self.values):
             values = [ones - value for value in self.values]
             return replace(self, name=name, values=values, sizes=list_sizes(ones))
@@ -76,7 +76,7 @@ class FlowVariable:
 
 
 class Split(NamedTuple):
-    """How disjoint flow variables, the highest bits first, supply a variable, and a constant the rest."""
+    """Flow variables that supply disjoint bits of a variable, highest first, and a constant for the rest."""
 
     flow_vars: tuple[FlowVariable, ...]
     constant: int = 0
@@ -85,7 +85,7 @@ class Split(NamedTuple):
 
 
 class FrameBits(NamedTuple):
-    """Bits ``low..high - 1`` of ``variable + add``; the lowest goes to bit ``last`` of the frame."""
+    """Copy of bits ``low..high - 1`` of ``variable + add``, whose lowest bit is bit ``last`` of the frame."""
 
     low: int
     high: int
@@ -95,7 +95,7 @@ class FrameBits(NamedTuple):
 
 @dataclass(frozen=True)
 class BoundVariable:
-    """A variable, the bits of the frame that it is copied to, and the seed of its pseudorandom order."""
+    """A variable with its copies in the frame, and the seed of its pseudorandom order."""
 
     variable: Variable
     copies: tuple[FrameBits, ...]
@@ -103,7 +103,7 @@ class BoundVariable:
 
     @property
     def cuts(self) -> list[int]:
-        """Bits of the variable between which copies begin or end."""
+        """Bits of the variable at which copies begin or end."""
         edges = {bit for copy in self.copies for bit in (copy.low, copy.high)}
         return sorted(edges - {0, self.variable.width})
 
@@ -112,17 +112,17 @@ class BoundVariable:
         return any(copy.add for copy in self.copies)
 
     @property
-    def carry(self) -> int:
-        """Highest bit at which the variable may be cut: additions carry from it upwards."""
+    def max_cut(self) -> int:
+        """Highest bit at which the variable may be cut, because additions carry from it upwards."""
         width = self.variable.width
         return min(count_trailing_zeros(copy.add, width) for copy in self.copies)
 
-    def choose_cuts(self, candidates: Iterable[Sequence[int]], what: str) -> Sequence[int]:
-        """Return the cheapest of several ways to cut, the first of equals."""
-        usable = [c for c in candidates if max(c, default=0) <= self.carry]
+    def choose_cuts(self, candidates: Iterable[Sequence[int]], purpose: str) -> Sequence[int]:
+        """Return the cheapest usable cuts, the first of equally cheap ones."""
+        usable = [c for c in candidates if max(c, default=0) <= self.max_cut]
         if not usable:
             problem = (
-                f"TRex cannot carry a constant through variable '{self.variable.name}' ({what})"
+                f"TRex cannot carry a constant through variable '{self.variable.name}' ({purpose})"
             )
             raise make_limit_error(problem, "copy it without a constant, or narrow it")
         return min(usable, key=self._cost_ns)

@@ -1,4 +1,4 @@
-"""Uniform draws in spite of TRex's 15-bit generator.
+"""Uniform draws with TRex's 15-bit generator.
 
 ``vm_rand16`` gives 15 bits, ``vm_rand32`` two of them, and a variable is ``min + random % range``
 (trex_stl_stream_vm.h). The low bits repeat early and depend on each other. Therefore up to 15 bits are the
@@ -30,7 +30,7 @@ FILLED = (1 << 30) + (1 << 15)
 FILLED_BITS = 16
 FILLED_BIAS = 2.0**-14
 MAX_BIAS = 0.01  # largest accepted relative deviation of a value's probability
-RAISED_BIAS = 0.002  # the same if dropping fewer low bits is an alternative
+SHIFTED_BIAS = 0.002  # the same if dropping fewer low bits is an alternative
 
 _Drawn = tuple[list[FlowVariable], list[str]]
 """Flow variables, most significant bits first, and notes."""
@@ -48,7 +48,7 @@ def split_uniform(bound: BoundVariable) -> Split:
 
 @lru_cache(maxsize=4096)
 def compute_bias(span: int, dropped: int = 0) -> float:
-    """Return the largest relative deviation of a value's probability from ``1/span``."""
+    """Return the largest relative deviation from the probability ``1/span``, if low bits are dropped."""
     import numpy as np
 
     # all 2^30 outcomes are blocks of 2^15 neighbors that start at multiples of 2^16
@@ -87,14 +87,14 @@ def _draw_range(bound: BoundVariable, low: int, high: int, shift: int, bits: int
         if (high + 1) << raised > 1 << WORD:
             continue
         bias = compute_bias(span, raised)
-        if bias <= (RAISED_BIAS if raised else MAX_BIAS):
+        if bias <= (SHIFTED_BIAS if raised else MAX_BIAS):
             bounds = low << raised, ((high + 1) << raised) - 1
             drawn = FlowVariable(
-                name, shift, bits, "random", *bounds, raised=raised, clean=not raised
+                name, shift, bits, "random", *bounds, shift=raised, exact=not raised
             )
             return [drawn], [f"{name}: each of {span} values within {bias:.2%} of equally likely"]
     zeros = min(
-        count_trailing_zeros(low, bits), count_trailing_zeros(high + 1, bits), bound.carry - shift
+        count_trailing_zeros(low, bits), count_trailing_zeros(high + 1, bits), bound.max_cut - shift
     )
     if 0 < zeros < bits:
         top = ((high + 1) >> zeros) - 1
@@ -131,12 +131,12 @@ def _draw_bits(bound: BoundVariable, shift: int, bits: int) -> _Drawn:
     for low, high in pairwise([shift, *cuts, top]):
         name = f"{bound.variable.name}.{low}" if cuts or shift else bound.variable.name
         width, is_exact = high - low, high - low <= DRAW_BITS
-        draw: dict[str, Any] = {"maximum": FILLED - 1, "sizes": (4,), "raised": 0}
+        draw: dict[str, Any] = {"maximum": FILLED - 1, "sizes": (4,), "shift": 0}
         if is_exact:
-            draw = {"maximum": (1 << DRAW_BITS) - 1, "sizes": (2,), "raised": DRAW_BITS - width}
+            draw = {"maximum": (1 << DRAW_BITS) - 1, "sizes": (2,), "shift": DRAW_BITS - width}
         else:
             likely = f"each value within {FILLED_BIAS:.2%} of equally likely"
             notes.append(f"{name}: 16 bits of one 30-bit draw, {likely}")
         clean = width == DRAW_BITS
-        flow_vars.append(FlowVariable(name, low, width, "random", **draw, clean=clean))
+        flow_vars.append(FlowVariable(name, low, width, "random", **draw, exact=clean))
     return flow_vars[::-1], notes

@@ -1,4 +1,4 @@
-"""How the classes of a traffic alternate: m of n frames, spread evenly (RFC 8219, section 5).
+"""Order of the frames of several traffic classes: m of n frames, spread evenly (RFC 8219, section 5).
 
 Frame ``k`` of a class of weight ``w`` comes at ``(k + 1/2) / w`` of each period; at equal times the earlier
 class is first. All functions raise UsageError if weights are invalid.
@@ -25,8 +25,8 @@ MAX_PERIOD = 1 << 22  # frames: one period is kept in memory
 
 
 def count_frames(weights: Sequence[int], total: int) -> list[int]:
-    """Return the frames of each class among the first ``total`` of the order."""
-    reduced = _reduce(weights)
+    """Return the number of frames of each class among the first ``total`` frames."""
+    reduced = _reduce_weights(weights)
     if total < 0:
         raise UsageError(f"{total} frames cannot be sent", code="out-of-range")
     periods, rest = divmod(total, sum(reduced))
@@ -40,10 +40,10 @@ def list_classes(weights: Sequence[int], first: int, count: int) -> Classes:
 
 
 def list_classes_with_index(weights: Sequence[int], first: int, count: int) -> tuple[Classes, I64]:
-    """Return the class of each frame and its number within that class, both ``(count,)``."""
+    """Return the class of each frame, and the number of the frame within its class, both ``(count,)``."""
     import numpy as np
 
-    reduced = _reduce(weights)
+    reduced = _reduce_weights(weights)
     classes, index = _compute_period(reduced)
     periods, place = np.divmod(np.arange(first, first + count, dtype=np.int64), sum(reduced))
     chosen = classes[place]
@@ -51,23 +51,23 @@ def list_classes_with_index(weights: Sequence[int], first: int, count: int) -> t
 
 
 def find_positions(weights: Sequence[int], class_number: int, index: I64) -> I64:
-    """Return the schedule positions ``(n,)`` of a class's frames, given by their numbers."""
+    """Return the positions ``(n,)`` of a class's frames, given by their numbers within the class."""
     import numpy as np
 
-    reduced = _reduce(weights)
+    reduced = _reduce_weights(weights)
     places = np.nonzero(_compute_period(reduced)[0] == class_number)[0]
     periods, rest = np.divmod(index, reduced[class_number])
     return periods * sum(reduced) + places[rest]
 
 
 def find_first_positions(weights: Sequence[int]) -> list[int]:
-    """Return the place of the first frame of each class; 0 for a class of weight 0."""
-    reduced = _reduce(weights)
+    """Return the position of the first frame of each class; 0 for a class of weight 0."""
+    reduced = _reduce_weights(weights)
     classes, _ = _compute_period(reduced)
     return [int((classes == c).argmax()) if w else 0 for c, w in enumerate(reduced)]
 
 
-def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
+def _reduce_weights(weights: Sequence[int]) -> tuple[int, ...]:
     values = tuple(int(w) for w in weights)
     if not values or min(values) < 0 or sum(values) == 0:
         problem = f"the shares {list(values)} of the traffic classes are invalid"
@@ -83,7 +83,7 @@ def _reduce(weights: Sequence[int]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16)
 def _compute_period(weights: tuple[int, ...]) -> tuple[Classes, I64]:
-    """Return class and index within the class of each frame of one period, both read-only."""
+    """Return the class of each frame of one period and its index in the class, as read-only arrays."""
     import numpy as np
 
     which = np.repeat(np.arange(len(weights)), weights)

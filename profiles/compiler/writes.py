@@ -1,4 +1,4 @@
-"""Bits of flow variables to bits of the frame, in the fewest and cheapest write instructions.
+"""Write bits of flow variables to the frame with the fewest and cheapest instructions.
 
 All writes of one flow variable with the same shift and constant form a group: as many masked writes as
 windows of 4 octets cover it, or one cheaper plain write if the bits stand as in memory and the others
@@ -19,7 +19,7 @@ MASKED_WRITE_NS = 5.5
 
 
 class Write(NamedTuple):
-    """Bits ``first .. first + width - 1`` of the frame come from ``flow_var + add``, from bit ``low`` up."""
+    """Copy of bits of ``flow_var + add``, from bit ``low`` up, to ``width`` frame bits from ``first`` on."""
 
     flow_var: str
     first: int
@@ -33,7 +33,7 @@ class Write(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Group:
+class _WriteGroup:
     """Writes with the same ``diagonal``: the sum of a frame bit and its bit of the flow variable."""
 
     flow_var: FlowVariable
@@ -43,27 +43,27 @@ class _Group:
 
 
 class _PlainWrite(NamedTuple):
-    """A store of the whole flow variable; it overwrites the bits of other groups in ``spoils``."""
+    """A store of the whole flow variable, which also overwrites the bits ``overwritten`` of other groups."""
 
-    group: _Group
+    group: _WriteGroup
     offset: int
     add: int
-    spoils: frozenset[int]
+    overwritten: frozenset[int]
 
 
 def encode_writes(
     flow_vars: Sequence[FlowVariable], writes: Iterable[Write], packet: bytes
 ) -> tuple[list[Instruction], float]:
-    """Return the instructions that declare and write flow variables, and their ns per frame.
+    """Return the instructions that declare and write flow variables, and their cost in ns per frame.
 
-    The writes are disjoint; the packet is the template.
+    ``writes`` are disjoint, ``packet`` is the template frame.
     """
     by_name = {v.name: v for v in flow_vars}
     bits: dict[tuple[str, int, int], set[int]] = {}
     for w in writes:
         key = (w.flow_var, w.add % (1 << 32), w.first + w.width - 1 + w.low)
         bits.setdefault(key, set()).update(w.bits)
-    groups = [_Group(by_name[n], add, d, frozenset(b)) for (n, add, d), b in bits.items()]
+    groups = [_WriteGroup(by_name[n], add, d, frozenset(b)) for (n, add, d), b in bits.items()]
     groups.sort(key=lambda g: min(g.bits))
     sizes, plain = _choose_plain_writes(flow_vars, groups, packet)
     used = [v for v in flow_vars if any(g.flow_var is v for g in groups)]
@@ -78,7 +78,7 @@ def encode_writes(
 
 
 def _choose_plain_writes(
-    flow_vars: Sequence[FlowVariable], groups: Sequence[_Group], packet: bytes
+    flow_vars: Sequence[FlowVariable], groups: Sequence[_WriteGroup], packet: bytes
 ) -> tuple[dict[str, int], list[_PlainWrite]]:
     """Choose the size of each flow variable that allows the most plain writes; return these in order."""
     owner = {bit: group for group in groups for bit in group.bits}
@@ -100,9 +100,9 @@ def _choose_plain_writes(
 
 
 def _make_plain_write(
-    group: _Group, size: int, owner: Mapping[int, _Group], packet: bytes
+    group: _WriteGroup, size: int, owner: Mapping[int, _WriteGroup], packet: bytes
 ) -> _PlainWrite | None:
-    """Return the plain write that does all of a group, if there is one for this size."""
+    """Return the plain write that replaces all writes of a group, or None if this size prevents it."""
     flow_var = group.flow_var
     end, misaligned = divmod(group.diagonal + 1, 8)
     offset = end - size
@@ -110,24 +110,24 @@ def _make_plain_write(
         return None
     window = range(8 * offset, 8 * end)
     # bits the variable may set; a constant next to them can be added, one among them is lost
-    settable = flow_var.width if flow_var.clean else 8 * size
+    settable = flow_var.width if flow_var.exact else 8 * size
     constants = [bit for bit in window if bit not in owner]
     if any(group.diagonal - bit < settable for bit in constants):
         return None
-    if flow_var.clean and group.add != flow_var.add % (1 << 32):
+    if flow_var.exact and group.add != flow_var.add % (1 << 32):
         return None  # the constant of a copy may carry into the bits above
     around = sum((packet[b // 8] >> (7 - b % 8) & 1) << group.diagonal - b for b in constants)
-    spoils = frozenset(b for b in window if owner.get(b, group) is not group)
-    return _PlainWrite(group, offset, group.add + around, spoils)
+    overwritten = frozenset(b for b in window if owner.get(b, group) is not group)
+    return _PlainWrite(group, offset, group.add + around, overwritten)
 
 
 def _sort_writes(plain: Sequence[_PlainWrite]) -> list[_PlainWrite]:
-    """Order writes so that none spoils an earlier one; an empty list if that is impossible."""
+    """Order writes so that none overwrites an earlier one; return an empty list if that is impossible."""
     pending, ordered = list(plain), []
     while pending:
         for candidate in pending:
             others = (p for p in pending if p is not candidate)
-            if not any(p.spoils & candidate.group.bits for p in others):
+            if not any(p.overwritten & candidate.group.bits for p in others):
                 break
         else:
             return []
@@ -136,7 +136,7 @@ def _sort_writes(plain: Sequence[_PlainWrite]) -> list[_PlainWrite]:
     return ordered
 
 
-def _encode_masked(group: _Group, length: int) -> Iterator[Instruction]:
+def _encode_masked(group: _WriteGroup, length: int) -> Iterator[Instruction]:
     """Yield the masked writes that cover a group."""
     octets = sorted({bit // 8 for bit in group.bits})
     while octets:

@@ -20,7 +20,7 @@ _ETHERTYPES = {4: 0x0800, 6: 0x86DD}
 
 @dataclass(frozen=True)
 class DnsLayout:
-    """Offsets in DNS frames of one link."""
+    """Layout of DNS frames on one link."""
 
     version: int
     vlan: int | None = None
@@ -37,8 +37,8 @@ class DnsLayout:
     def dns_offset(self) -> int:
         return self.udp_offset + 8
 
-    def is_ours(self, frames: U8) -> Mask:
-        """Mark frames with a whole UDP datagram and room for a DNS header, to any address."""
+    def recognizes(self, frames: U8) -> Mask:
+        """Select frames with a UDP datagram that can hold a DNS header, to any address."""
         if frames.shape[1] < self.dns_offset + 12:
             return np.zeros(len(frames), bool)
         tag = self.ip_offset - VLAN.itemsize
@@ -60,7 +60,7 @@ class DnsLayout:
         source: IPv4Address | IPv6Address,
         destination: IPv4Address | IPv6Address,
     ) -> bytes:
-        """Build all headers, with lengths, ports and checksums left at 0; MACs: sender, receiver."""
+        """Build all headers, with lengths, ports and checksums 0; ``macs`` are sender and receiver."""
         link = bytes.fromhex("".join((macs[1], macs[0])).replace(":", ""))
         if self.vlan is not None:
             link += b"\x81\x00" + self.vlan.to_bytes(2, "big")
@@ -82,7 +82,7 @@ class DnsLayout:
         whole.write_checksum(frames)
 
     def make_replies(self, frames: U8, octets: int) -> U8:
-        """Return frames back to their senders, with room for messages of ``octets``."""
+        """Return reply frames to the senders, with room for messages of ``octets``."""
         replies = np.empty((len(frames), self.dns_offset + octets), np.uint8)
         replies[:, : self.dns_offset] = frames[:, : self.dns_offset]
         exchanged = (

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 A, CNAME, SOA, AAAA = 1, 5, 6, 28
 HEADER = 12
-LABEL_AT = HEADER + 1
-SUFFIX_AT = LABEL_AT + LABEL
+LABEL_OFFSET = HEADER + 1
+SUFFIX_OFFSET = LABEL_OFFSET + LABEL
 QUESTION_END = HEADER + NAME_OCTETS + 4  # header, name, type and class
 CLASS_IN = b"\0\1"
 _POINTER = b"\xc0\x0c"
-_ZONE_POINTER = (0xC000 | SUFFIX_AT).to_bytes(2, "big")
+_ZONE_POINTER = (0xC000 | SUFFIX_OFFSET).to_bytes(2, "big")
 _EDNS = b"\0\0\x29\x04\xd0\0\0\0\0\0\0"
 """An OPT record of 1232 octets without options (RFC 6891, section 6.1.2)."""
 _REFUSED, _RESPONSE, _AUTHORITATIVE = 5, 0x80, 0x04
@@ -48,13 +48,13 @@ def build_question() -> bytes:
 def write_questions(messages: U8, identifiers: NDArray[np.integer], addresses: U32) -> None:
     """Write identifiers and names into messages made by :func:`build_question`."""
     messages[:, :2] = to_octets(identifiers, 2)
-    messages[:, LABEL_AT : SUFFIX_AT + 1] = encode_labels(addresses)
+    messages[:, LABEL_OFFSET : SUFFIX_OFFSET + 1] = encode_labels(addresses)
 
 
 def make_mask(message: bytes) -> U8:
-    """Return the bits of a message to compare: resolvers may vary the case of the zone's letters."""
+    """Return a mask of the bits to compare, as resolvers may change the case of the zone's letters."""
     mask = np.full(len(message), 0xFF, np.uint8)
-    mask[SUFFIX_AT : SUFFIX_AT + len(SUFFIX_WIRE)][ord("a") <= _SUFFIX] = 0xDF
+    mask[SUFFIX_OFFSET : SUFFIX_OFFSET + len(SUFFIX_WIRE)][ord("a") <= _SUFFIX] = 0xDF
     return mask
 
 
@@ -62,13 +62,13 @@ _FORM = np.frombuffer(build_question(), np.uint8)
 _FORM_MASK = make_mask(build_question())  # the bits that identify a question for a name's record
 _FORM_MASK[:4] = 0, 0, 0xF8, 0
 _FORM_MASK[6:12] = 0
-_FORM_MASK[LABEL_AT:SUFFIX_AT] = 0
+_FORM_MASK[LABEL_OFFSET:SUFFIX_OFFSET] = 0
 _FORM_MASK[QUESTION_END - 3] = 0
 
 
 @dataclass
 class QuestionCounts:
-    """Numbers of the questions that a device asked; ``repeated`` are AAAA records that were in its cache."""
+    """Numbers of questions from the device; ``repeated`` are those whose answers it has in its cache."""
 
     aaaa: int = 0
     a: int = 0
@@ -80,7 +80,7 @@ class QuestionCounts:
 class Authority:
     """Authoritative server of a zone; its counters are its only state.
 
-    ``native_share`` of the names have their own AAAA record; the first ``cached`` names were asked before.
+    ``native_share`` of the names have their own AAAA record; the first ``cached`` are cached.
     """
 
     zone: Zone
@@ -94,7 +94,7 @@ class Authority:
         ours: Mask = np.zeros(len(messages), bool)
         if messages.shape[1] >= QUESTION_END:
             ours = np.logical_not(((messages[:, :QUESTION_END] ^ _FORM) & _FORM_MASK).any(axis=1))
-            addresses, spelled = decode_labels(messages[:, LABEL_AT : SUFFIX_AT + 1])
+            addresses, spelled = decode_labels(messages[:, LABEL_OFFSET : SUFFIX_OFFSET + 1])
             ours &= spelled
             kind = messages[:, QUESTION_END - 3]
             aaaa = ours & (kind == AAAA)
@@ -170,8 +170,8 @@ VALID = "valid"
 LATE, MISSING, REPEATED, STRAY = "late", "no answer", "repeated", "to no question of the trial"
 MALFORMED, OTHER_QUESTION, EMPTY = "malformed", "another question", "no AAAA record"
 WRONG, TRUNCATED = "wrong AAAA record", "truncated"
-DIFFERS = (WRONG, OTHER_QUESTION)
-"""Answers that no device may give: they end the run instead of counting as loss."""
+WRONG_ANSWERS = (WRONG, OTHER_QUESTION)
+"""Verdicts on answers that no device may give; they end the run instead of counting as loss."""
 RCODES = {
     1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED",
 }  # fmt: skip
@@ -191,19 +191,19 @@ _ANSWER_MASK[QUESTION_END + 6 : QUESTION_END + 10] = 0  # time to live
 
 @dataclass(frozen=True)
 class AnswerVerdicts:
-    """Verdicts on a batch of answers: the rows that are right, and the reasons of the others."""
+    """Verdicts on a batch of answers: the valid rows, and the reasons for the other rows."""
 
     valid: Mask
     reasons: dict[int, str]
 
 
 def judge_answers(messages: U8, addresses: U32, expected: U8) -> AnswerVerdicts:
-    """Judge equally long answers ``(n, octets)``, each with the AAAA record that it must hold (RFC 6147)."""
+    """Judge equally long answers ``(n, octets)`` by the AAAA records that they must hold (RFC 6147)."""
     right: Mask = np.zeros(len(messages), bool)
     if messages.shape[1] >= _ANSWER_END:
         form = np.empty((len(messages), _ANSWER_END), np.uint8)
         form[:] = _ANSWER_FORM
-        form[:, LABEL_AT : SUFFIX_AT + 1] = encode_labels(addresses)
+        form[:, LABEL_OFFSET : SUFFIX_OFFSET + 1] = encode_labels(addresses)
         form[:, -16:] = expected
         right = np.logical_not(((messages[:, :_ANSWER_END] ^ form) & _ANSWER_MASK).any(axis=1))
     reasons: dict[int, str] = {}
@@ -249,7 +249,7 @@ def _judge_single(message: bytes, address: int, expected: bytes) -> str:
 
 
 def _read_records(message: bytes, at: int, name: tuple[bytes, ...]) -> set[bytes]:
-    """Return the AAAA records of a name in the answer section, aliases followed in order."""
+    """Return the AAAA records of a name in the answer section, following aliases in order."""
     records = set()
     for _ in range(int.from_bytes(message[6:8], "big")):
         owner, at = read_name(message, at)

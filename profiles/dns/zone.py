@@ -40,19 +40,19 @@ _PLACES = np.arange(4)
 
 @dataclass(frozen=True)
 class Zone:
-    """Names and records of a trial, and the addresses of both exchanges.
+    """Names and records of a trial, and the addresses of its queries.
 
     Attributes:
         client, resolver: addresses of the tester's client and of the device, on the left.
-        asker, server: addresses of the device and of the authoritative server, on the right.
-        own: 12 octets before the IPv4 address in AAAA records of names that have one.
+        egress, server: addresses of the device and of the authoritative server, on the right.
+        own: first 12 octets of the AAAA records of names that have one; the IPv4 address follows.
         first, count: IPv4 addresses of the names.
         ports: lowest port of the client, and number of ports.
     """
 
     client: IPv6Address
     resolver: IPv6Address
-    asker: IPv4Address | IPv6Address
+    egress: IPv4Address | IPv6Address
     server: IPv4Address | IPv6Address
     prefix: IPv6Network
     own: bytes
@@ -62,18 +62,18 @@ class Zone:
     ports: tuple[int, int] = (20_000, 64)
 
     def list_addresses(self, numbers: NDArray[np.int64]) -> U32:
-        """Return the IPv4 addresses of names by number; after the last comes the first."""
+        """Return the IPv4 addresses of names by number, modulo the number of names."""
         addresses: U32 = (self.first + numbers % self.count).astype(np.uint32)
         return addresses
 
     def has_native_record(self, addresses: U32, share: float) -> Mask:
-        """Mark the names with their own AAAA record, given the share of all that have one."""
+        """Select the names with their own AAAA record, a ``share`` of all names."""
         spread = addresses.astype(np.uint64) * _SPREAD & 0xFFFFFFFF
         chosen: Mask = spread < round(share * 2**32)
         return chosen
 
     def list_expected_records(self, addresses: U32, share: float) -> U8:
-        """Return the AAAA records ``(n, 16)`` a client must receive (RFC 6147, section 5.1)."""
+        """Return the AAAA records ``(n, 16)`` that a client must receive (RFC 6147, section 5.1)."""
         layout = embedded_address_layout(self.prefix)
         records = layout.encode_octets(ipv4=addresses.astype(np.uint64))
         own = self.has_native_record(addresses, share)
@@ -89,12 +89,12 @@ class Zone:
 
 
 def encode_labels(addresses: U32) -> U8:
-    """Return the first labels ``(n, 16)`` of names: without their length, with the next one's."""
+    """Encode the first labels ``(n, 16)`` of names, each followed by the length of the next label."""
     return _WORDS[_PLACES, to_octets(addresses, 4)].view(np.uint8)
 
 
 def decode_labels(labels: U8) -> tuple[U32, Mask]:
-    """Return the addresses that ``(n, 16)`` octets spell, and which rows spell one."""
+    """Return the addresses in labels ``(n, 16)``, and a mask of the valid rows."""
     words = np.ascontiguousarray(labels).view("<u4")
     values = (words & 15) * 100 + (words >> 8 & 15) * 10 + (words >> 16 & 15)
     values &= 0xFF  # a number above 255 is written otherwise
@@ -103,7 +103,7 @@ def decode_labels(labels: U8) -> tuple[U32, Mask]:
 
 
 def read_name(message: bytes, at: int) -> tuple[tuple[bytes, ...], int]:
-    """Return a name in lower case, pointers followed (RFC 1035, section 4.1.4), and the octet after it.
+    """Return a name in lower case, following pointers (RFC 1035, section 4.1.4), and the next offset.
 
     A name that ends behind the message raises IndexError or ValueError.
     """

@@ -1,4 +1,4 @@
-"""Transfer of an object by HTTP 1.1 (RFC 9112; RFC 3511, section 5.2.3), and the sizes of its segments."""
+"""HTTP 1.1 transfer of an object (RFC 9112; RFC 3511, section 5.2.3), and the sizes of its segments."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAX_OBJECT_OCTETS = MAX_SEGMENTS * SEGMENT_OCTETS - 128
 
 
 def build_response(octets: int) -> bytes:
-    """Return a response with an object of ``octets``."""
+    """Return an HTTP response with an object of ``octets``."""
     head = f"{VERSION} 200 OK\r\nContent-Length: {octets}\r\n\r\n".encode()
     pattern = bytes(range(32, 127))
     return head + (pattern * (octets // len(pattern) + 1))[:octets]
 
 
 def split_into_segments(data: bytes) -> list[bytes]:
-    """Cut data into what each segment carries."""
+    """Split data into the payloads of segments."""
     return [data[at : at + SEGMENT_OCTETS] for at in range(0, len(data), SEGMENT_OCTETS)]

@@ -70,13 +70,13 @@ class SegmentFields:
 
 
 class TcpLayout:
-    """TCP after the headers of one side's test frames.
+    """Layout of TCP in the test frames of one side.
 
-    ``row`` are the octets of a row of the Responder's table, ``width`` those of a connection's endpoints.
+    ``row`` selects the octets of a row of the Responder's table; ``width`` octets identify a connection.
     """
 
     def __init__(self, frame: U8) -> None:
-        """Take the headers of a frame of a stream of connections, with any transport."""
+        """Take the headers of a test frame with any transport."""
         layout = locate_endpoints(frame)
         self.networks, self.tcp = layout.networks, layout.start
         self._layout = replace(layout, transport="TCP", limit=len(frame))
@@ -91,8 +91,8 @@ class TcpLayout:
         self._reversed_columns = np.concatenate([destinations, sources, np.roll(ports, 2)])
         self.width = len(columns)
 
-    def is_ours(self, frames: U8) -> Mask:
-        """Mark frames with TCP after these headers, unfragmented and without IP options."""
+    def recognizes(self, frames: U8) -> Mask:
+        """Select frames with TCP after these headers, unfragmented and without IP options."""
         if frames.shape[1] < self.tcp + 20:
             return np.zeros(len(frames), bool)
         outer = self.networks[0].start
@@ -119,7 +119,7 @@ class TcpLayout:
     def read_reversed_endpoints(self, frames: U8) -> U8:
         return frames[:, self._reversed_columns]
 
-    def frame_octets(self, flags: int, data: int = 0) -> int:
+    def count_frame_octets(self, flags: int, data: int = 0) -> int:
         return self.tcp + (OPENING_OCTETS if flags & SYN else HEADER_OCTETS) + data
 
     def write(
@@ -136,7 +136,7 @@ class TcpLayout:
 
         ``timestamps`` are the sender's, and the one echoed.
         """
-        at, begin, whole = self.tcp, self.frame_octets(flags), rows.shape[1]
+        at, begin, whole = self.tcp, self.count_frame_octets(flags), rows.shape[1]
         rows[:, :at] = self._head
         rows[:, self._columns] = endpoints
         header = view(rows, TCP, at)
@@ -159,7 +159,7 @@ class TcpLayout:
         replace(self._layout, limit=whole).write_checksum(rows)
 
     def read(self, frames: U8) -> SegmentFields:
-        """Read equally long frames that :meth:`is_ours` accepts."""
+        """Read the TCP fields of equally long frames that :meth:`recognizes` selects."""
         count, longest = frames.shape
         version, at = self.networks[-1]
         length = view(frames, IP[version], at)["len" if version == 4 else "plen"]
@@ -186,7 +186,7 @@ class TcpLayout:
         return SegmentFields(flags, *numbers, stamped, begins, ends - begins, valid)
 
     def has_partial_checksum(self, frames: U8) -> Mask:
-        """Mark segments without data whose checksum is only the sum of their pseudo header.
+        """Select segments without data whose checksum is only the sum of their pseudo header.
 
         A kernel leaves the rest to the interface, and a virtual interface may omit it.
         """
@@ -196,7 +196,7 @@ class TcpLayout:
 
 
 def read_quoted_segments(frames: U8) -> Iterator[tuple[U8, Numbers]]:
-    """Read ports ``(n, 4)`` and sequence numbers ``(n,)`` of the segments that ICMP errors quote."""
+    """Yield ports ``(n, 4)`` and sequence numbers ``(n,)`` of the segments that ICMP errors quote."""
     for rows, headers in group_by_headers(frames, walk_with_quote):
         names = [header.name for header in headers]
         error = next((at for at, name in enumerate(names) if name in ("ICMP", "ICMPv6")), None)

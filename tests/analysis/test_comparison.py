@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from v6t.analysis.compare.comparison import Comparison, _compare_result, summarize_lines
+from v6t.analysis.compare.comparison import RunComparison, _compare_result, summarize_comparison
 from v6t.analysis.compare.likeness import _is_same, compare_runs
-from v6t.analysis.presentation import Result
+from v6t.analysis.presentation import Quantity
 from v6t.analysis.rundata import RunData
 
 KEY = ("throughput", "84/64", "forward")
 
 
 def line(first, second, **given):
-    made = [Result("rate", "fps", values, given.get("more_is_better", True),
+    made = [Quantity("rate", "fps", values, given.get("more_is_better", True),
                      at=load, share=given.get("share", False))
             for values, load in zip((first, second), given.get("at", ("", "")), strict=True)]  # fmt: skip
     return _compare_result("other", KEY, *made, ())
@@ -49,12 +49,12 @@ def test_no_difference_says_how_much_there_could_be_either_way(lower):
 def test_the_first_line_says_how_large_a_difference_could_be():
     values = [100.0 + n for n in range(8)]
     same = line(values, values)
-    told = summarize_lines(Comparison(("one", "other"), (same,), (), {}))
+    told = summarize_comparison(RunComparison(("one", "other"), (same,), (), {}))
     most = max(same.effect.high - 1, 1 - same.effect.low)
     assert f"{most:.1%}" in told
     in_units = line(values, values, share=True)
-    assert "none above" not in summarize_lines(
-        Comparison(("one", "other"), (same, in_units), (), {})
+    assert "none above" not in summarize_comparison(
+        RunComparison(("one", "other"), (same, in_units), (), {})
     )
 
 

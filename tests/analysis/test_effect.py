@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from v6t.analysis.compare.effect import CONFIDENCE, MOST, estimate_factor, estimate_shift
+from v6t.analysis.compare.effect import CONFIDENCE, MAX_REPETITIONS, estimate_factor, estimate_shift
 
 
 def noisy(rng, count, middle):
@@ -57,6 +57,8 @@ def test_the_interval_of_a_difference_leaves_out_both_ends():
 
 
 def test_of_very_many_repetitions_the_first_take_part():
-    many = [100.0] * MOST + [1e9] * MOST
+    many = [100.0] * MAX_REPETITIONS + [1e9] * MAX_REPETITIONS
     assert estimate_factor(many, [100.0] * 5).estimate == 1.0
-    assert estimate_factor(many, [100.0] * 5) == estimate_factor(many[:MOST], [100.0] * 5)
+    assert estimate_factor(many, [100.0] * 5) == estimate_factor(
+        many[:MAX_REPETITIONS], [100.0] * 5
+    )

@@ -116,7 +116,7 @@ def test_stored_statistics_are_computed_again():
 
 def test_single_values_are_the_table_of_a_benchmark_that_draws_none():
     known = Presentations([OfMine()])
-    (table,) = known.make_sheets([known.read_record({**HEAD, **FOUND})])
+    (table,) = known.make_all_tables([known.read_record({**HEAD, **FOUND})])
     row = dict(zip((c.name for c in table.columns), table.rows[0], strict=True))
     assert table.title == "Mine"
     assert row["IPv6/IPv4\noctets"] == "104/64"
@@ -146,4 +146,4 @@ def test_what_is_no_record_is_refused():
 def test_records_of_one_benchmark_in_two_forms_have_a_table_each():
     known = Presentations([OfMine()])
     records = [known.read_record({**HEAD, **FOUND}), known.read_record({**HEAD, "marvel": 7})]
-    assert [len(table.rows) for table in known.make_sheets(records)] == [1, 1]
+    assert [len(table.rows) for table in known.make_all_tables(records)] == [1, 1]

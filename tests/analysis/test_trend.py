@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from v6t.analysis.trend import CHANCE, Series, Trend, Value, find_changes
+from v6t.analysis.trend import MAX_CHANCE, Trend, TrendSeries, TrendValue, find_changes
 from v6t.core.reporting.trend import make_document
 from v6t.tests.needs import sample
 
@@ -23,7 +23,7 @@ def a_series(seed, change, noise=0.01):
         if chance.random() < 0.04:
             rate *= 0.85
         rates.append(round(rate / RESOLUTION_FPS) * RESOLUTION_FPS)
-    return [Value(f"run{n:02d}", str(n), rate) for n, rate in enumerate(rates)], at
+    return [TrendValue(f"run{n:02d}", str(n), rate) for n, rate in enumerate(rates)], at
 
 
 def share_found(noise, change=0.05, near=2):
@@ -55,7 +55,7 @@ def test_none_is_found_where_nothing_changed(noise):
 
 
 def values_of(*rates):
-    return [Value(f"r{n}", str(n), rate) for n, rate in enumerate(rates)]
+    return [TrendValue(f"r{n}", str(n), rate) for n, rate in enumerate(rates)]
 
 
 def test_which_way_it_went_and_by_how_much():
@@ -124,10 +124,10 @@ def test_what_chance_could_do_waits_for_more_runs():
 
 def test_the_chance_is_a_bound_and_no_more_than_what_is_told():
     (clear,) = find_changes(values_of(*[100.0 + n % 3 for n in range(15)], *[80.0] * 15), True)
-    assert clear.chance == CHANCE
+    assert clear.chance == MAX_CHANCE
     few = values_of(*[100.0 + n % 3 / 10 for n in range(26)], *[80.0] * 4)
     (unsure,) = find_changes(few, True)
-    assert 0 < unsure.chance <= CHANCE  # of 27,405 orders two are as extreme: 0.00007
+    assert 0 < unsure.chance <= MAX_CHANCE  # of 27,405 orders two are as extreme: 0.00007
 
 
 def test_what_is_small_is_not_told_unless_asked_for():
@@ -139,7 +139,7 @@ def test_what_is_small_is_not_told_unless_asked_for():
 
 def series_of(*rates, **given):
     values = values_of(*rates)
-    return Series("p", "rate", "fps", True, tuple(values), find_changes(values, True), **given)
+    return TrendSeries("p", "rate", "fps", True, tuple(values), find_changes(values, True), **given)
 
 
 def test_what_the_resolution_hides_is_said():

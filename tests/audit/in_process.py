@@ -18,7 +18,7 @@ def with_params(technology, **params):
 
 def configurations(technology):
     """Return a technology as audits prefer it, then in its variants; names of variants come first."""
-    preferred = dict(technology.audit_params())
-    for variant, params in {"": {}, **technology.audit_variants()}.items():
+    preferred = dict(technology.suggest_audit_params())
+    for variant, params in {"": {}, **technology.list_audit_variants()}.items():
         changed = with_params(technology, **{**preferred, **params})
         yield variant, changed, subject_of(changed)

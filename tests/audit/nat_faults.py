@@ -264,7 +264,7 @@ def grow(device, correct, session):
     return mapping
 
 
-plant("no limit", "block-limit", port_range=lambda device, *_: device.view.public)
+plant("no limit", "block-limit", port_range=lambda device, *_: device.view.public_ports)
 plant("not told", "block-told", handle_exhaustion=drop)
 plant("told wrongly", "full-told", handle_exhaustion=partial(drop, error=IcmpError(3, 3)))
 plant("oldest replaced", "full-keeps", handle_exhaustion=replace_oldest)

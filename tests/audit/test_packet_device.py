@@ -50,7 +50,7 @@ def test_translator_with_large_ipv6_packet_reports_mtu():
 
 
 def test_nat_with_reset_keeps_session_for_four_minutes():
-    technology = with_params(Nat44(), **Nat44().audit_params())
+    technology = with_params(Nat44(), **Nat44().suggest_audit_params())
     device, wire = build_device(technology), Wire(technology.links)
     request = IP(src="198.18.0.2", dst="198.19.0.2") / TCP(sport=20000, dport=7)
     answer = IP(src="198.19.0.2", dst="198.19.0.1") / TCP(sport=7, dport=20000)

@@ -6,11 +6,11 @@ from hypothesis import find
 from v6t.audit import self_check
 from v6t.audit.self_check import check_audit, draw_params
 from v6t.base.errors import EnvironmentLacking
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.tests.core.support import v6t
 from v6t.tests.needs import sample
 
-SHIPPED = [name for name in names() if load_plugin(name).__module__.startswith("v6t.")]
+SHIPPED = [name for name in list_names() if load_plugin(name).__module__.startswith("v6t.")]
 
 
 def test_absent_hypothesis_is_reported(monkeypatch):

@@ -12,7 +12,7 @@ from v6t.audit.packet_device.relays import MapTCustomerEdge, TunnelCustomerEdge
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice, TranslatingDevice
 from v6t.audit.translation import TranslationSuite
 from v6t.audit.tunnel import TunnelSuite
-from v6t.plugins.audit_views import OVERLAPPING_MAPPINGS, PREFIX_BESIDE_MAPPINGS, UNLIKE_MAPPINGS
+from v6t.plugins.audit_views import OVERLAPPING_MAPPINGS, PREFIX_AND_MAPPINGS, UNEQUAL_MAPPINGS
 from v6t.plugins.dslite import DsLiteAftr
 from v6t.plugins.lwaftr import LightweightAftr
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
@@ -101,10 +101,10 @@ def test_wrong_prefix_length_is_found():
 
 @pytest.mark.parametrize(
     ("variant", "wrong"),
-    [(OVERLAPPING_MAPPINGS, "2001:2::/120"), (UNLIKE_MAPPINGS, "2001:2:0:64::/120")],
+    [(OVERLAPPING_MAPPINGS, "2001:2::/120"), (UNEQUAL_MAPPINGS, "2001:2:0:64::/120")],
 )
 def test_wrong_address_table_is_found(variant, wrong):
-    params = Siit().audit_variants()[variant]
+    params = Siit().list_audit_variants()[variant]
     servers = {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1::/120"}
     table = [{"ipv4": "198.18.0.0/24", "ipv6": wrong}, servers]
     device = build_device(with_params(Siit(), **{**params, "eam": table}))
@@ -137,8 +137,8 @@ def test_wrong_hairpin_is_found(fault, monkeypatch):
         "errors": without_errors,
     }
     monkeypatch.setattr(StatelessTranslatingDevice, "emit_ipv4", wrong[fault])
-    technology = with_params(Siit(), **Siit().audit_variants()[PREFIX_BESIDE_MAPPINGS])
-    clauses = list(TRANSLATION.clauses(subject_of(technology), PREFIX_BESIDE_MAPPINGS))
+    technology = with_params(Siit(), **Siit().list_audit_variants()[PREFIX_AND_MAPPINGS])
+    clauses = list(TRANSLATION.clauses(subject_of(technology), PREFIX_AND_MAPPINGS))
     expected = HAIRPINS[2:] if fault == "errors" else HAIRPINS
     assert deviations(build_device(technology), clauses) == expected
 
@@ -167,7 +167,7 @@ def test_well_known_prefix_with_private_hosts_is_refused():
 @pytest.mark.parametrize("wrong", faults.RULES, ids=lambda row: row[0])
 def test_relay_with_wrong_rules_is_found(wrong):
     _, variant, clause, params = wrong
-    technology = with_params(MapEBorderRelay(), **MapEBorderRelay().audit_variants()[variant])
+    technology = with_params(MapEBorderRelay(), **MapEBorderRelay().list_audit_variants()[variant])
     device = build_device(faults.with_wrong_rules(technology, params))
     if not params:
         faults.on("sharing.find", faults.confuse_neighbors)(device)

@@ -30,8 +30,7 @@ from typing import Any
 
 from v6t.core.config.bound import BoundRun, bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
-from v6t.core.runs.device import lab_device
+from v6t.core.runs.bench import compile_point, lab_device, make_tester
 from v6t.drivers.lab.setup import Bed
 from v6t.trials.trial import Trial
 from v6t.trials.verdict import assess_trial
@@ -86,7 +85,7 @@ def own(tester: str, options: dict[str, str]) -> Iterator[Try]:
     made: Any = make_tester(bound)
     try:
         made.open()
-        sizes = bound.technology.frame_pair(SIZE)
+        sizes = bound.technology.make_frame_pair(SIZE)
         made.load(compile_point(bound.technology, sizes, bound.settings.seed), bound.oracle)
 
         def attempt(mode: str, rate: float) -> Verdict:

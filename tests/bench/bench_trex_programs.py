@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import names
+from v6t.core.config.plugins import list_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.lab.setup import Bed
 from v6t.drivers.trex.options import TrexOptions
 from v6t.drivers.trex.tester import TrexTester
-from v6t.profiles.rows import with_rows
+from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 
 MEMIF = ("--vdev=net_memif0,id=0,role=server", "--vdev=net_memif1,id=0,role=client")
@@ -53,17 +53,17 @@ def profiles() -> dict[str, StreamSet]:
     """The sets to compare, all of one stream."""
     found = {}
     for plugin in ("mape-br", "mapt-br", "ipv4-router"):
-        if plugin not in names():
+        if plugin not in list_names():
             continue
         run = resolve(flags=Flags(plugin=plugin, params={}))
         made = bind(run).technology
-        pair = made.frame_pair(run.frame_sizes[0])
+        pair = made.make_frame_pair(run.frame_sizes[0])
         compiled = compile_point(made, pair, run.seed)["forward"]
         stream = compiled.streams[0]
         found[f"{plugin} {pair.ipv6}"] = replace(compiled, streams=(stream,))
         fixed = replace(stream, trex={**stream.trex, "vm": {"instructions": []}})
         found[f"{plugin} {pair.ipv6}, fixed frame"] = replace(compiled, streams=(fixed,))
-        found[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = with_rows(
+        found[f"{plugin} {pair.ipv6}, {ROWS:,} rows"] = convert_to_rows(
             replace(compiled, streams=(stream,)), ROWS
         )
         cached = {**stream.trex, "vm": {**stream.trex["vm"], "cache": 10_000}}

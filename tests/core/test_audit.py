@@ -209,7 +209,7 @@ def test_variant_without_driver_setting_is_refused(
 ) -> None:
     device = BoundDevice(bind(resolve(flags=Flags(plugin, dut=driver, params=given))))
     without_setting = set()
-    for variant, params in device.technology.audit_variants().items():
+    for variant, params in device.technology.list_audit_variants().items():
         try:
             device.with_params(params)
         except UsageError as exc:

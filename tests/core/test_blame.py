@@ -34,11 +34,11 @@ class Faulty(MapEBorderRelay):
 """
 FAULTS = {
     "constructor": "def __init__(self, params, links=None):\n        {}['here']",
-    "traffic": "def traffic(self, direction, sizes, seed=1):\n        {}['here']",
-    "dut_intent": "def dut_intent(self):\n        {}['here']",
+    "build_traffic": "def build_traffic(self, direction, sizes, seed=1):\n        {}['here']",
+    "make_dut_intent": "def make_dut_intent(self):\n        {}['here']",
 }
-ASKED = """def traffic(self, direction, sizes, seed=1):
-        self.frame_pair(5)  # here"""
+ASKED = """def build_traffic(self, direction, sizes, seed=1):
+        self.make_frame_pair(5)  # here"""
 CAN, WHY = available()
 lab = pytest.mark.skipif(not CAN, reason=WHY)
 RUN = ("run", "--plugin", "faulty", "--reps", "1", "--duration", "0.2", "--mode", "forward")
@@ -76,7 +76,7 @@ def line_of(module: Path, text: str) -> int:
 def test_an_error_of_a_plugins_own_code(where, install, tmp_path):
     module = install(PLUGIN + f"\n    {FAULTS[where]}\n", plugins="faulty = odd_things:Faulty")
     arguments = (*RUN, "--tester", "sim", "-o", str(tmp_path / "out"))
-    if where == "dut_intent":
+    if where == "make_dut_intent":
         arguments = (*RUN, "--tester", "sim", "--dry-run")
     done = v6t(*arguments)
     said = expect_refusal(done)
@@ -134,7 +134,7 @@ def test_a_sentence_about_what_a_user_asked_blames_no_plugin(install):
 
 
 def test_error_in_a_module_of_two_plugins_names_the_distribution(install):
-    text = PLUGIN + f"\n    {FAULTS['traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
+    text = PLUGIN + f"\n    {FAULTS['build_traffic']}\n\nclass Other(Faulty):\n    name = 'other'\n"
     module = install(text, plugins="faulty = odd_things:Faulty\nother = odd_things:Other")
     done = v6t(*RUN, "--tester", "sim", "--dry-run")
     said = expect_refusal(done, "extension-broken")
@@ -156,7 +156,7 @@ def _sheet(self, records):
     return {}["here"]
 
 
-Mrr.make_sheet = _sheet
+Mrr.make_main_table = _sheet
 """
 
 
@@ -201,7 +201,7 @@ def test_what_an_incomplete_class_lacks(install):
     )
     install(text, plugins="faulty = odd_things:Faulty")
     rows = {row["name"]: row for row in json.loads(v6t("plugins", "--json").out)}
-    assert {"dut_intent", "expect", "ip_versions", "overhead"} <= set(
+    assert {"make_dut_intent", "expect", "ip_versions", "overhead"} <= set(
         re.findall(r"\w+", rows["faulty"]["error"])
     )
     assert "title" in rows["faulty"]["error"]

@@ -40,8 +40,8 @@ def test_campaign_with_a_mark_is_read(tmp_path):
 )
 def test_file_of_another_tester_with_a_mark_is_read_whole(tmp_path, read, text):
     found = read(_write(tmp_path / "other.conf", text))
-    assert len(found.became) == len(text.splitlines())
-    assert not any(what.startswith("not known") for _, what in found.became)
+    assert len(found.parameter_targets) == len(text.splitlines())
+    assert not any(what.startswith("not known") for _, what in found.parameter_targets)
 
 
 def test_text_and_json_lose_the_mark(tmp_path):

@@ -75,9 +75,8 @@ def test_the_example_of_the_rfc():
 
 
 def test_offset_6_is_the_default():
-    assert calc("map", *RULE, "--psid", 9, "--ipv4", "192.0.2.189") == calc(
-        "map", *RULE, "--psid-offset", 6, "--psid", 9, "--ipv4", "192.0.2.189"
-    )
+    name = ["--psid", 9, "--ipv4", "192.0.2.189"]
+    assert calc("map", *RULE, *name) == calc("map", *RULE, "--psid-offset", 6, *name)
 
 
 def test_an_address_that_is_not_shared():
@@ -87,16 +86,6 @@ def test_an_address_that_is_not_shared():
     assert found["sharing_ratio"] == 1
     assert found["port_ranges"] == [[0, 65535]]
     assert "none (not shared)" in v6t("calc", "map", *rule, "--ipv4", "192.0.2.18").out
-
-
-def test_a_psid_from_elsewhere():
-    """RFC 7597 appendix A example 5: no EA bits, the PSID is provisioned."""
-    found = calc(
-        *("map", "--rule-ipv6", "2001:db8:0012:3400::/56", "--rule-ipv4", "192.0.2.18/32"),
-        *("--ea-len", 0, "--psid-len", 8, "--psid", 0x34),
-    )
-    assert found["map_address"] == "2001:db8:12:3400:0:c000:212:34"
-    assert found["sharing_ratio"] == 256
 
 
 def test_text_says_the_same_as_json():
@@ -117,14 +106,6 @@ def test_many_port_ranges_are_abridged():
     assert "... 64720-64723 (63 ranges)" in out
 
 
-def test_the_older_interface_identifier():
-    name = ["--psid", 9, "--ipv4", "192.0.2.189"]
-    old = calc("map", *FIGURE_8, *name, "--iid-format", "draft")
-    new = calc("map", *FIGURE_8, *name, "--iid-format", "rfc7597")
-    assert old["map_address"] != new["map_address"]
-    assert old["end_user_prefix"] == new["end_user_prefix"]
-
-
 def rule(ipv6, ipv4, ea_len, offset):
     words = ["map", "--rule-ipv6", ipv6, "--rule-ipv4", ipv4, "--ea-len", ea_len]
     return [*words, "--psid-offset", offset, "--psid", 1, "--ipv4", "192.0.2.1"]
@@ -136,11 +117,8 @@ EMBED = ["rfc6052", "--prefix"]
 LINE = ["rate", "--line-rate"]
 REFUSALS = [
     ("missing-setting", CE),
-    ("missing-setting", [*CE, "--ipv4", "192.0.2.1"]),
     ("missing-setting", [*CE, "--psid", 9]),
     ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", 32]),
-    ("out-of-range", [*CE, "--ipv4", "192.0.2.1", "--psid", -1]),
-    ("not-an-address", [*CE, "--ipv4", "192.0.2", "--psid", 1]),
     ("not-an-address", [*CE, "--ipv6", "x"]),
     ("outside-prefix", [*CE, "--ipv6", "2001:db8::1"]),
     ("outside-prefix", [*CE, "--ipv4", "203.0.113.1", "--psid", 1]),
@@ -153,25 +131,19 @@ REFUSALS = [
     ("invalid-argument", [*CE, "--psid", "x"]),
     ("out-of-range", rule("2001::/16", "10.0.0.0/8", 49, 0)),
     ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 17)),
-    ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 14, 0)),
     ("out-of-range", rule("2001:db8:ce::/51", "192.0.2.0/24", 13, 12)),
     ("not-a-prefix", rule("2001:db8:ce::/51", "192.0.2.1/24", 13, 0)),
     ("not-a-prefix", rule("2001:db8:ce::1/51", "192.0.2.0/24", 13, 0)),
-    ("not-a-prefix", rule("2001:db8:ce::/51", "192.0.2.0/33", 13, 0)),
     ("missing-setting", [*EMBED, "64:ff9b::/96"]),
     ("missing-setting", [*EMBED, "64:ff9b::/96", "--ipv4", "192.0.2.1", "--ipv6", "64:ff9b::1"]),
     ("not-a-prefix", [*EMBED, "64:ff9a::/95", "--ipv4", "192.0.2.1"]),
     ("outside-prefix", [*EMBED, "64:ff9b:0:0:ff00::/96", "--ipv4", "192.0.2.1"]),
     ("outside-prefix", [*EMBED, "64:ff9b::/96", "--ipv6", "2001:db8::1"]),
-    ("not-an-address", [*EMBED, "64:ff9b::/96", "--ipv4", "1.2.3"]),
-    ("not-a-prefix", [*EMBED, "192.0.2.0/24", "--ipv4", "192.0.2.1"]),
-    ("not-a-number", ["rate", "--line-rate=-1G", "--frame-size", 64]),
     *(
         ("not-a-number", [*LINE, rate, "--frame-size", 64])
-        for rate in ("0", "x", "", "10X", "1e99", "1e400", "nan", "inf", "9" * 5000)
+        for rate in ("0", "10X", "1e400", "nan", "9" * 5000)
     ),
     ("out-of-range", [*LINE, "1G", "--frame-size", 63]),
-    ("out-of-range", [*LINE, "1G", "--frame-size=-1"]),
     ("out-of-range", [*LINE, "1G", "--frame-size", 64, "--overhead=-1"]),
 ]
 
@@ -236,31 +208,17 @@ V6PLUS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bc:9"], "192.0.2.188"),
-        ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:8"], "2001:db8:ce:17a9:0:c000:2bd:9"),
-        ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"], "--iid-format draft"),
-    ],
-)
-def test_identifier_of_another_ce_is_noted(arguments, words):
-    (note,) = notes("map", *arguments)
-    assert words in note
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"],
-        [*FIGURE_8, "--ipv6", "2001:db8:ce:17a9::1"],
-        [*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:5054:ff:fe12:3456"],
-        [*V6PLUS[1:], "--ipv6", "240b:10:1234:5600::"],
-        [*V6PLUS[1:], "--iid-format", "draft", "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"],
-    ],
-)
-def test_identifier_that_names_no_other_ce_is_not_noted(arguments):
-    assert notes("map", *arguments) == []
+@pytest.mark.parametrize(("arguments", "expected"), [
+    ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bc:9"], "192.0.2.188"),
+    ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:8"], "2001:db8:ce:17a9:0:c000:2bd:9"),
+    ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600:6a:4812:3400:5600"], "--iid-format draft"),
+    ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:0:c000:2bd:9"], None),
+    ([*FIGURE_8, "--ipv6", "2001:db8:ce:17a9:5054:ff:fe12:3456"], None),
+    ([*V6PLUS[1:], "--ipv6", "240b:10:1234:5600::"], None),
+])  # fmt: skip
+def test_identifier_is_noted_if_it_names_another_ce(arguments, expected):
+    found = notes("map", *arguments)
+    assert [expected in note for note in found] == [True] * (expected is not None)
 
 
 def test_rule_of_a_provider_with_the_draft_format():
@@ -270,24 +228,11 @@ def test_rule_of_a_provider_with_the_draft_format():
     assert (len(found["port_ranges"]), found["port_ranges"][0]) == (15, [5472, 5487])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "embedded"),
-    [
-        (["--prefix", "2001:db8::/64", "--ipv6", "2001:db8::c000:201"], "2001:db8::c000:0"),
-        (["--prefix", "2001:db8::/32", "--ipv6", "2001:db8:c000:201::1"], "2001:db8:c000:201::"),
-    ],
-)
-def test_bits_beside_the_embedded_address_are_noted(arguments, embedded):
-    (note,) = notes("rfc6052", *arguments)
-    assert f"is {embedded};" in note
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--prefix", "2001:db8::/64", "--ipv6", "2001:db8::c0:2:100:0"],
-        ["--prefix", "64:ff9b::/96", "--ipv4", "192.0.2.33"],
-    ],
-)
-def test_address_that_rfc6052_allows_is_not_noted(arguments):
-    assert notes("rfc6052", *arguments) == []
+@pytest.mark.parametrize(("prefix", "address", "embedded"), [
+    ("2001:db8::/64", "2001:db8::c000:201", "2001:db8::c000:0"),
+    ("2001:db8::/32", "2001:db8:c000:201::1", "2001:db8:c000:201::"),
+    ("2001:db8::/64", "2001:db8::c0:2:100:0", None),
+])  # fmt: skip
+def test_bits_beside_the_embedded_address_are_noted(prefix, address, embedded):
+    found = notes("rfc6052", "--prefix", prefix, "--ipv6", address)
+    assert [f"is {embedded};" in note for note in found] == [True] * (embedded is not None)

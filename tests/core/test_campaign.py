@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 
 import jsonschema
 import pytest
@@ -17,7 +18,7 @@ from v6t.analysis.record import FrameSizes
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.report.curves import draw_curves
 from v6t.analysis.report.exports import read_schema
-from v6t.base.errors import DutError, TranslationError
+from v6t.base.errors import DutError, TranslationError, UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.core.campaigns import campaign as campaigns
@@ -199,6 +200,18 @@ def test_the_estimate_comes_before_the_runs(tmp_path):
     assert done.status == 0
     assert re.search(r"together 6 runs, \d+ trials, about ", done.out)
     assert list(tmp_path.iterdir()) == [tmp_path / "campaign.yaml"]
+
+
+def test_only_selects_runs_by_the_value_of_a_setting():
+    campaign = list_packaged()["siit"]
+    overrides = Overrides(tester="sim", experiments=("frame-loss",))
+    drivers = {run.config["dut"]["driver"] for run in plan_campaign(campaign, overrides).runs}
+    assert len(drivers) > 1
+    selected = plan_campaign(campaign, replace(overrides, only={"dut.driver": "tayga"}))
+    assert {run.config["dut"]["driver"] for run in selected.runs} == {"tayga"}
+    with pytest.raises(UsageError, match="no run has") as caught:
+        plan_campaign(campaign, replace(overrides, only={"dut.driver": "nobody"}))
+    assert "tayga" in caught.value.hint
 
 
 def test_what_is_left_is_said_before_every_run(tmp_path):
@@ -409,7 +422,7 @@ def test_what_was_planned_otherwise_is_not_mixed_with_it(change, small, tmp_path
         (["siit", "--dry-run"], "missing-setting"),
         (["siit", "--tester", "sim", "--experiment", "no", "--dry-run"], "unknown-name"),
         (["siit", "--tester", "sim"], "missing-setting"),
-        (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "missing-setting"),
+        (["siit", "--testbed", "nobody=x.yaml", "--dry-run"], "unknown-name"),
         (["siit", "--testbed", "x", "--testbed", "y", "--dry-run"], "duplicate"),
         (["--resume", "nothing"], "no-such-run"),
         (["--resume", "nothing", "--preset", "rfc"], "conflicting-options"),

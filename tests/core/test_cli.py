@@ -17,7 +17,7 @@ import pytest
 from v6t.core.cli import entry, main
 from v6t.core.cli.terminal import make_console
 from v6t.core.config import plugins
-from v6t.core.runs.journal import read_journal
+from v6t.core.runs.journal import Journal
 from v6t.core.runs.manifest import commit
 from v6t.tests.expect import expect_refusal
 
@@ -156,7 +156,7 @@ def complete(*words):
 @pytest.mark.slow
 def test_completes_commands_and_plugins():
     assert complete("res") == ["resume"]
-    assert complete("plugins", "ma") == [n for n in plugins.names() if n.startswith("ma")]
+    assert complete("plugins", "ma") == [n for n in plugins.list_names() if n.startswith("ma")]
     assert complete("run", "--plugin", "mape-b") == ["mape-br"]
 
 
@@ -221,7 +221,7 @@ def test_a_run_with_closed_streams_is_a_run(closed, tmp_path):
         subprocess.run(["sh", "-c", line], stderr=subprocess.DEVNULL, check=False).returncode == 0
     )
     assert json.loads((tmp_path / "out/results.json").read_text())["status"] == "complete"
-    assert read_journal(tmp_path / "out/journal.jsonl")
+    assert Journal(tmp_path / "out/journal.jsonl").entries
 
 
 def test_json_of_a_run_is_its_results_file(tmp_path):

@@ -85,7 +85,7 @@ def test_single_repetitions_decide_nothing(tmp_path):
     made(tmp_path / "b", device={"capacity_fps": 500_000}, **one)
     line = lines(tmp_path / "a", tmp_path / "b")["throughput", "rate"]
     assert line.verdict == "undecided"
-    assert "single repetitions" in line.words
+    assert "one repetition" in line.words
 
 
 def test_few_repetitions_are_said(tmp_path):

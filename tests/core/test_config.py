@@ -6,29 +6,21 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import (
     Flags,
-    ProcedureSettings,
     ResolvedRun,
-    RunFile,
-    TestbedFile,
     is_demonstration,
     make_preset,
 )
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.config.yaml_file import YamlFile
-from v6t.core.runs.plan import plan
-from v6t.drivers.sim.tester import SimOptions
 from v6t.plugins.mape_br import MapEParams
 from v6t.procedures.trial_runner import SHARED_CORES
-from v6t.tests.expect import expect_error, expect_refusal
-
-from .support import tree, v6t
+from v6t.tests.expect import expect_error
 
 DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, max_examples=150)
 
@@ -154,7 +146,13 @@ def test_caveats_name_every_departure_from_the_rfc(tmp_path):
     said = " ".join(
         list_result_warnings(bind(resolved(tmp_path, procedure={"loss_tolerance": 0.01})))
     )
-    for word in ("SIMULATED", "DEMONSTRATION", "2 repetitions", "loss tolerance 1.0000%", "1.02"):
+    for word in (
+        "SIMULATED",
+        "DEMONSTRATION",
+        "2 repetitions",
+        "loss tolerance 1.0000%",
+        "2 % longer",
+    ):
         assert word in said
 
 
@@ -175,8 +173,8 @@ RUN_COMPLAINTS = [
     ("text", "not-a-section", "run.yaml", ""),
     ("[1]", "not-a-section", "run.yaml", ""),
     ("a: b: c", "invalid-yaml", "run.yaml:1", ""),
-    ("plugin: x\nplugin: y", "duplicate", "run.yaml:2", ""),
-    ("params:\n  n: 1\nparams:\n  n: 2", "duplicate", "run.yaml:3", ""),
+    ("plugin: x\nplugin: y", "duplicate", "run.yaml:2", "plugin"),
+    ("params:\n  n: 1\nparams:\n  n: 2", "duplicate", "run.yaml:3", "params"),
     ("plugin: [", "invalid-yaml", "run.yaml:1", ""),
     ("plugin: x\n\tmodes: 1", "invalid-yaml", "run.yaml:2", ""),
     ("a: 1\n---\nb: 2", "invalid-yaml", "run.yaml:2", ""),
@@ -186,19 +184,13 @@ RUN_COMPLAINTS = [
     ("seed: 1\n? [1]\n: 2", "invalid-yaml", "run.yaml:2", ""),
     ("seed: x", "not-a-number", "run.yaml:1", "seed"),
     ("seed: .inf", "not-a-number", "run.yaml:1", "seed"),
-    ("seed: .nan", "not-a-number", "run.yaml:1", "seed"),
     ("label: [1]", "not-text", "run.yaml:1", "label"),
     ("preset: fast", "unknown-name", "run.yaml:1", "preset"),
     ("procedure: {search: binry}", "unknown-name", "run.yaml:1", "procedure.search"),
     ("params: {br_address: 2001:db8::x}", "not-an-address", "run.yaml:1", "params.br_address"),
     ("procedure: {confirmations: -1}", "out-of-range", "run.yaml:1", "procedure.confirmations"),
-    ("procedure: {loss_tolerance: 1}", "out-of-range", "run.yaml:1", "procedure.loss_tolerance"),
-    (
-        "procedure: {connections: {validate_connections: 7}}",
-        "not-a-boolean",
-        "run.yaml:1",
-        "procedure.connections.validate_connections",
-    ),
+    ("procedure: {connections: {validate_connections: 7}}",
+     "not-a-boolean", "run.yaml:1", "procedure.connections.validate_connections"),
     ("tester: {kind: sim}\nline_rate: 1G", "wrong-kind-of-file", "run.yaml", ""),
     ("modes:\n- forwards", "unknown-name", "run.yaml:2", "modes.0"),
     ("benchmarks: [thruput]", "unknown-name", "run.yaml:1", "benchmarks.0"),
@@ -208,165 +200,59 @@ RUN_COMPLAINTS = [
     ("frame_sizes: [104, 104]", "duplicate", "run.yaml:1", "frame_sizes"),
     ("procedure:\n  repetition: 1", "unknown-setting", "run.yaml:2", "procedure.repetition"),
     ("procedure:\n  repetitions: 0", "out-of-range", "run.yaml:2", "procedure.repetitions"),
-    (
-        "procedure: {trial_duration_s: .inf}",
-        "not-a-number",
-        "run.yaml:1",
-        "procedure.trial_duration_s",
-    ),
     ("params: 5", "not-a-section", "run.yaml:1", "params"),
     ("params:\n  ces: 1\n  psid_ofset: 1", "unknown-setting", "run.yaml:3", "params.psid_ofset"),
     ("params:\n  rule_ipv6: foo", "not-a-prefix", "run.yaml:2", "params.rule_ipv6"),
     ("params: {fw_dport: {min: 5, max: 1}}", "empty-range", "run.yaml:1", "params.fw_dport"),
     ("params:", "not-a-section", "run.yaml:1", "params"),
     ("procedure: {latency: 5}", "not-a-section", "run.yaml:1", "procedure.latency"),
-    ("modes: []", "wrong-length", "run.yaml:1", "modes"),
     ("seed: 1\nbenchmarks: []", "wrong-length", "run.yaml:2", "benchmarks"),
-    ("frame_sizes: []", "wrong-length", "run.yaml:1", "frame_sizes"),
-    (
-        "params:\n  ces: 1\n  negative_percent: 101",
-        "out-of-range",
-        "run.yaml:3",
-        "params.negative_percent",
-    ),
     ("params:\n  br_address: 12", "not-an-address", "run.yaml:2", "params.br_address"),
-    ("params: {server_ipv4: 3.5}", "not-an-address", "run.yaml:1", "params.server_ipv4"),
     ("params: {br_address: true}", "not-an-address", "run.yaml:1", "params.br_address"),
-    ("params: {dut_right_ipv4: 5}", "not-an-address", "run.yaml:1", "params.dut_right_ipv4"),
     ("params: {ea_len: true}", "not-a-number", "run.yaml:1", "params.ea_len"),
-    ("params: {fw_dport: {min: true}}", "not-a-number", "run.yaml:1", "params.fw_dport.min"),
     ("seed: true", "not-a-number", "run.yaml:1", "seed"),
-    ("frame_sizes: [true]", "not-a-number", "run.yaml:1", "frame_sizes.0"),
-    (
-        "procedure:\n  adaptive: {most: true}",
-        "not-a-number",
-        "run.yaml:2",
-        "procedure.adaptive.most",
-    ),
-    (
-        "params:\n  domains:\n  - rule_ipv7: x",
-        "unknown-setting",
-        "run.yaml:3",
-        "params.domains.0.rule_ipv7",
-    ),
-]
+    ("params:\n  domains:\n  - rule_ipv7: x",
+     "unknown-setting", "run.yaml:3", "params.domains.0.rule_ipv7"),
+]  # fmt: skip
 
 BED_COMPLAINTS = [
-    (
-        "dut:\n  options:\n    faults:\n      drop_every: x",
-        "not-a-number",
-        "bed.yaml:4",
-        "dut.options.faults.drop_every",
-    ),
-    (
-        "tester:\n  options:\n    cores: 1\n    capacity_fps: -1",
-        "out-of-range",
-        "bed.yaml:4",
-        "tester.options.capacity_fps",
-    ),
-    (
-        "tester: {options: {capacity_fps: true}}",
-        "not-a-number",
-        "bed.yaml:1",
-        "tester.options.capacity_fps",
-    ),
+    ("dut:\n  options:\n    faults:\n      drop_every: x",
+     "not-a-number", "bed.yaml:4", "dut.options.faults.drop_every"),
+    ("tester:\n  options:\n    cores: 1\n    capacity_fps: -1",
+     "out-of-range", "bed.yaml:4", "tester.options.capacity_fps"),
     ("tester: sim", "not-a-section", "bed.yaml:1", "tester"),
-    (
-        "tester:\n  options:\n    capacty_fps: 1",
-        "unknown-setting",
-        "bed.yaml:3",
-        "tester.options.capacty_fps",
-    ),
-    (
-        "tester: {options: {capacity_fps: null}}",
-        "not-a-number",
-        "bed.yaml:1",
-        "tester.options.capacity_fps",
-    ),
+    ("tester:\n  options:\n    capacty_fps: 1",
+     "unknown-setting", "bed.yaml:3", "tester.options.capacty_fps"),
+    ("tester: {options: {capacity_fps: null}}",
+     "not-a-number", "bed.yaml:1", "tester.options.capacity_fps"),
     ("dut:\n  driver: frr", "unknown-name", "bed.yaml:2", "dut.driver"),
     ("dut: {option: 5}", "unknown-setting", "bed.yaml:1", "dut.option"),
-    ("dut: {options: {x: 1}}", "unknown-setting", "bed.yaml:1", "dut.options.x"),
     ("dut: {options: {params: 5}}", "not-a-section", "bed.yaml:1", "dut.options.params"),
-    (
-        "dut:\n  options:\n    params:\n      psid_ofset: 1",
-        "unknown-setting",
-        "bed.yaml:4",
-        "dut.options.params.psid_ofset",
-    ),
-    (
-        "dut:\n  options:\n    params:\n      psid_offset: 17",
-        "out-of-range",
-        "bed.yaml:3",
-        "dut.options.params",
-    ),
+    ("dut:\n  options:\n    params:\n      psid_ofset: 1",
+     "unknown-setting", "bed.yaml:4", "dut.options.params.psid_ofset"),
+    ("dut:\n  options:\n    params:\n      psid_offset: 17",
+     "out-of-range", "bed.yaml:3", "dut.options.params"),
     ("dut: {options: {faults: 5}}", "not-a-section", "bed.yaml:1", "dut.options.faults"),
-    (
-        "dut: {options: {faults: {drop_every: x}}}",
-        "not-a-number",
-        "bed.yaml:1",
-        "dut.options.faults.drop_every",
-    ),
-    (
-        "dut: {options: {faults: {drop_every: -1}}}",
-        "out-of-range",
-        "bed.yaml:1",
-        "dut.options.faults.drop_every",
-    ),
-    (
-        "dut: {options: {faults: {drop_every: true}}}",
-        "not-a-number",
-        "bed.yaml:1",
-        "dut.options.faults.drop_every",
-    ),
-    (
-        "dut: {options: {faults: {corrupt: 1}}}",
-        "unknown-setting",
-        "bed.yaml:1",
-        "dut.options.faults.corrupt",
-    ),
+    ("dut: {options: {faults: {corrupt: 1}}}",
+     "unknown-setting", "bed.yaml:1", "dut.options.faults.corrupt"),
     ("links: {middle: {}}", "unknown-setting", "bed.yaml:1", "links.middle"),
-    (
-        "links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}",
-        "missing-setting",
-        "bed.yaml:2",
-        "links.left.background",
-    ),
-    (
-        "links:\n  left: {background: {vlan: 5}}",
-        "missing-setting",
-        "bed.yaml:2",
-        "links.left.background",
-    ),
+    ("links:\n  left: {vlan: 5, background: {vlan: 5}}\n  right: {vlan: 6, background: {vlan: 7}}",
+     "missing-setting", "bed.yaml:2", "links.left.background"),
+    ("links:\n  left: {background: {vlan: 5}}",
+     "missing-setting", "bed.yaml:2", "links.left.background"),
     ("links:\n  left: {vlan: 4, background: {vlan: 5}}", "missing-setting", "bed.yaml:1", "links"),
-    (
-        "links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}",
-        "not-an-address",
-        "bed.yaml:2",
-        "links.left.background.device",
-    ),
+    ("links:\n  left: {vlan: 4, background: {vlan: 5, device: 1.2.3.4/5}}",
+     "not-an-address", "bed.yaml:2", "links.left.background.device"),
     ("links:\n  left:\n    vlan: 5000", "out-of-range", "bed.yaml:3", "links.left.vlan"),
     ("links: {left: {vlan: [100, 200]}}", "invalid-value", "bed.yaml:1", "links.left.vlan"),
     ("links:\n  left:\n    vlan: true", "not-a-number", "bed.yaml:3", "links.left.vlan"),
-    (
-        "dut: {options: {params: {br_address: 5}}}",
-        "not-an-address",
-        "bed.yaml:1",
-        "dut.options.params.br_address",
-    ),
-    (
-        "links:\n  right:\n    tester_mac: x",
-        "not-an-address",
-        "bed.yaml:3",
-        "links.right.tester_mac",
-    ),
-    ("links: {left: {mtu: 500}}", "out-of-range", "bed.yaml:1", "links.left.mtu"),
+    ("links:\n  right:\n    tester_mac: x", "not-an-address", "bed.yaml:3", "links.right.tester_mac"),
     ("plugin: mape-br\nseed: 1", "wrong-kind-of-file", "bed.yaml", ""),
     ("seed: 1\nline_rate: 1G", "unknown-setting", "bed.yaml:1", "seed"),
-    ("line_rate: 10", "out-of-range", "bed.yaml:1", "line_rate"),
     ("line_rate: 10X", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: 1e9999", "not-a-number", "bed.yaml:1", "line_rate"),
     ("line_rate: 100bps", "out-of-range", "bed.yaml:1", "line_rate"),
-]
+]  # fmt: skip
 
 
 def test_a_driver_without_vlans_for_the_background_says_so(tmp_path):
@@ -388,19 +274,13 @@ def test_sizes_that_nobody_gave_exist_on_tagged_links_too(name, preset, tmp_path
     assert known[1:] == list(plain[1:])
 
 
-@pytest.mark.parametrize(("text", "code", "place", "path"), RUN_COMPLAINTS)
-def test_wrong_run_file_has_code_line_and_path(text, code, place, path, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "code", "place", "path"), [*RUN_COMPLAINTS, *BED_COMPLAINTS], ids=repr
+)
+def test_wrong_file_has_code_line_and_path(text, code, place, path, tmp_path):
+    files = (text, None) if place.startswith("run") else (None, text)
     with pytest.raises(UsageError) as caught:
-        resolved(tmp_path, text)
-    error = caught.value
-    assert (error.code, PLACE.search(error.message)[0]) == (code, place)
-    assert ".".join(map(str, error.path)) == path
-
-
-@pytest.mark.parametrize(("text", "code", "place", "path"), BED_COMPLAINTS)
-def test_wrong_testbed_file_has_code_line_and_path(text, code, place, path, tmp_path):
-    with pytest.raises(UsageError) as caught:
-        resolved(tmp_path, None, text)
+        resolved(tmp_path, *files)
     error = caught.value
     assert (error.code, PLACE.search(error.message)[0]) == (code, place)
     assert ".".join(map(str, error.path)) == path
@@ -444,11 +324,6 @@ def test_a_file_that_is_no_text(data, tmp_path):
         YamlFile(tmp_path / "run.yaml")
 
 
-def test_a_byte_order_mark_is_no_error(tmp_path):
-    (tmp_path / "run.yaml").write_bytes(b"\xef\xbb\xbfseed: 3\n")
-    assert YamlFile(tmp_path / "run.yaml").data == {"seed": 3}
-
-
 @pytest.mark.parametrize(
     "text",
     ["[" * 1000, "{a: " * 1000, "a: " + "9" * 5000],
@@ -458,144 +333,3 @@ def test_a_file_that_is_too_deep_or_too_long(text, tmp_path):
     (tmp_path / "run.yaml").write_text(text)
     with expect_error("invalid-yaml", mentions="run.yaml"):
         YamlFile(tmp_path / "run.yaml")
-
-
-# -- garbage -----------------------------------------------------------------------------------
-
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.integers(-2, 200),
-    st.floats(),
-    st.text(max_size=8),
-    st.sampled_from(
-        ["all", "sim", "rfc", "forward", "104", "10G", "2001:db8::/32", "192.0.2.0/24", "mape-br"]
-    ),
-)
-KNOWN = sorted(
-    {
-        *RunFile.model_fields,
-        *TestbedFile.model_fields,
-        *ProcedureSettings.model_fields,
-        *MapEParams.model_fields,
-        *SimOptions.model_fields,
-        *("kind", "options", "driver", "params", "faults", "left", "right", "min", "max"),
-        *("tester_mac", "dut_mac", "vlan", "mtu", "drop_every", "slow_ns"),
-    }
-    - {"plugin"}
-)
-KEYS = st.one_of(st.sampled_from(KNOWN), st.text(max_size=5))
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
-    max_leaves=12,
-)
-
-
-def section(names, **inner):
-    """A mapping with one or two of the names: with more, the first wrong one hides the others."""
-
-    def filled(chosen):
-        return st.fixed_dictionaries({name: inner.get(name, VALUES) for name in chosen})
-
-    known = sorted(set(names) - {"plugin"})
-    return st.lists(st.sampled_from(known), max_size=2, unique=True).flatmap(filled)
-
-
-RUNS = section(
-    RunFile.model_fields,
-    params=section(MapEParams.model_fields) | VALUES,
-    procedure=section(ProcedureSettings.model_fields) | VALUES,
-)
-BEDS = section(
-    TestbedFile.model_fields,
-    tester=st.fixed_dictionaries({"options": section(SimOptions.model_fields)}) | VALUES,
-    dut=st.fixed_dictionaries(
-        {"options": st.fixed_dictionaries({"params": section(MapEParams.model_fields)}) | VALUES}
-    ),
-    links=st.fixed_dictionaries({}, optional={"left": VALUES, "right": VALUES}) | VALUES,
-)
-
-
-def only_usage_errors(path, run, bed):
-    """Whatever the values are: a run that can be planned, or a sentence."""
-    (path / "run.yaml").write_text(json.dumps(run))
-    (path / "bed.yaml").write_text(json.dumps(bed))
-    flags = Flags(plugin="mape-br", tester="sim")
-    try:
-        return plan(bind(resolve(path / "run.yaml", path / "bed.yaml", flags))).run
-    except UsageError as exc:
-        assert exc.message
-        return None
-
-
-@pytest.fixture(scope="module")
-def scratch(tmp_path_factory):
-    return tmp_path_factory.mktemp("garbage")
-
-
-@pytest.mark.slow
-@DERANDOMIZED
-@given(RUNS, BEDS)
-def test_garbage_of_the_right_shape(scratch, run, bed):
-    found = only_usage_errors(scratch, run, bed)
-    if found is not None:
-        assert found.plugin == "mape-br"
-        assert found.frame_sizes
-
-
-@pytest.mark.slow
-@DERANDOMIZED
-@given(VALUES, VALUES)
-def test_garbage_of_any_shape(scratch, run, bed):
-    found = only_usage_errors(scratch, run, bed)
-    assert found is None or isinstance(found, ResolvedRun)
-
-
-YAML_TEXT = st.one_of(
-    st.text(max_size=60),
-    st.text(alphabet="ab:-?[]{}&*!|>'\"%@`#,\n \t<~01.", max_size=60),
-    st.binary(max_size=60),
-    st.lists(
-        st.sampled_from(
-            ["plugin: ", "params:", "mape-br", "\n", "  ", "- ", "{", "}", "&a ", "*a", "<<: ",
-             "!!set", "!!int ", "!!binary ", "!!timestamp ", "? ", ": ", "---\n", "%YAML 1.1\n",
-             "frame_sizes: ", "[104, ", "]", "0x", "1_000", ".nan", "|\n", "'", '"', "\x00", "ö"]
-        ),
-        max_size=12,
-    ).map("".join),
-)  # fmt: skip
-
-
-@pytest.mark.slow
-@settings(DERANDOMIZED, max_examples=250)
-@given(YAML_TEXT, YAML_TEXT)
-def test_garbage_that_is_hardly_yaml(tmp_path_factory, run, bed):
-    home = tmp_path_factory.mktemp("hardly")
-    for name, text in (("run.yaml", run), ("bed.yaml", bed)):
-        data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-        (home / name).write_bytes(data)
-    before = tree(home)
-    arguments = ["run", home / "run.yaml", "--testbed", home / "bed.yaml", "--plugin", "mape-br"]
-    done = v6t(*arguments, "--tester", "sim", "--dry-run")
-    if done.status:
-        expect_refusal(done)
-    else:
-        assert "trials" in done.out
-    assert tree(home) == before
-
-
-NAMES = st.one_of(st.sampled_from([*KNOWN, "fw_dport.min", "domains.0"]), st.text(max_size=6))
-ASSIGNMENT = st.tuples(NAMES, st.sampled_from(["=", "=", "=", ""]), st.text(max_size=10))
-
-
-@DERANDOMIZED
-@given(st.lists(ASSIGNMENT.map("".join), max_size=3), st.lists(ASSIGNMENT.map("".join), max_size=2))
-def test_garbage_of_flags(params, options):
-    arguments = [f"--set={text}" for text in params] + [f"--set-tester={t}" for t in options]
-    done = v6t("run", "--plugin", "mape-br", "--tester", "sim", "--dry-run", *arguments)
-    if done.status:
-        expect_refusal(done)
-    else:
-        assert "trials" in done.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import zlib
@@ -11,10 +12,9 @@ from v6t.base.errors import TesterError
 from v6t.core.config.bound import bind
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal, check_order
-from v6t.core.runs.rundir import RunDir
 from v6t.core.runs.runner import execute, resume
 from v6t.profiles.model import Role
-from v6t.profiles.streams import ORDER, Stream, StreamSet
+from v6t.profiles.streams import LATEST_ORDER, Stream, StreamSet
 from v6t.tests.expect import expect_error, expect_refusal
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
@@ -226,20 +226,12 @@ def test_frames_that_now_come_in_another_order_are_not_mixed_with_those_of_befor
     manifest.pop("order")
     if known is not None:
         manifest["order"] = known
-    (begun / "manifest.json").write_text(json.dumps(manifest))
     stream = Stream("fg", Role.FOREGROUND, 0, 1, {}, None, (), order)
-    directory = RunDir(begun, new=False)
     before = tree(begun)
-    try:
-        if refused:
-            with expect_error("damaged-file"):
-                check_order(directory, [StreamSet("forward", (stream,))])
-        else:
-            check_order(directory, [StreamSet("forward", (stream,))])
-    finally:
-        directory.close()
+    with expect_error("damaged-file") if refused else contextlib.nullcontext():
+        check_order(Journal(begun / "journal.jsonl"), manifest, [StreamSet("forward", (stream,))])
     assert tree(begun) == before
 
 
 def test_a_new_run_keeps_which_order_its_frames_come_in(begun):
-    assert json.loads((begun / "manifest.json").read_text())["order"] == ORDER
+    assert json.loads((begun / "manifest.json").read_text())["order"] == LATEST_ORDER

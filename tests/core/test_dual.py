@@ -36,7 +36,7 @@ def test_without_a_variant_it_is_464xlat_on_the_embedded_lab():
     run = resolve(flags=Flags("ipv4aas"))
     assert (run.tester.kind, run.dut.driver, run.frame_sizes) == ("embedded", "chain", (84,))
     assert resolve(flags=Flags("ipv4aas", params={"variant": "map-e"})).frame_sizes == (104,)
-    words = bind(run).describe_flush
+    words = bind(run).flush_description
     assert "conntrack -D -s 192.168.255.0/24" in words
 
 

@@ -68,7 +68,7 @@ def test_what_is_no_mix(written):
 )
 def test_sizes_are_pairs_and_the_smallest_is_raised(plugin, label):
     bound = bind(resolve(flags=Flags(plugin, frame_sizes=("imix",))))
-    sizes = bound.technology.sizes_of("imix")
+    sizes = bound.technology.make_sizes("imix")
     assert sizes.label == label
     left, right = (sum(n * size for size, n in pairs) / 48 for pairs in _sides(label))
     assert (sizes.ipv6, sizes.ipv4) == pytest.approx((left, right), abs=0.001)
@@ -89,7 +89,7 @@ def _sides(label):
 def test_the_proportion_is_exact_and_evenly_spread(plugin, params):
     """Of any stretch of frames every size has its share to within the number of classes."""
     bound = bind(resolve(flags=Flags(plugin, params=params, frame_sizes=("imix",))))
-    sizes = bound.technology.sizes_of("imix")
+    sizes = bound.technology.make_sizes("imix")
     alone = compile_streams(bound, sizes.pairs[0][0])
     for way, made in compile_streams(bound, sizes).items():
         weights = [s.weight for s in made.streams]
@@ -127,7 +127,7 @@ def test_the_order_is_spelled_out(mix, genome):
 @pytest.mark.parametrize("plugin", ["nat44", "nat64"])
 def test_frames_of_all_sizes_belong_to_the_same_connections(plugin):
     bound = bind(resolve(flags=Flags(plugin, frame_sizes=("imix",))))
-    made = compile_streams(bound, bound.technology.sizes_of("imix"))["forward"]
+    made = compile_streams(bound, bound.technology.make_sizes("imix"))["forward"]
     programs = [
         [i for i in s.trex["vm"]["instructions"] if i["type"] == "flow_var"] for s in made.streams
     ]
@@ -219,7 +219,7 @@ def test_the_embedded_tester_keeps_proportion_and_totals(plugin):
     settings = Flags(plugin, tester="embedded", frame_sizes=("imix:64x7,570x4,1518x1",),
                      params={"n": "2", "m": "1"} if plugin == "mape-br" else {})  # fmt: skip
     bound = bind(resolve(flags=settings))
-    sizes = bound.technology.sizes_of(bound.settings.frame_sizes[0])
+    sizes = bound.technology.make_sizes(bound.settings.frame_sizes[0])
     connections = Connections(100, 500.0, wait_s=0.2, alpha=1.0) if plugin == "nat64" else None
     trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 600.0, 1.0, 0.5, 0.0,
                   connections=connections, mix=sizes.mix)  # fmt: skip

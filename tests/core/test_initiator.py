@@ -44,7 +44,7 @@ def test_the_technologys_left_is_the_cable_at_the_right_port(run):
     assert (links.right.dut_mac, links.right.vlan) == ("02:00:00:00:0a:01", 7)
     assert (links.link_at("left"), links.link_at("right")) == (links.right, links.left)
     assert run.links_left.vlan == 7  # the files keep the tester's words
-    streams = compile_point(bind(run).technology, bind(run).technology.frame_pair(64), 1)
+    streams = compile_point(bind(run).technology, bind(run).technology.make_frame_pair(64), 1)
     first = Expander(streams["forward"].streams[0]).frames(0, 1)[0, :12].tobytes()
     assert first == bytes.fromhex("020000000b01020000000b02")
 
@@ -77,7 +77,11 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
     swapped = options.with_swapped_ports()
     assert (swapped.ports, swapped.pairs[0].ports) == ((1, 0), (3, 2))
     assert swapped.all_interfaces == options.all_interfaces  # a port keeps its interface
-    links = Links(Link("02:00:00:00:0b:02", "02:00:00:00:0b:01"), Links().left, swapped=True)
+    links = Links(
+        Link(tester_mac="02:00:00:00:0b:02", dut_mac="02:00:00:00:0b:01"),
+        Links().left,
+        swapped=True,
+    )
     assert [macs[0][-5:] for macs in swapped.all_macs(links)] == [
         "01:02",
         "0b:02",
@@ -88,7 +92,7 @@ def test_trex_sends_the_initiators_frames_from_its_right_port():
 
 
 def test_who_is_played_follows(run):
-    intent = bind(run).technology.dut_intent()
+    intent = bind(run).technology.make_dut_intent()
     hosts = intent.emulated_links.link_at("right").hosts
     assert set(hosts) == set(map(str, intent.left.neighbors))
 
@@ -108,7 +112,7 @@ def test_a_capacity_is_of_one_way_round(run):
     keys = set()
     for initiator in ("left", "right"):
         bound = bind(run.model_copy(update={"initiator": initiator, "links_left": run.links_right}))
-        sizes = bound.technology.frame_pair(64)
+        sizes = bound.technology.make_frame_pair(64)
         keys.add(_make_key(bound, make_capacity_spec(bound.settings, sizes, "forward", 1e6), {}))
     assert len(keys) == 2
 
@@ -130,7 +134,7 @@ Rev-sport-min 1024\nRev-sport-max 2047\nRev-dport-min 5\nRev-dport-max 9\nStatef
     assert found[1].testbed["initiator"] == "right"
     assert found[0].testbed["links"]["left"]["tester_mac"] == "02:00:00:00:00:0a"
     assert found[1].testbed["links"]["right"]["tester_mac"] == "02:00:00:00:00:0a"
-    became = {given.name: what for given, what in found[1].became}
+    became = {given.name: what for given, what in found[1].parameter_targets}
     assert became["MAC-R-Tester"] == "testbed: links.right.tester_mac"
     assert became["Rev-sport-min"] == "params.initiator_ports.min"
 
@@ -149,7 +153,7 @@ def test_a_driver_without_interfaces_has_nothing_to_turn():
 def test_frames_match_through_a_device_wired_the_other_way(plugin, dut):
     settings = resolve(flags=Flags(plugin=plugin, dut=dut, initiator="right"))
     bound = bind(settings)
-    sizes = bound.technology.frame_pair(settings.frame_sizes[0])
+    sizes = bound.technology.make_frame_pair(settings.frame_sizes[0])
     bench = Bench(bound)
     bench.load(compile_point(bound.technology, sizes, 1))
     connections = None

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.cli.stopping import CAUGHT, handle_signals
+from v6t.core.cli.stopping import HANDLED_SIGNALS, handle_signals
 from v6t.core.config import resolve as resolve_module
 from v6t.drivers.lab import privilege
 from v6t.tests.drivers import faketrex
@@ -239,21 +239,21 @@ with handle_signals(Words):
 
 def test_a_worker_hears_of_one_stop_once():
     """From the terminal and from who started it: what it does about the first is not disturbed."""
-    before = [signal.getsignal(number) for number in CAUGHT]
+    before = [signal.getsignal(number) for number in HANDLED_SIGNALS]
     done = []
 
     def work():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         finally:
-            for number in CAUGHT:
+            for number in HANDLED_SIGNALS:
                 os.kill(os.getpid(), number)
             done.append("put back")
 
     with pytest.raises(KeyboardInterrupt), handle_signals(None):
         work()
     assert done == ["put back"]
-    assert [signal.getsignal(number) for number in CAUGHT] == before
+    assert [signal.getsignal(number) for number in HANDLED_SIGNALS] == before
 
 
 @pytest.mark.lab

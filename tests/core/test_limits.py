@@ -106,7 +106,7 @@ def test_pool_below_the_source_ports_of_all_clients_is_refused(plugin):
 @pytest.mark.parametrize("driver", ["nftables", "iptables", "openbsd-pf"])
 def test_sessions_option_below_the_connections_is_refused(driver):
     device = make_driver(driver, {"sessions": 999})
-    told = replace(Nat44().dut_intent(), requirements=DeviceRequirements(sessions=1000))
+    told = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=1000))
     with expect_error("out-of-range") as caught:
         device.plan(told, device.make_example_facts(told))
     assert caught.value.dut_params == {"sessions": 1000}

@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 from rich.console import Console
-from v6t.analysis.sheet import sheet, text_columns
+from v6t.analysis.sheet import make_text_columns, make_text_table
 from v6t.base.files import hold_lock
 from v6t.core.cli import terminal
-from v6t.core.config.plugins import ALIASES, names
+from v6t.core.config.plugins import ALIASES, list_names
 from v6t.core.runs.results import list_runs
 from v6t.tests.expect import expect_refusal
 
@@ -61,7 +61,7 @@ def test_show_prints_the_results_of_the_run_again(run):
 
 @pytest.mark.parametrize("alias", sorted(ALIASES))
 def test_aliases_name_technologies(alias):
-    assert ALIASES[alias] in names()
+    assert ALIASES[alias] in list_names()
     assert alias == alias.lower()
 
 
@@ -109,6 +109,22 @@ def test_run_fails_below_a_rate(rate, status, tmp_path):
     done = v6t(*SHORT, "--fail-below", rate, "-o", tmp_path / "out")
     assert done.status == status
     assert ("is below 1,500,000 fps" in done.err) == bool(status)
+    v6t("report", tmp_path / "out", "--format", "junit")
+    assert ('failures="1"' in (tmp_path / "out/junit.xml").read_text()) == bool(status)
+
+
+def test_baseline_that_is_better_ends_with_status_7(tmp_path):
+    fast, slow = tmp_path / "fast", tmp_path / "slow"
+    options = ("--reps", "4", "--set-tester")
+    assert v6t(*SHORT, *options, "capacity_fps=600000", "-o", fast).status == 0
+    done = v6t(*SHORT, *options, "capacity_fps=300000", "--baseline", fast, "-o", slow)
+    assert done.status == 7
+    assert "worse" in done.out
+
+
+def test_baseline_that_is_no_run_is_rejected_before_the_run(tmp_path):
+    expect_refusal(v6t(*SHORT, "--baseline", tmp_path, "-o", tmp_path / "out"), "no-such-run")
+    assert not (tmp_path / "out").exists()
 
 
 def test_rate_to_fail_below_has_a_unit_that_exists():
@@ -123,7 +139,7 @@ def test_explain_without_a_name_lists_the_names():
 
 def test_long_table_is_printed_like_a_short_one(monkeypatch):
     rows = [[f"run {number}", str(number)] for number in range(200)]
-    made = sheet("Runs", [*text_columns("name"), "rate"], rows)
+    made = make_text_table("Runs", [*make_text_columns("name"), "rate"], rows)
     printed = []
     for limit in (100, 300):
         monkeypatch.setattr(terminal, "LONG_TABLE", limit)

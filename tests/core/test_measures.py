@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 from pydantic import ValidationError
-from v6t.analysis.sheet import UNCOVERED, explain_marks
+from v6t.analysis.sheet import UNCOVERED_MEANING, explain_marks
 from v6t.analysis.warnings import list_warnings
 from v6t.base.errors import EnvironmentLacking, TesterError
 from v6t.benchmarks import registry
@@ -22,7 +22,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs import bench
 from v6t.core.runs import device as device_module
 from v6t.core.runs.bench import make_tester
-from v6t.core.runs.device import DeviceAction, run_hook, with_running_event
+from v6t.core.runs.device import measure_with_event, run_hook
 from v6t.core.runs.events import Listener
 from v6t.core.runs.journal import Journal
 from v6t.core.runs.plan import plan
@@ -86,7 +86,7 @@ def by_benchmark(path):
 def test_a_tester_whose_ports_cannot_be_joined_is_never_made_twice(tmp_path, monkeypatch):
     """A second one would want the ports that the first has: TRex on NICs, for the delays of its own."""
     made, make = [], bench.make_tester
-    monkeypatch.setattr(Sim, "loops_back", False)
+    monkeypatch.setattr(Sim, "can_loop_back", False)
     monkeypatch.setattr(
         bench,
         "make_tester",
@@ -152,7 +152,7 @@ def test_every_table_says_how_frames_were_counted_where_a_tester_knows_several_w
         assert {r.counted_by for r in records} == expected
         assert {r.benchmark for r in records} == set(chosen)
         for record in records:
-            table = registry.load(record.benchmark).make_sheet([record])
+            table = registry.load(record.benchmark).make_main_table([record])
             cells = {
                 row[place]
                 for place, column in enumerate(table.columns)
@@ -423,7 +423,7 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     run = wanted("back-to-back", device=DEVICE, back_to_back=told, **QUICK_LATENCY)
     execute(bind(run), tmp_path / "out", Listener())
     (record,) = (r for r in load_run(tmp_path / "out").records if r.benchmark == "back-to-back")
-    results, searched = load_presentations().make_sheets([record])
+    results, searched = load_presentations().make_all_tables([record])
     assert results.title == record.title
     (row,) = searched.rows
     shown = dict(zip([c.name.replace("\n", " ") for c in searched.columns], row, strict=True))
@@ -434,8 +434,6 @@ def test_the_search_is_reported_with_all_it_was_told(tmp_path, verifications, se
     assert shown["shortest frames"] == f"{record.shortest_frames:,}"
     assert (shown["loss tolerance"], shown["repetitions"]) == ("0", "2")
     assert shown["throughput fps"] == f"{record.throughput:,.0f}"
-    earlier = record.model_copy(update={"algorithm": "", "verifications": None})
-    assert len(load_presentations().make_sheets([earlier])) == 1
 
 
 def test_hooks_run_beside_the_trial(tmp_path):
@@ -451,9 +449,8 @@ def test_hooks_run_beside_the_trial(tmp_path):
             time.sleep(0.01)
         return result
 
-    assert with_running_event(measure, lambda trial: DeviceAction(hook))(asked) is result
+    assert measure_with_event(asked, measure, hook) is result
     assert done.exists()
-    assert with_running_event(lambda trial: result, lambda trial: None)(asked) is result
 
 
 @pytest.mark.parametrize("command", ["false", "/nowhere/at-all", "'"])
@@ -464,7 +461,7 @@ def test_hooks_that_fail(command):
                   device_event=DeviceEvent("software-reset", 0.0))  # fmt: skip
     hook = partial(run_hook, "software-reset", Hook(command=command))
     with expect_error("hook-failed"):
-        with_running_event(lambda trial: time.sleep(0.05), lambda trial: DeviceAction(hook))(asked)
+        measure_with_event(asked, lambda trial: time.sleep(0.05), hook)
 
 
 def test_a_hook_that_hangs():
@@ -520,7 +517,7 @@ def test_without_a_valid_trial_nothing_is_known_of_loss(tmp_path):
         0,
         len(record.invalid_trials),
     )
-    (table,) = load_presentations().make_sheets([record])
+    (table,) = load_presentations().make_all_tables([record])
     lost = [column.name for column in table.columns].index("lost")
     assert {row[lost] for row in table.rows} == {"undefined"}
 
@@ -541,10 +538,10 @@ def test_rates_that_the_self_test_does_not_cover_are_said(tmp_path):
         marks = {(float(row["rate"]), row["Limited"]) for row in csv.DictReader(file)}
     assert marks == {(r, "yes" if r in loss["above_usable"] else "no") for r in offered}
     shown = [r for r in load_run(tmp_path / "out").records if r.benchmark != "throughput"]
-    assert explain_marks(shown) == [f"* {UNCOVERED}"]
+    assert explain_marks(shown) == [f"* {UNCOVERED_MEANING}"]
     rates = {
         row[[column.name for column in table.columns].index("fps per\ndirection")]
-        for table in load_presentations().make_sheets(
+        for table in load_presentations().make_all_tables(
             [r for r in shown if r.benchmark == "frame-loss"]
         )
         for row in table.rows

@@ -7,10 +7,11 @@ import json
 import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import resolve
-from v6t.core.migrate import maptperf, siitperf
+from v6t.core.migrate import siitperf
 from v6t.tests.expect import expect_refusal
 
 from .support import tree, v6t
+from .test_siitperf_samples import MANY_IPV4, NAT64
 
 pytestmark = pytest.mark.slow
 
@@ -43,36 +44,7 @@ CPU-L-Recv 8
 MEM-Channels 2
 """
 
-# four million connections through a stateful NAT64: the study's 40,000 source, 100 destination ports
-NAT64 = """\
-IP-L-Vers 6
-IP-R-Vers 4
-IPv6-L-Real 2001:2::2
-IPv6-R-Virt 64:ff9b::198.19.0.2
-IPv4-R-Real 198.19.0.2
-MAC-L-Tester a0:36:9f:c5:fa:1c
-MAC-R-Tester a0:36:9f:c5:fa:1e
-MAC-L-DUT a0:36:9f:c5:e6:58
-MAC-R-DUT a0:36:9f:c5:e6:5a
-Forward 1
-Reverse 1
-Fwd-var-sport 3
-Fwd-var-dport 3
-Fwd-sport-min 1
-Fwd-sport-max 40000
-Fwd-dport-min 1
-Fwd-dport-max 100
-Rev-var-sport 3
-Rev-var-dport 3
-IP-L-var 0
-IP-R-var 0
-Stateful 1
-Enumerate-ports 3
-Enumerate-ips 0
-Responder-ports 3
-"""
-
-# the same for NAT44, with varying addresses on both sides
+# a stateful NAT44 with varying addresses on both sides
 NAT44 = """\
 IP-L-Vers 4
 IP-R-Vers 4
@@ -94,34 +66,6 @@ Stateful 1
 Enumerate-ports 3
 Enumerate-ips 3
 Responder-tuples 1
-"""
-
-# pseudorandom addresses and ports of an IPv4 router: the study's appendix
-ROUTER = """\
-IP-L-Vers 4
-IP-R-Vers 4
-IPv4-L-Real 198.18.0.2
-IPv4-R-Real 198.19.0.2
-IPv6-L-Real 2001:2::2
-Fwd-var-sport 3
-Fwd-var-dport 3
-Rev-var-sport 3
-Rev-var-dport 3
-Fwd-sport-min 1024
-Fwd-sport-max 65535
-IP-L-var 3 # pseudorandom
-IP-R-var 3 # pseudorandom
-IP-L-min 2
-IP-L-max 65534
-IP-R-min 2
-IP-R-max 0xfffe
-IPv4-L-offset 2
-IPv4-R-offset 2
-IPv6-L-offset 12
-Stateful 0
-Enumerate-ports 0
-Enumerate-ips 0
-Responder-ports 0
 """
 
 # appendix D of the Mapperf paper
@@ -200,16 +144,13 @@ def test_the_paper_of_mapperf(tmp_path):
     assert (run.procedure.repetitions, run.procedure.trial_duration_s) == (20, 60.0)
 
 
-def test_maptperf_is_map_t(tmp_path):
+def test_maptperf_is_map_t_unless_the_plugin_is_named(tmp_path):
     run = taken(tmp_path, MAPTPERF)
     p = bind(run).technology.params
-    assert run.plugin == "mapt-br"
-    assert str(p.dmr) == "64:ff9b::/64"
+    assert (run.plugin, str(p.dmr)) == ("mapt-br", "64:ff9b::/64")
     assert str(p.dut_left_ipv6) == "2001:db8:6::1/64"
-
-
-def test_the_self_test_file_can_be_either(tmp_path):
-    assert taken(tmp_path, MAPTPERF, "--plugin", "mape-br").plugin == "mape-br"
+    (tmp_path / "e").mkdir()
+    assert taken(tmp_path / "e", MAPTPERF, "--plugin", "mape-br").plugin == "mape-br"
 
 
 def test_the_sample_of_siitperf(tmp_path):
@@ -236,93 +177,64 @@ def test_the_other_way_round(tmp_path):
     assert str(p.mappings.to_ipv6(p.ipv6_hosts.first)) == "2001:2:0:8000::2"
 
 
-def test_pseudorandom_addresses_of_a_router(tmp_path):
-    run = taken(tmp_path, ROUTER, peer="siitperf")
-    p = bind(run).technology.params
-    assert run.plugin == "ipv4-router"
-    assert (p.left_hosts.policy, p.left_hosts.min, p.left_hosts.max) == ("random", 2, 65534)
-    assert p.right_hosts.max == 65534
-    assert p.fw_sport.policy == "random"
+EVERY_FILE = [
+    *((text, "siitperf") for text in (SIITPERF, MANY_IPV4, NAT64, NAT44)),
+    *((text, "maptperf") for text in (MAPPERF, MAPTPERF)),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "peer", "known"),
-    [
-        (SIITPERF, "siitperf", siitperf.KNOWN),
-        (ROUTER, "siitperf", siitperf.KNOWN),
-        (MAPPERF, "maptperf", maptperf.KNOWN),
-        (MAPTPERF, "maptperf", maptperf.KNOWN),
-        (NAT64, "siitperf", siitperf.KNOWN),
-        (NAT44, "siitperf", siitperf.KNOWN),
-    ],
-)
-def test_every_parameter_is_accounted_for(text, peer, known, tmp_path):
+@pytest.mark.parametrize(("text", "peer"), EVERY_FILE, ids=range(len(EVERY_FILE)))
+def test_run_of_a_converted_file_accounts_for_every_parameter_and_can_be_rehearsed(
+    text, peer, tmp_path
+):
     taken(tmp_path, text, peer=peer)
-    written = (tmp_path / "here" / "run.yaml").read_text()
-    for line in text.splitlines():
-        words = line.partition("#")[0].split()
-        if words:
-            mark = f"#   {words[0]} {words[1]} -> "
-            (found,) = [x for x in written.splitlines() if x.startswith(mark)]
-            assert len(found) > len(mark)
-    assert len(known) == len(set(known))
+    here = tmp_path / "here"
+    comments = (here / "run.yaml").read_text().splitlines()
+    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
+        start = f"#   {' '.join(line.split())} -> "
+        (comment,) = [each for each in comments if each.startswith(start)]
+        assert len(comment) > len(start)
+    done = v6t(
+        *("run", here / "run.yaml", "--testbed", here / "testbed.yaml", "--tester", "sim"),
+        *("--reps", 1, "--json", "-o", tmp_path / "out"),
+    )
+    assert done.status == 0, done
+    assert all(r["matched"] is None for r in json.loads(done.out)["results"] if "matched" in r)
 
 
-def every(known, values):
-    return "".join(f"{name} {values(name)}\n" for name in known)
-
-
-def test_no_parameter_of_siitperf_is_forgotten(tmp_path):
+@pytest.mark.parametrize(("stateful", "left", "right"), [(0, 4, 6), (1, 6, 4), (1, 4, 4)])
+def test_every_known_parameter_of_siitperf_has_a_target(stateful, left, right, tmp_path):
     def value(name):
         if name.startswith("MAC"):
             return f"02:00:00:00:00:{'L' in name:02x}"
         if name.endswith(("Real", "Virt")):
-            left = "-L-" in name
-            return ("2001:2::2" if left else "2001:2:0:8000::2") if "6" in name[:4] else (
-                "198.18.0.2" if left else "198.19.0.2")  # fmt: skip
+            return "2001:2::2" if "6" in name[:4] else f"198.1{8 + ('-R-' in name)}.0.2"
         if "Vers" in name:
-            return 4 if "IP-L" in name else 6
+            return left if "-L-" in name else right
         if name.endswith("offset"):
-            return 2 if name.startswith("IPv4") else 12
-        return {"min": 2, "max": 4}.get(name[-3:], 0 if "tateful" in name or "var" in name else 1)
+            return 2 if name.startswith("IPv4") else 14
+        if name == "Stateful":
+            return stateful
+        if "var" in name or name == "Enumerate-ips":
+            return 0
+        return {"Enumerate-ports": 3}.get(name, {"max": 9}.get(name[-3:], 1))
 
-    text = every(siitperf.KNOWN, value).replace("IPv6-L-Virt 2001:2::2", "IPv6-L-Virt ::9")
     source = tmp_path / "siitperf.conf"
-    source.write_text(text)
+    source.write_text("".join(f"{name} {value(name)}\n" for name in siitperf.PARAMETERS))
     found = siitperf.read_siitperf(source)
-    assert [g.name for g, _ in found.became] == list(siitperf.KNOWN)
-    assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
+    assert [parameter.name for parameter, _ in found.parameter_targets] == list(siitperf.PARAMETERS)
+    assert [parameter.name for parameter, target in found.parameter_targets if not target] == []
 
 
-@pytest.mark.parametrize("text", [SIITPERF, ROUTER, MAPPERF, MAPTPERF])
-def test_what_was_taken_over_can_be_rehearsed(text, tmp_path):
-    peer = "siitperf" if text in (SIITPERF, ROUTER) else "maptperf"
-    taken(tmp_path, text, peer=peer)
-    here = tmp_path / "here"
-    done = v6t(
-        *("run", here / "run.yaml", "--testbed", here / "testbed.yaml", "--tester", "sim"),
-        *("--reps", 2, "--json", "-o", tmp_path / "out"),
-    )
-    assert done.status == 0, done
-    (record,) = json.loads(done.out)["results"]
-    assert 990_000 <= record["median"] <= 1_000_000
-    assert record["matched"] is None  # nothing is compared in a simulation
-
-
-def test_a_stateful_nat64(tmp_path):
-    run = taken(tmp_path, NAT64, peer="siitperf")
-    assert run.plugin == "nat64"
-    plugin = bind(run).technology
-    assert str(plugin.params.prefix) == "64:ff9b::/96"
-    assert str(plugin.params.initiator_ipv6) == "2001:2::2"
-    assert str(plugin.params.responder_ipv4) == "198.19.0.2"
-    assert plugin.params.combinations == 4_000_000 == run.procedure.connections.count
-    ports = plugin.params.initiator_ports
-    assert (ports.min, ports.max) == (1024, 41023)
+def test_stateful_nat64_has_source_ports_from_1024_on(tmp_path):
+    text = NAT64.replace("Fwd-sport-min 1024", "Fwd-sport-min 1")
+    run = taken(tmp_path, text.replace("max 41023", "max 40000"), peer="siitperf")
+    params = bind(run).technology.params
+    assert params.combinations == 4_000_000 == run.procedure.connections.count
+    assert (params.initiator_ports.min, params.initiator_ports.max) == (1024, 41023)
     assert "1-40000 begin at 1024" in (tmp_path / "here/run.yaml").read_text()
     assert run.benchmarks == ("connection-rate", "throughput")
     assert run.procedure.connections.reading == "pseudorandom"
-    assert run.links_left.tester_mac == "a0:36:9f:c5:fa:1c"
 
 
 def test_a_stateful_nat44_with_many_addresses(tmp_path):
@@ -335,21 +247,6 @@ def test_a_stateful_nat44_with_many_addresses(tmp_path):
     assert run.procedure.connections.reading == "linear"
 
 
-@pytest.mark.parametrize("text", [NAT64, NAT44])
-def test_stateful_tests_can_be_rehearsed(text, tmp_path):
-    taken(tmp_path, text, peer="siitperf")
-    here = tmp_path / "here"
-    done = v6t(
-        *("run", here / "run.yaml", "--testbed", here / "testbed.yaml", "--tester", "sim"),
-        *("--reps", 1, "--json", "-o", tmp_path / "out"),
-    )
-    assert done.status == 0, done
-    rate, throughput = json.loads(done.out)["results"]
-    assert rate["connections"] == 4_000_000
-    assert rate["validated"]
-    assert throughput["matched"] is None
-
-
 def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):
     text = NAT64.replace("Enumerate-ports 3", "Enumerate-ports 0")
     run = taken(tmp_path, text, peer="siitperf")
@@ -359,31 +256,13 @@ def test_without_enumeration_every_frame_would_not_be_a_connection(tmp_path):
 
 def test_what_trex_cannot_enumerate_is_refused_at_once(tmp_path):
     source = tmp_path / "siitperf.conf"
-    source.write_text(NAT64.replace("Fwd-sport-max 40000", "Fwd-sport-max 39990"))
+    ports = ("Fwd-sport-min 1024\nFwd-sport-max 41023", "Fwd-sport-min 1\nFwd-sport-max 39990")
+    source.write_text(NAT64.replace(*ports))
     said = expect_refusal(
         v6t("init", "--from-siitperf", source, "--dir", tmp_path / "here"), "wrong-kind-of-file"
     )
     assert "39990" in said
     assert not (tmp_path / "here").exists()
-
-
-@pytest.mark.parametrize(("left", "right"), [(6, 4), (4, 4)])
-def test_no_parameter_of_a_stateful_test_is_forgotten(left, right, tmp_path):
-    def value(name):
-        if name.startswith("MAC"):
-            return f"02:00:00:00:00:{'L' in name:02x}"
-        if name.endswith(("Real", "Virt")):
-            return "2001:2::2" if "6" in name[:4] else f"198.1{8 + ('-R-' in name)}.0.2"
-        if "Vers" in name:
-            return left if "-L-" in name else right
-        return {"Stateful": 1, "Enumerate-ports": 3}.get(name, {"max": 9}.get(name[-3:], 1))
-
-    text = every(siitperf.KNOWN, value).replace("-var 1", "-var 0")
-    source = tmp_path / "siitperf.conf"
-    source.write_text(text.replace("Enumerate-ips 1", "Enumerate-ips 0"))
-    found = siitperf.read_siitperf(source)
-    assert [g.name for g, _ in found.became] == list(siitperf.KNOWN)
-    assert all(what for _, what in found.became), [g.name for g, what in found.became if not what]
 
 
 def test_a_parameter_that_is_not_known_is_said(tmp_path):

@@ -86,7 +86,7 @@ def test_an_irregular_result_is_marked_everywhere(run):
     assert (most.median, most.upper_bounds.median) == (record.max_load, None)
     assert most.limited
     known = load_presentations()
-    table = known.make_sheets([record])[0]
+    table = known.make_all_tables([record])[0]
     column = [c.name for c in table.columns].index("result")
     assert [row[column] for row in table.rows] == [*["regular"] * 3, "IRREGULAR 2/2"]
     said = [str(w) for w in list_warnings([record], known)]

@@ -19,7 +19,7 @@ from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.modifiers import MODIFIERS
-from v6t.core.modifiers.base import RepeatedAction
+from v6t.core.modifiers.base import repeat_action
 from v6t.core.modifiers.rfc2544 import Management, Routing
 from v6t.core.reporting import write
 from v6t.core.runs import bench as bench_module
@@ -64,7 +64,7 @@ def test_every_hundredth_frame_is_a_broadcast(plugin, params, vlan, tmp_path):
     flags = Flags(plugin, tester="sim", modifier="broadcast", params=params)
     bound = bind(resolve(None, tmp_path / "bed.yaml", flags))
     (size,) = bound.settings.frame_sizes
-    for way, made in compile_streams(bound, bound.technology.frame_pair(size)).items():
+    for way, made in compile_streams(bound, bound.technology.make_frame_pair(size)).items():
         *others, last = made.streams
         weights = [s.weight for s in made.streams]
         assert last.weight * 100 == sum(weights)
@@ -386,7 +386,7 @@ def test_trials_without_it_are_counted(times, right, verdict, said):
 
 
 def begun(act, pause_s=0.0, duration_s=60.0):
-    return RepeatedAction(
+    return repeat_action(
         Trial("throughput", "t", 84, 64, "forward", 100.0, duration_s, 0.5, pause_s), act, 0.01
     )
 
@@ -399,22 +399,24 @@ def test_what_ends_after_the_trial_is_not_counted():
         go_on.wait(60)
         return "it"
 
-    with begun(slow) as repeated:
+    with begun(slow) as counts:
         assert going.wait(60)
-        repeated._over.set()
-        go_on.set()
-    assert repeated.to_json()["times"] == 0
-    with begun(slow, pause_s=60.0) as early:
+        threading.Timer(0.2, go_on.set).start()
+    assert counts["times"] == 0
+    with begun(slow, pause_s=60.0) as counts:
         pass
-    assert early.to_json()["times"] == 0
+    assert counts["times"] == 0
 
 
 def test_what_nobody_expected_ends_the_trial():
+    called = threading.Event()
+
     def odd():
+        called.set()
         raise ZeroDivisionError("odd")
 
-    with pytest.raises(ZeroDivisionError), begun(odd) as repeated:
-        repeated._thread.join()
+    with pytest.raises(ZeroDivisionError), begun(odd):
+        assert called.wait(60)
     with pytest.raises(KeyError, match="its own"), begun(odd):
         raise KeyError("its own")
 
@@ -455,7 +457,7 @@ class Sending:
 
 def bench_of(monkeypatch, tester, **more):
     monkeypatch.setattr(bench_module, "make_tester", lambda *_, **__: tester)
-    monkeypatch.setattr(bench_module, "make_remote_session", lambda *_: None)
+    monkeypatch.setattr("v6t.drivers.duts.devices.make_session", lambda *_: None)
     return Bench(plan_of("ipv4-router", "linux-router", "management")[1], **more)
 
 

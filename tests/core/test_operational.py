@@ -10,7 +10,7 @@ import re
 
 import pytest
 from v6t.core.config.bound import bind
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.config.settings import ResolvedRun
 from v6t.core.config.warnings import list_setting_warnings, list_tester_warnings
@@ -53,14 +53,14 @@ def test_initial_setup_2_saved_in_files_that_are_loaded(here):
     assert json.loads((here / "out" / "config.json").read_text())["params"]["ces"] == 7
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_names())
 def test_initial_setup_3_configures_itself(name):
     """A technology's name is enough: addresses, traffic, tester, device, sizes follow."""
     run = resolve(flags=Flags(plugin=name))
     assert run.frame_sizes
     assert run.modes
     assert run.tester.kind == "embedded"
-    assert load_plugin(name)(load_plugin(name).params_model()).dut_intent().left.addresses
+    assert load_plugin(name)(load_plugin(name).params_model()).make_dut_intent().left.addresses
 
 
 def test_initial_setup_4_warns_of_a_wrong_command_and_rejects_it(here):
@@ -81,8 +81,8 @@ def test_initial_setup_4_warns_of_what_is_allowed_but_hardly_meant():
     noted = {
         "latency is not measured": {"procedure": {"latency": {"tags": 5}}},
         "pdv and ipdv are not measured": {"procedure": {"delay_variation": {"duration_s": 5}}},
-        "lets much loss pass": {"procedure": {"loss_tolerance": 0.5}},
-        "still on their way": {"procedure": {"residual_wait_s": 0.001}},
+        "accepts much loss": {"procedure": {"loss_tolerance": 0.5}},
+        "in transit": {"procedure": {"residual_wait_s": 0.001}},
         "procedure.rate_from is set, but has no effect": {"procedure": {"rate_from": "median"}},
     }
     for words, flags in noted.items():

@@ -30,14 +30,16 @@ def experiments(campaign: str) -> dict[str, Experiment]:
 def laid_out(campaign: str, name: str) -> list[dict[str, Any]]:
     """The runs of an experiment as they would be measured, with all defaults."""
     found = []
-    for run in plan_campaign(list_packaged()[campaign], Overrides(tester="sim", only=(name,))).runs:
+    for run in plan_campaign(
+        list_packaged()[campaign], Overrides(tester="sim", experiments=(name,))
+    ).runs:
         bound = bind(run.resolved)
         params = bound.technology.params.model_dump(mode="json")
         found.append(
             {
                 **run.config,
                 "params": params,
-                "pairs": [bound.technology.frame_pair(s) for s in run.config["frame_sizes"]],
+                "pairs": [bound.technology.make_frame_pair(s) for s in run.config["frame_sizes"]],
             }
         )
     return found

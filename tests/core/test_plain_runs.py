@@ -15,7 +15,7 @@ from v6t.base.errors import DutError, EnvironmentLacking
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.core.runs.journal import read_journal
+from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
 from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.lab.privilege import available
@@ -103,7 +103,7 @@ def carried_out(words, path, benchmark="throughput"):
     if benchmark == "resolution":
         return
     assert all(point["median"] > 0 for point in found), found
-    trials = [result for _, result in read_journal(path / "journal.jsonl")]
+    trials = Journal(path / "journal.jsonl").entries.values()
     counted = [c for t in trials for c in t.directions.values()]
     assert sum(c.checked for c in counted) > 0
     assert all(c.checked == c.matched for c in counted)

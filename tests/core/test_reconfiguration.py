@@ -59,7 +59,7 @@ def test_devices_that_have_nothing_to_change(plugin, dut, code):
 
 
 def test_spare_networks_overlap_nothing_of_the_run():
-    intent = bind(resolve(flags=Flags("mape-br"))).technology.dut_intent()
+    intent = bind(resolve(flags=Flags("mape-br"))).technology.make_dut_intent()
     assert str(find_spare_network(intent, 4)) in (
         "203.0.113.0/24",
         "198.51.100.0/24",

@@ -38,12 +38,12 @@ def install(tmp_path, monkeypatch):
 
 
 def test_the_own_plugin_is_found():
-    assert "mape-br" in registry.names()
+    assert "mape-br" in registry.list_names()
     assert registry.load_plugin("mape-br") is MapEBorderRelay
 
 
 def test_every_plugin_is_called_what_its_entry_point_says():
-    for row in registry.listing():
+    for row in registry.list_rows():
         assert row.error == ""
         assert registry.load_plugin(row.name).name == row.name
 
@@ -53,7 +53,7 @@ def test_an_unknown_plugin():
         registry.load_plugin("mape-bt")
     with expect_error("unknown-name") as caught:
         registry.load_plugin("zzz")
-    assert caught.value.hint == "installed: " + ", ".join(registry.names())
+    assert caught.value.hint == "installed: " + ", ".join(registry.list_names())
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -90,13 +90,13 @@ def test_two_plugins_of_one_name_are_refused_by_name(install):
 def test_a_distribution_seen_twice_is_one(install):
     """An editable install beside its checkout lists the same entry points twice."""
     install("v6t", mape_br=GOOD)
-    assert [row.name for row in registry.listing()].count("mape-br") == 1
+    assert [row.name for row in registry.list_rows()].count("mape-br") == 1
     assert registry.load_plugin("mape-br") is MapEBorderRelay
 
 
 def test_names_do_not_import(install):
     install("foreign", broken="nowhere_at_all:Plugin")
-    assert "broken" in registry.names()
+    assert "broken" in registry.list_names()
 
 
 def test_the_parameters_of_a_plugin():

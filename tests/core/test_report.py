@@ -15,7 +15,7 @@ from html.parser import HTMLParser
 
 import jsonschema
 import pytest
-from v6t.analysis.blocks import Items
+from v6t.analysis.blocks import BulletList
 from v6t.analysis.figures import canvas, plots
 from v6t.analysis.report.compliance import list_clauses
 from v6t.analysis.report.exports import read_schema, to_json
@@ -316,7 +316,7 @@ def test_what_the_device_was_seen_to_do_is_told(run):
     trials = [with_behaviour(t) for t in data.trials if "reverse" in t.result.directions][:2]
     shown = replace(data, trials=trials)
     assert shown.behaviour == {"reverse": {k: 2 * v for k, v in seen.items()}}
-    items = [b.items for b in assess_validity(shown) if isinstance(b, Items)]
+    items = [b.items for b in assess_validity(shown) if isinstance(b, BulletList)]
     assert [re.findall(r"\d+", " ".join(texts)) for texts in items if "DSCP" in str(texts)] == [
         ["14", "63", "18"]
     ]

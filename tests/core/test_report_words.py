@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
-from v6t.analysis.blocks import Collapsible, Listing
+from v6t.analysis.blocks import CodeListing, Collapsible
 from v6t.analysis.report.setup import fold_configuration, split_command
-from v6t.analysis.sheet import sheet
+from v6t.analysis.sheet import make_text_table
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.bound import bind
 from v6t.core.config.plugins import TECHNOLOGIES
@@ -47,16 +47,16 @@ def test_technologies_without_ipv6_never_say_ipv6(tmp_path):
         assert [line for line in own.splitlines() if "IPv6" in line] == [], name
         page = (path / "report.html").read_text()
         assert "IPv6/IPv4" not in page, name
-        for table in load_presentations().make_sheets(load_run(path).records):
+        for table in load_presentations().make_all_tables(load_run(path).records):
             assert not any("IPv6" in column.name for column in table.columns), name
 
 
 def test_sizes_have_one_name_where_there_is_one_size():
-    both = sheet("t", ["IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
+    both = make_text_table("t", ["IPv6/IPv4\noctets", "fps"], [["104/64", "1"], ["64/64", "1"]])
     assert (both.columns[0].name, both.rows[0][0]) == ("IPv6/IPv4\noctets", "104/64")
-    one = sheet("t", ["IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
+    one = make_text_table("t", ["IPv6/IPv4\noctets", "fps"], [["64/64", "1"], ["128/128", "1"]])
     assert (one.columns[0].name, [r[0] for r in one.rows]) == ("frame\noctets", ["64", "128"])
-    syn = sheet("Rates", ["IPv6/IPv4\nSYN's octets"], [["74/74"]])
+    syn = make_text_table("Rates", ["IPv6/IPv4\nSYN's octets"], [["74/74"]])
     assert (syn.columns[0].name, syn.rows) == ("SYN's octets", (("74",),))
 
 
@@ -77,7 +77,7 @@ def test_the_configuration_is_folded_and_readable():
     assert isinstance(applied, Collapsible) and applied.brief
     assert "2 commands" in applied.summary
     (listing,) = applied.blocks
-    assert isinstance(listing, Listing)
+    assert isinstance(listing, CodeListing)
     assert listing.text.splitlines()[1:4] == ["ip -batch - <<'END'", "route add a", "route add b"]
     (facts,) = said.blocks
     assert '  {"ifname": "lo"}\n  {"ifname": "left"}' in facts.text

@@ -7,7 +7,7 @@ import re
 
 import pytest
 from rich.console import Console
-from v6t.analysis.sheet import sheet, text_columns
+from v6t.analysis.sheet import make_text_columns, make_text_table
 from v6t.analysis.terms import find_terms
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.cli.terminal import fit_table, print_table
@@ -15,7 +15,7 @@ from v6t.core.cli.terminal import fit_table, print_table
 from .reportruns import made
 
 HEADINGS = (
-    "IPv6/IPv4\noctets", *text_columns("direction"), "median fps\nper direction", "P1",
+    "IPv6/IPv4\noctets", *make_text_columns("direction"), "median fps\nper direction", "P1",
     "aggregate\nfps",
 )  # fmt: skip
 ROWS = (
@@ -73,7 +73,7 @@ def printed(table, width):
     ],
 )
 def test_narrow_table_loses_supplements_then_percentiles_then_its_form(width, wanted):
-    assert printed(sheet("Throughput", HEADINGS, ROWS), width) == wanted
+    assert printed(make_text_table("Throughput", HEADINGS, ROWS), width) == wanted
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def run(tmp_path_factory):
         directory, "throughput", "latency", "pdv", "frame-loss", procedure={"repetitions": 2},
         device={"tester_fps": 400_000, "capacity_fps": 2_000_000},
     )  # fmt: skip
-    return load_presentations().make_sheets(_records(directory))
+    return load_presentations().make_all_tables(_records(directory))
 
 
 def _records(directory):

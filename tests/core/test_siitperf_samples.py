@@ -168,8 +168,8 @@ def _convert(tmp_path: Path, text: str) -> BoundRun:
 def _fields(bound: BoundRun, direction: Any, count: int) -> list[tuple[Any, Any, int, int]]:
     """Source, destination and ports of the first frames of a direction."""
     plugin = bound.technology
-    sizes = plugin.sizes_of(bound.settings.frame_sizes[0])
-    (stream,) = compile_traffic(plugin.sized_traffic(direction, sizes, 1)).streams
+    sizes = plugin.make_sizes(bound.settings.frame_sizes[0])
+    (stream,) = compile_traffic(plugin.build_sized_traffic(direction, sizes, 1)).streams
     frames = Expander(stream).frames(0, count)
     layout = locate_headers(frames[0])
     assert layout.transport == "UDP"
@@ -279,7 +279,7 @@ def test_nat64_sample_with_many_addresses_enumerates_all_of_them(tmp_path):
     assert len({f[:2] for f in fields}) == 20_000
     assert {f[2:] for f in fields} == {(0xC020, 7)}
     assert bound.technology.combinations == 4_000_000
-    ((net, via),) = bound.technology.dut_intent().left.routes.items()
+    ((net, via),) = bound.technology.make_dut_intent().left.routes.items()
     assert (str(net), str(via)) == ("2001:2::/100", "2001:2:0:f000::2")
 
 

@@ -9,10 +9,10 @@ import math
 import jsonschema
 import numpy as np
 import pytest
-from v6t.analysis.posterior import Inference, compute_log_erf, compute_log_stretch
+from v6t.analysis.posterior import CriticalLoadInference, compute_log_erf, compute_log_stretch
 from v6t.base.errors import TesterError
-from v6t.benchmarks.registry import load_presentations, make_results_schema
-from v6t.benchmarks.soak import list_critical_load_rows, list_soak_rows, make_soak_record
+from v6t.benchmarks.registry import make_results_schema
+from v6t.benchmarks.soak import CriticalLoad, Soak
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.reporting import write
@@ -65,7 +65,7 @@ def searched(true_rate, target, seed, search_s=60.0):
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, loss_tolerance=0.999)
     spec = CriticalLoadSpec(at, 1000.0, 1e6, target, search_s, 1.0, 0.02)
-    return measure_critical_load(spec, measure, Inference())
+    return measure_critical_load(spec, measure, CriticalLoadInference())
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_the_same_trials_give_the_same_figures():
         OfferedLoad(1e6, 1_000_000, 400_000),
         OfferedLoad(6e5, 600_000, 90),
     ]
-    one, other = (Inference()(trials, 1e-4, 1e6) for _ in range(2))
+    one, other = (CriticalLoadInference()(trials, 1e-4, 1e6) for _ in range(2))
     assert (one.mean_fps, one.low_fps, one.high_fps) == (
         other.mean_fps,
         other.low_fps,
@@ -113,7 +113,7 @@ def test_a_tester_that_falters_says_nothing():
 
     at = Conditions(84, 64, "forward", 0.0, 0.0, invalid_retries=0)
     result = measure_critical_load(
-        CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0), measure, Inference()
+        CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 3.0, 1.0, 0.0), measure, CriticalLoadInference()
     )
     assert (len(result.attempts), result.steps, result.estimate) == (3, (), None)
 
@@ -181,22 +181,6 @@ def test_without_loss_there_is_no_critical_load(lossless):
     assert "v6t_result{" not in (lossless / "results.prom").read_text()
 
 
-def test_figures_of_earlier_versions_that_nobody_measured_are_not_shown(lossless):
-    (values,) = json.loads((lossless / "results.json").read_text())["results"]
-    earlier = {**values, "estimate": 406_818.0, "deviation": 9e5, "low": 43_222.0, "high": 2.9e6}
-    del earlier["highest"]
-    known = load_presentations()
-    of = known.known["critical-load"]
-    for lost, estimate, found in ((0, 4e5, None), (1, 4e5, None), (1, 3e4, 3e4)):
-        lossless_trials = len(values["trials"]) - lost
-        record = known.read_record({**earlier, "lossless": lossless_trials, "estimate": estimate})
-        assert known.find(record) is of
-        (result,) = of.results(record)
-        assert (result.values, result.summary.median) == ([found], found)
-        assert result.card.number == ("30,000 *" if found else "undefined *")
-        assert record.limited
-
-
 def test_a_mean_above_what_can_be_offered_is_no_figure():
     """What is told after each trial: nothing before the first loss, nothing beyond the largest load."""
     lost = iter([0, 0, 5, 5, 0])
@@ -214,7 +198,7 @@ def test_a_mean_above_what_can_be_offered_is_no_figure():
     spec = CriticalLoadSpec(at, 1.0, 1000.0, 1e-3, 5.0, 1.0, 0.0)
     result = measure_critical_load(spec, measure, infer)
     assert [found and found.mean_fps for found in result.known] == [None, None, 900, None, 800]
-    assert [row["estimate"] for row in list_critical_load_rows(result)] == [
+    assert [row["estimate"] for row in CriticalLoad().list_trial_rows(result)] == [
         None,
         None,
         900,
@@ -282,12 +266,23 @@ def test_losses_are_placed_in_time_and_faltering_is_a_gap():
         (2, 1000, 30),
         (9, 1000, 5),
     ]
-    record = make_soak_record(result, conditions={})
+    record = Soak().make_measurement(result, {}).record
     assert (record.faltered, record.measured_s) == (1, 9.0)
     way = record.directions["forward"]
     assert (way.episodes, way.lossy, way.intervals, way.worst_at_s) == (2, 2, 9, 2.0)
     assert way.worst_percent == pytest.approx(3.0)
-    assert [row["lost"] for row in list_soak_rows(result)] == [0, 0, 30, 0, 0, 0, None, 5, 0, 0]
+    assert [row["lost"] for row in Soak().make_measurement(result, {}).rows] == [
+        0,
+        0,
+        30,
+        0,
+        0,
+        0,
+        None,
+        5,
+        0,
+        0,
+    ]
 
 
 def test_an_interrupted_soak_keeps_every_stretch(tmp_path):

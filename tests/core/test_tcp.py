@@ -85,8 +85,8 @@ def test_a_known_capacity_is_found_to_the_connection(found):
 
 def test_a_campaign_says_where_no_end_of_the_table_was_found(found):
     record = TcpCapacityRecord.model_validate(found[0]["tcp-capacity"])
-    (ended,) = TcpCapacity().results(record)
-    (open_,) = TcpCapacity().results(record.model_copy(update={"at_least": True}))
+    (ended,) = TcpCapacity().list_quantities(record)
+    (open_,) = TcpCapacity().list_quantities(record.model_copy(update={"at_least": True}))
     assert (ended.headline, open_.headline) == ("tcp-capacity", "at least")
     assert ended.summary.median == open_.summary.median == 23_457
 

@@ -48,7 +48,7 @@ def a_run(seed=1, tester="embedded", selftest="cached", **given):
 
 def look(run, directory, limit_fps=1e6, size=104, **changes):
     plugin = bind(run).technology
-    sizes = plugin.frame_pair(size)
+    sizes = plugin.make_frame_pair(size)
     spec = replace(make_capacity_spec(run, sizes, "forward", MEDIA), **changes)
     door = Counting(limit_fps)
     found, source = find_capacity(
@@ -86,7 +86,7 @@ def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
     """A tester that does 2 Mfps for 5 s and 1 Mfps for a minute is one of 1 Mfps (SELF-01)."""
     run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
     plugin = bind(run).technology
-    sizes = plugin.frame_pair(104)
+    sizes = plugin.make_frame_pair(104)
     spec, door = make_capacity_spec(run, sizes, "forward", MEDIA), Hasty(2e6, 1e6)
     streams = compile_point(plugin, sizes, run.seed)
     found, source = find_capacity(bind(run), streams, spec, door, directory)
@@ -104,7 +104,7 @@ def test_what_bounds_a_benchmark_passed_under_its_rules(directory):
 def test_sending_late_is_judged_as_in_the_benchmark(directory):
     """1 % longer than asked passes while looking, but no trial of the rfc preset."""
     run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
-    sizes = bind(run).technology.frame_pair(104)
+    sizes = bind(run).technology.make_frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
 
     def slow(trial):
@@ -123,7 +123,7 @@ def test_sending_late_is_judged_as_in_the_benchmark(directory):
 def test_the_plan_has_the_time_of_one_trial_under_the_rules():
     for preset, takes in (("rfc", 62.0), ("quick", 0.85)):
         run = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset=preset))
-        sizes = bind(run).technology.frame_pair(104)
+        sizes = bind(run).technology.make_frame_pair(104)
         spec = make_capacity_spec(run, sizes, "forward", MEDIA)
         assert spec.confirmation_s == pytest.approx(takes)
         assert replace(spec, rules=spec.probe_rules).confirmation_s == 0.0
@@ -136,7 +136,7 @@ def test_a_self_test_under_laxer_rules_bounds_nothing(directory):
     quick = quick.model_copy(update={"tester": trex})
     rfc = resolve(flags=Flags(plugin="mape-br", tester="embedded", preset="rfc"))
     rfc = rfc.model_copy(update={"tester": trex})
-    sizes = bind(quick).technology.frame_pair(104)
+    sizes = bind(quick).technology.make_frame_pair(104)
     streams = compile_point(bind(quick).technology, sizes, 1)
     spec = make_capacity_spec(quick, sizes, "forward", MEDIA)
     store_capacity(bind(quick), spec, streams, TesterCapacity("forward", 123.0, (), ()))
@@ -201,7 +201,7 @@ def test_nothing_is_remembered_of_a_simulation_or_a_failure(directory):
 
 def test_phase_one_has_a_capacity_of_its_own(directory):
     run = a_run()
-    sizes = bind(run).technology.frame_pair(104)
+    sizes = bind(run).technology.make_frame_pair(104)
     streams = compile_point(bind(run).technology, sizes, 1)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     for _ in range(2):
@@ -214,10 +214,10 @@ def test_ports_that_cannot_be_joined_have_what_a_self_test_left(directory, tmp_p
     run = a_run().model_copy(
         update={"tester": a_run().tester.model_copy(update={"kind": "trex", "options": {}})}
     )
-    assert not bind(run).tester.loops_back
+    assert not bind(run).tester.can_loop_back
     rate, source, trials = look(run, directory)
     assert (rate, source, trials) == (MEDIA, UNKNOWN, 0)
-    sizes = bind(run).technology.frame_pair(104)
+    sizes = bind(run).technology.make_frame_pair(104)
     spec = make_capacity_spec(run, sizes, "forward", MEDIA)
     streams = compile_point(bind(run).technology, sizes, 1)
     store_capacity(bind(run), spec, streams, TesterCapacity("forward", 123.0, (), ()))

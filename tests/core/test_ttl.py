@@ -6,8 +6,8 @@ import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.bound import bind
 from v6t.core.config.compatibility import can_configure
+from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.plugins import names as plugin_names
 from v6t.core.config.resolve import Flags, resolve
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
@@ -75,9 +75,9 @@ def test_ttl_must_leave_the_device(plugin, driver, params, ttl):
 @pytest.mark.parametrize(("plugin", "driver"), list(pairs()))
 def test_frames_with_an_accepted_ttl_are_expected_to_arrive(plugin, driver):
     run = bound(plugin, driver, ttl=smallest_ttl(plugin, driver))
-    sizes = run.technology.sizes_of(run.settings.frame_sizes[0])
+    sizes = run.technology.make_sizes(run.settings.frame_sizes[0])
     for direction in DIRECTIONS:
-        traffic = run.technology.sized_traffic(direction, sizes)
+        traffic = run.technology.build_sized_traffic(direction, sizes)
         roles = {each.name: each.role for each in traffic.classes}
         for stream in compile_traffic(traffic).streams:
             if roles[stream.name] is Role.FOREGROUND:

@@ -171,7 +171,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert {k.split("/")[0] for k in keys} >= {
         "flows1-latency", "flows64-latency", "flows64-pdv", "successive64-pdv"
     }  # fmt: skip
-    tables = [t.title for t in registry.load_presentations().make_sheets([record])]
+    tables = [t.title for t in registry.load_presentations().make_all_tables([record])]
     assert len(tables) == 1 + len(also)
     assert tables[1].endswith("Xpd = (Xn - X1) / X1 * 100 %")
     write.write(tmp_path / "out", formats=["html"])
@@ -185,7 +185,7 @@ def test_the_benchmarks_of_section_7_with_each_number_of_flows(tmp_path):
     assert told == [f.degradation_percent for f in (*record.points, *record.figures)]
     assert {r["interval_s"] for r in rows if r["start"] == "successive"} == {"0.01"}
     other = record.model_copy(update={"frame_sizes": FrameSizes(ipv6=1500, ipv4=1500)})
-    by_size = {t.title: t for t in registry.load_presentations().make_sheets([record, other])}
+    by_size = {t.title: t for t in registry.load_presentations().make_all_tables([record, other])}
     table = by_size["ipdv by network flows, Xpd % at the applied fps per direction, by frame size"]
     assert [c.name for c in table.columns][-2:] == [record.sizes, other.sizes]
     worst = next(f for f in record.figures if f.benchmark == "ipdv" and f.start == "successive")
@@ -304,7 +304,7 @@ def test_variants_are_compared_one_by_one(tmp_path):
 
     def quantities(values):
         record = load_presentations().read_record(values)
-        return load_presentations().find(record).results(record)
+        return load_presentations().find(record).list_quantities(record)
 
     execute(bind(wanted("flows", flows={"counts": [4]})), tmp_path / "flows", Listener())
     names = [q.name for q in quantities(only(tmp_path / "flows"))]

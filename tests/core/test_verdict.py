@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from v6t.analysis.blocks import Text
+from v6t.analysis.blocks import Paragraph
 from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.core.runs.results import load_run
 
@@ -17,7 +17,7 @@ def told(tmp_path, **rest):
         made(tmp_path / "run", procedure={"repetitions": 2, "resolution_fps": 100.0}, **rest)
     )
     blocks = list(summarize_throughput(data))
-    assert isinstance(blocks[0], Text)
+    assert isinstance(blocks[0], Paragraph)
     return data, blocks[0].text, blocks[1]
 
 
@@ -51,7 +51,7 @@ def test_the_testers_limit_is_part_of_the_verdict(tmp_path):
 
 def test_smallest_and_largest_frames_are_told(tmp_path):
     _, text, _ = told(tmp_path, frame_sizes=[104, 1518, 512])
-    assert "at 104/64 octets" in text and "; at 1518/1478 octets" in text
+    assert "at 104/64 octets" in text and "; 1518/1478 octets: " in text
     assert "512" not in text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from v6t.analysis.compare.comparison import comparison_sheets, make_brief_sheets
+from v6t.analysis.compare.comparison import make_brief_comparison_tables, make_comparison_tables
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_presentations
 from v6t.core.config.explain import look_up
@@ -56,7 +56,7 @@ def test_every_column_of_results_is_explained(runs):
 
 def test_every_column_of_a_comparison_is_explained(runs):
     comparison = compare_runs([runs[0], runs[0]], allow_differences=False)
-    tables = [*comparison_sheets(comparison), *make_brief_sheets(comparison)]
+    tables = [*make_comparison_tables(comparison), *make_brief_comparison_tables(comparison)]
     assert unexplained(headings(tables) - set(comparison.runs)) == set()
 
 

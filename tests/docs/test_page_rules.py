@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
 import pytest
-from v6t.core.config.plugins import names
+from v6t.core.config.plugins import list_names
 from v6t.tests.core.support import v6t
 
 from .built import build_pages
@@ -16,7 +16,7 @@ from .pages import CHECKOUT, DOCS, blocks, commands
 if not DOCS.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
 
-TECHNOLOGIES = [DOCS / "plugins" / f"{name}.md" for name in names()]
+TECHNOLOGIES = [DOCS / "plugins" / f"{name}.md" for name in list_names()]
 DEVICES = sorted(
     {*(DOCS / "duts").glob("*.md")} - {DOCS / "duts/index.md", DOCS / "duts/bottleneck.md"}
 )

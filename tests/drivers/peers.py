@@ -27,8 +27,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.migrate.maptperf import read_maptperf
 from v6t.core.migrate.migration import Migration
 from v6t.core.migrate.siitperf import read_siitperf
-from v6t.core.runs.bench import Bench, compile_point
-from v6t.core.runs.device import lab_device
+from v6t.core.runs.bench import Bench, compile_point, lab_device
 from v6t.core.runs.manifest import describe_machine
 from v6t.drivers.lab.setup import Bed
 from v6t.procedures.search.binary import binary_search
@@ -160,7 +159,7 @@ def bound_for(case, tester, directory):
 
 def v6t_finds(case, tester, bound):
     """The throughput found by one of v6t's testers."""
-    sizes = bound.technology.frame_pair(case.octets)
+    sizes = bound.technology.make_frame_pair(case.octets)
     conditions = Conditions(
         sizes.ipv6, sizes.ipv4, "forward", TIMEOUT_S, 0.1,
         sending_time_tolerance=TOLERANCE, invalid_retries=AGAIN,

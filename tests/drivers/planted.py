@@ -305,7 +305,7 @@ class Benchmarked:
 
     def _load(self, name):
         technology = self._bound[name].technology
-        sizes = technology.frame_pair(104 if name == "mape-br" else 84)
+        sizes = technology.make_frame_pair(104 if name == "mape-br" else 84)
         if self._loaded != name:
             oracle = technology if name == "mape-br" else Unchanged(technology)
             self.tester.load(compile_point(technology, sizes, 1), oracle)

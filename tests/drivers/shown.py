@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.runs.events import LOG
-from v6t.core.runs.journal import read_journal
+from v6t.core.runs.journal import Journal
 
 FACTS = ("configured", "verified by frames", "measured", "restored")
 NOTHING = "nothing to do"
@@ -65,7 +65,7 @@ class Run:
     @cached_property
     def compared(self) -> int:
         """Frames that were compared with the reference translation; all were equal to it."""
-        trials = [result for _, result in read_journal(self.path / "journal.jsonl")]
+        trials = Journal(self.path / "journal.jsonl").entries.values()
         counted = [count for trial in trials for count in trial.directions.values()]
         assert all(count.checked == count.matched for count in counted)
         return sum(count.checked for count in counted)

@@ -35,7 +35,7 @@ def tester(request):
     made = make_tester(bind(run))
     made.open()
     plugin = bind(run).technology
-    made.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
+    made.load(compile_point(plugin, plugin.make_frame_pair(104), run.seed), plugin)
     yield made
     made.close()
     made.close()  # twice does no harm

@@ -70,9 +70,9 @@ def memory():
 
 
 def compiled(plugin, size=84):
-    sizes = plugin.frame_pair(size)
+    sizes = plugin.make_frame_pair(size)
     return {
-        way: compile_traffic(plugin.traffic(way, sizes, 1), first_stream_id=first)
+        way: compile_traffic(plugin.build_traffic(way, sizes, 1), first_stream_id=first)
         for way, first in (("forward", 0), ("reverse", 64))
     }
 
@@ -249,7 +249,7 @@ def test_a_judge_knows_connections_by_trailers(memory, plugin, reading):
         )  # fmt: skip
         which = np.arange(4000, 4050)
         which = which % COUNT if way == "forward" else order.connections(which)
-        wanted = plugin.expect_connections(way, frames, opening[which], table.rows[which])
+        wanted = plugin.expect_for_connections(way, frames, opening[which], table.rows[which])
         assert not wanted.reason.any()
         answer = outer.expect(way, frames)
         assert (answer.frames == wanted.frames).all()
@@ -446,19 +446,19 @@ def test_connections_that_were_lost_meanwhile_are_made_again():
     assert not preparing.measure(trial).connections.reused
 
 
-def test_a_table_not_filled_has_no_phase_two():
-    for changes in ({"learned": 99, "count": 99}, {"repeated": 1}):
-        device, (result,) = prepared(Scripted(**changes), alpha=1.0)
-        assert device.log == ["flush", "count", "establish", "count"]
-        assert result.directions == {}
-        assert not result.connections.is_complete
-
-
-def test_a_tester_that_falters_in_phase_one_has_no_phase_two():
-    device, (result,) = prepared(Scripted(faults=("its ring overflowed",)), alpha=1.0)
-    assert result.faults == ("its ring overflowed",)
+@pytest.mark.parametrize(
+    ("changes", "faults"),
+    [
+        ({"learned": 99, "count": 99}, ()),
+        ({"repeated": 1}, ()),
+        ({"faults": ("its ring overflowed",)}, ("its ring overflowed",)),
+    ],
+)
+def test_incomplete_or_faulty_phase_one_has_no_phase_two(changes, faults):
+    device, (result,) = prepared(Scripted(**changes), alpha=1.0)
+    assert device.log == ["flush", "count", "establish", "count"]
+    assert result.faults == faults
     assert result.is_disturbed, "phase 1 has a rate of its own"
-    assert "measure" not in device.log
 
 
 @pytest.mark.parametrize("purpose", ["prepare", "establish", "tear-down"])
@@ -474,16 +474,18 @@ def test_both_numbers_are_told_where_they_differ(purpose, count):
         prepared(device, purpose=purpose)
 
 
-def test_connections_that_were_there_before_are_not_counted():
-    _, (result,) = prepared(Scripted(left=3, count=103))
-    assert (result.connections.sessions_before, result.connections.sessions) == (3, 100)
+@pytest.mark.parametrize(
+    ("changes", "before", "sessions"),
+    [({"left": 3, "count": 103}, 3, 100), ({"left": 11, "count": None}, None, None)],
+)
+def test_connections_from_before_phase_one_are_not_counted(changes, before, sessions):
+    found = prepared(Scripted(**changes))[1][0].connections
+    assert (found.sessions_before, found.sessions) == (before, sessions)
 
 
-def test_a_table_that_cannot_be_emptied():
+def test_table_that_cannot_be_emptied_is_an_error():
     with expect_error("table-not-emptied", mentions="11"):
         prepared(Scripted(left=11))
-    device = Scripted(left=11, count=None)
-    assert prepared(device)[1][0].connections.sessions is None
 
 
 def test_tearing_down_takes_two_times():
@@ -501,13 +503,11 @@ def test_a_timeout_is_checked_before_anything_is_sent():
     prepared(Scripted(timeout_s=2.6))
 
 
-def test_a_gap_longer_than_the_timeout_ends_the_run():
-    device = Scripted(timeout_s=20.0, slept_s=30.0)
-    asked = {"gap_s": 1.0}
-    _, (result,) = prepared(Scripted(timeout_s=20.0), **asked)
+def test_gap_longer_than_the_timeout_ends_the_run():
+    _, (result,) = prepared(Scripted(timeout_s=20.0), gap_s=1.0)
     assert result.connections.gap_s < 20
     with expect_error("idle-timeout", mentions="31.5"):
-        prepared(device, **asked)
+        prepared(Scripted(timeout_s=20.0, slept_s=30.0), gap_s=1.0)
 
 
 def test_what_limits_the_devices_table_is_asked_once():
@@ -539,7 +539,7 @@ def test_the_kernels_table_in_its_own_words():
 
     for name in ("nftables", "iptables", "tayga-nftables", "linux-router"):
         driver = make_driver(name, {})
-        intent = (Nat64 if name == "tayga-nftables" else Nat44)().dut_intent()
+        intent = (Nat64 if name == "tayga-nftables" else Nat44)().make_dut_intent()
         session = SimpleNamespace(driver=driver, intent=intent, transport=SimpleNamespace(run=run))
         found = SessionState(session).table()
         assert found == ({} if name == "linux-router" else wanted)
@@ -548,45 +548,45 @@ def test_the_kernels_table_in_its_own_words():
 
 
 FIXED = {"conntrack_max": "262144", "conntrack_fixed": "read-only"}
+WIDE = {"conntrack_max": "8388608", "conntrack_buckets": "262144"}
 
 
-@pytest.mark.parametrize("driver", ["nftables", "iptables"])
-def test_a_table_that_cannot_grow_is_refused_with_the_command_that_would(driver):
-    made = make_driver(driver, {})
-    for sections, count, fits in (
-        (FIXED, 200_000, True),
-        (FIXED, 260_000, False),
-        ({**FIXED, "conntrack_fixed": ""}, 260_000, True),
-        ({**FIXED, "conntrack_buckets": "25000"}, 200_000, True),
-    ):
-        requirements = DeviceRequirements(sessions=count)
-        intent = replace(Nat44().dut_intent(), requirements=requirements)
-        facts = made.make_example_facts(intent)
-        facts = replace(facts, sections={**facts.sections, **sections})
-        if fits:
-            assert made.plan(intent, facts).steps
-            continue
-        with expect_error("resource-missing", mentions="260,000") as caught:
-            made.plan(intent, facts)
-        assert "net.netfilter.nf_conntrack_max" in caught.value.hint
-
-
-@pytest.mark.parametrize("fixed", ["read-only", ""])
-def test_a_table_with_too_few_buckets_is_none_for_so_many(fixed):
-    made = make_driver("nftables", {})
-    requirements = DeviceRequirements(sessions=4_000_000)
-    intent = replace(Nat44().dut_intent(), requirements=requirements)
-    facts = made.make_example_facts(intent)
-    roomy = {"conntrack_max": "8388608", "conntrack_fixed": fixed, "conntrack_buckets": "262144"}
-    facts = replace(facts, sections={**facts.sections, **roomy})
-    if fixed:
-        with expect_error("resource-missing", mentions="262,144") as caught:
-            made.plan(intent, facts)
-        assert "net.netfilter.nf_conntrack_buckets" in caught.value.hint
+@pytest.mark.parametrize(
+    ("driver", "sections", "count", "lacking"),
+    [
+        ("nftables", FIXED, 200_000, ""),
+        ("nftables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
+        ("iptables", FIXED, 260_000, "260,000 net.netfilter.nf_conntrack_max"),
+        ("nftables", {**FIXED, "conntrack_fixed": ""}, 260_000, ""),
+        ("iptables", {**FIXED, "conntrack_buckets": "25000"}, 200_000, ""),
+        ("nftables", {**WIDE, "conntrack_fixed": "read-only"}, 4_000_000,
+         "262,144 net.netfilter.nf_conntrack_buckets"),
+    ],
+)  # fmt: skip
+def test_table_that_cannot_grow_is_refused_with_the_setting(driver, sections, count, lacking):
+    made, intent, facts = plan_of(driver, sections, count)
+    if not lacking:
+        assert made.plan(intent, facts).steps
         return
+    number, setting = lacking.split()
+    with expect_error("resource-missing", mentions=number) as caught:
+        made.plan(intent, facts)
+    assert setting in caught.value.hint
+
+
+def test_buckets_of_a_large_table_are_increased():
+    made, intent, facts = plan_of("nftables", {**WIDE, "conntrack_fixed": ""}, 4_000_000)
     commands = [step.command for step in made.plan(intent, facts).steps]
     assert "echo 8388608 >/sys/module/nf_conntrack/parameters/hashsize" in commands
     assert not any("nf_conntrack_max" in command for command in commands)
+
+
+def plan_of(driver, sections, count):
+    """Return a driver, an intent with a number of sessions, and facts with some sections."""
+    made = make_driver(driver, {})
+    intent = replace(Nat44().make_dut_intent(), requirements=DeviceRequirements(sessions=count))
+    facts = made.make_example_facts(intent)
+    return made, intent, replace(facts, sections={**facts.sections, **sections})
 
 
 def test_a_device_of_hooks():
@@ -689,10 +689,10 @@ def test_phase_1_is_one_stream_however_phase_2_goes():
         assert first.frames == 25
 
 
-@pytest.mark.parametrize(("count", "outside", "fits"), [(60, 60, True), (59, 60, False)])
-def test_a_device_that_counts_endpoints_is_compared_with_those(count, outside, fits):
+@pytest.mark.parametrize(("count", "fits"), [(60, True), (59, False)])
+def test_device_that_counts_endpoints_is_compared_with_those(count, fits):
     """VPP's nat44-ei has one session for an address and port, whatever it talks to (RFC 4787 REQ-1)."""
-    device = Scripted(count=count, outside=outside, by_endpoint=True)
+    device = Scripted(count=count, outside=60, by_endpoint=True)
     if fits:
         _, (result,) = prepared(device)
         assert (result.connections.sessions, result.connections.expected_sessions) == (60, 60)

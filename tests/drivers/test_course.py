@@ -38,7 +38,7 @@ def simulated(asked, **device):
     )
     bound = bind(resolve(flags=flags))
     tester = make_tester(bound)
-    tester.load(compile_point(bound.technology, bound.technology.frame_pair(104), 1), None)
+    tester.load(compile_point(bound.technology, bound.technology.make_frame_pair(104), 1), None)
     return tester.measure(asked).directions["forward"]
 
 
@@ -93,7 +93,9 @@ def reading(at, out, back):
 @pytest.fixture(scope="module")
 def streams():
     bound = bind(resolve(flags=Flags(plugin="mape-br", tester="sim")))
-    return compile_traffic(bound.technology.traffic("forward", bound.technology.frame_pair(104), 1))
+    return compile_traffic(
+        bound.technology.build_traffic("forward", bound.technology.make_frame_pair(104), 1)
+    )
 
 
 def test_port_counters_show_a_hiccup(streams):

@@ -22,7 +22,7 @@ from v6t.trials.trial import Trial
 
 COUNT = 100
 PLUGIN = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
-STREAMS = compile_point(PLUGIN, PLUGIN.frame_pair(84), 1)
+STREAMS = compile_point(PLUGIN, PLUGIN.make_frame_pair(84), 1)
 TRIAL = Trial("t", "t", 84, 84, "forward", 1000.0, 0.1, 0.1, 0.0)
 
 

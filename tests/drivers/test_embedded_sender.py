@@ -40,7 +40,7 @@ class Ring:
 def sending(monkeypatch):
     monkeypatch.setattr(sender, "TxRing", Ring)
     plugin = MapEBorderRelay()
-    streams = compile_traffic(plugin.traffic("forward", plugin.frame_pair(128), 1))
+    streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128), 1))
     made = Sender("none", 124)
     made.load(streams)
 

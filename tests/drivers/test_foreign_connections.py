@@ -64,7 +64,7 @@ def table():
 
 
 def compile_streams(plugin):
-    return compile_point(plugin, plugin.frame_pair(SIZE), 1)
+    return compile_point(plugin, plugin.make_frame_pair(SIZE), 1)
 
 
 def translated(kind, opening):
@@ -119,7 +119,7 @@ def test_icmp_queries_through_the_kernels_nat():
     if not all(map(shutil.which, ("nft", "conntrack"))):
         pytest.skip("needs the Debian packages nftables and conntrack")
     plugin = QueryNat()
-    device = LabDut(QueryNftables({}), plugin.dut_intent())
+    device = LabDut(QueryNftables({}), plugin.make_dut_intent())
     tester = EmbeddedTester(plugin.links, device)
     asked = Connections(COUNT, 1000.0, wait_s=0.3, alpha=1.0)
     trial = Trial(

@@ -19,7 +19,14 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import make_tester
 from v6t.drivers.neighbours import MOST_INTRODUCED, Hosts
 from v6t.drivers.trex.client import answering
-from v6t.intent.device import BackgroundVlan, DeviceIntent, Link, LinkIntent, Links, host_arguments
+from v6t.intent.device import (
+    BackgroundVlan,
+    DeviceIntent,
+    Link,
+    LinkIntent,
+    Links,
+    make_host_arguments,
+)
 from v6t.intent.families import RouterConfig
 
 OWN, DEVICE = "02:00:00:00:01:02", "02:00:00:00:01:01"
@@ -118,9 +125,12 @@ def test_within_a_vlan():
 def test_the_background_s_vlan_has_a_host_of_its_own():
     """MIX-04: whoever resolves neighbours finds the tester on both VLANs of a cable."""
     link = Link(
-        OWN, DEVICE, vlan=7, background=BackgroundVlan(8, "2001:2:0:b::1/64", "2001:2:0:b::2")
+        tester_mac=OWN,
+        dut_mac=DEVICE,
+        vlan=7,
+        background=BackgroundVlan(vlan=8, device="2001:2:0:b::1/64", tester="2001:2:0:b::2"),
     )
-    both = Hosts(**host_arguments(emulated(link)))
+    both = Hosts(**make_host_arguments(emulated(link)))
     asked = Ether(src=DEVICE, dst=OWN) / Dot1Q(vlan=7) / request().payload
     assert Ether(both.answer(bytes(asked)))[Dot1Q].vlan == 7
     beside = solicitation("2001:2:0:b::2", "2001:2:0:b::1")
@@ -154,14 +164,14 @@ def test_nobody_is_introduced_without_an_address_to_ask_for_and_not_too_many():
 
 
 def test_who_is_played_is_what_the_device_must_resolve():
-    assert host_arguments(emulated(Link(OWN, DEVICE, vlan=7))) == {
+    assert make_host_arguments(emulated(Link(tester_mac=OWN, dut_mac=DEVICE, vlan=7))) == {
         "mac": OWN,
         "addresses": [FOUR],
         "device_mac": DEVICE,
         "device": [f"{ROUTER4}/24"],
         "vlan": 7,
     }
-    assert host_arguments(Links().left) is None
+    assert make_host_arguments(Links().left) is None
 
 
 @pytest.mark.parametrize(("answers", "introduces"), [(True, False), (False, True)])
@@ -175,32 +185,24 @@ def test_hosts_may_only_answer_or_only_ask(answers, introduces):
     ("link", "answers", "introduces"),
     [
         ("{}", True, True),
+        ("{answers: true}", True, True),
         ("{learning: false}", True, False),
         ("{answers: false, learning: true}", False, True),
         ("{answers: false}", False, False),
     ],
 )
-def test_learning_frames_do_not_need_answers(link, answers, introduces, tmp_path):
+def test_link_may_answer_and_learn_separately(link, answers, introduces, tmp_path):
     """RFC 2544 appendix C.2.4.1: where the tester cannot answer, it asks instead."""
     bed = tmp_path / "bed.yaml"
     bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {link}}}\n")
     bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
-    told = make_tester(bound).describe()
-    assert told["answers_on"] == (["left", "right"] if answers else ["right"])
-    assert told["learning_on"] == (["left", "right"] if introduces else ["right"])
-    given = host_arguments(bound.technology.dut_intent().emulated_links.left)
-    assert (given is not None) is (answers or introduces)
-    if given is not None:
-        assert bool(Hosts(**given).introductions()) is introduces
-
-
-@pytest.mark.parametrize(("left", "sides"), [("true", ["left", "right"]), ("false", ["right"])])
-def test_a_link_may_be_silent(tmp_path, left, sides):
-    bed = tmp_path / "bed.yaml"
-    bed.write_text(f"tester: {{kind: embedded}}\nlinks: {{left: {{answers: {left}}}}}\n")
-    bound = bind(resolve(testbed=bed, flags=Flags(plugin="mape-br")))
-    assert make_tester(bound).describe()["answers_on"] == sides
+    described = make_tester(bound).describe()
+    assert described["answers_on"] == (["left", "right"] if answers else ["right"])
+    assert described["learning_on"] == (["left", "right"] if introduces else ["right"])
     assert make_tester(bound, loopback=True).describe()["answers_on"] == []
+    given = make_host_arguments(bound.technology.make_dut_intent().emulated_links.left)
+    assert (given is not None) is (answers or introduces)
+    assert given is None or bool(Hosts(**given).introductions()) is introduces
 
 
 # ------------------------------------------------- answers among TRex's counters

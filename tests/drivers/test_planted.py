@@ -49,7 +49,7 @@ def test_a_table_that_is_reset_during_a_trial(kind):
     options = {"lab": "true"} if kind == "trex" else {}
     run = resolve(flags=Flags(plugin="nat44", tester=kind, tester_options=options))
     bound = bind(run)
-    sizes = bound.technology.frame_pair(run.frame_sizes[0])
+    sizes = bound.technology.make_frame_pair(run.frame_sizes[0])
     bench = Bench(bound)
     bench.load(compile_point(bound.technology, sizes, run.seed))
     trial = Trial("planted", "reset", sizes.ipv6, sizes.ipv4, "reverse", 1000.0, 2.0, 0.5, 0.1,

@@ -36,7 +36,7 @@ CONNECTIONS = Connections(count=1001, rate_cps=1000.0, alpha=1.0)
 
 def compile_plugin(plugin, **params):
     bound = resolve_and_bind(None, None, Flags(plugin=plugin, params=params))
-    return bound, compile_streams(bound, bound.technology.sizes_of(512))
+    return bound, compile_streams(bound, bound.technology.make_sizes(512))
 
 
 def list_flows(stream, count):
@@ -70,7 +70,7 @@ def test_random_shares_together_use_the_whole_range():
 @pytest.mark.parametrize(("flows", "parts"), [(7, 3), (1000, 8)])
 def test_few_flows_are_divided_exactly(flows, parts):
     bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
-    sizes = bound.technology.sizes_of(512)
+    sizes = bound.technology.make_sizes(512)
     whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, flows))["forward"]
     shares = [divide_streams(whole, part, parts).streams[0] for part in range(parts)]
     found = [list_flows(share, compute_period(share)) for share in shares]
@@ -80,7 +80,7 @@ def test_few_flows_are_divided_exactly(flows, parts):
 
 def test_one_flow_cannot_be_divided():
     bound = resolve_and_bind(None, None, Flags(plugin="ipv4-router"))
-    sizes = bound.technology.sizes_of(512)
+    sizes = bound.technology.make_sizes(512)
     whole = compile_streams(bound, sizes, lambda traffic: limit_flows(traffic, 1))["forward"]
     with expect_error("flows-not-divisible", kind=UsageError):
         divide_streams(whole, 0, 2)

@@ -32,10 +32,18 @@ def test_background_and_control_frames_are_counted_apart():
     assert counted.control == 7
 
 
-def test_a_buffer_hides_overload_for_a_while():
-    assert lost(sim(capacity_fps=900.0).measure(TRIAL)) == 1000
-    assert lost(sim(capacity_fps=900.0, buffer_frames=300).measure(TRIAL)) == 700
-    assert lost(sim(capacity_fps=900.0, buffer_frames=5000).measure(TRIAL)) == 0
+@pytest.mark.parametrize(
+    ("options", "rate_fps", "expected"),
+    [
+        ({"capacity_fps": 900.0}, 1000.0, 1000),
+        ({"capacity_fps": 900.0, "buffer_frames": 300}, 1000.0, 700),
+        ({"capacity_fps": 900.0, "buffer_frames": 5000}, 1000.0, 0),
+        ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 1000.0, 100),
+        ({"capacity_fps": 5000.0, "dead_zones": ((900.0, 1100.0),)}, 2000.0, 0),
+    ],
+)
+def test_capacity_buffer_and_dead_zones_decide_the_loss(options, rate_fps, expected):
+    assert lost(sim(**options).measure(replace(TRIAL, rate_fps=rate_fps))) == expected
 
 
 def test_bursts_come_with_time():
@@ -64,12 +72,6 @@ def test_a_bimodal_device_keeps_its_mode_for_a_repetition():
         assert len(found) == 1
         by_repetition[repetition] = found.pop()
     assert set(by_repetition.values()) == {0, 5000}
-
-
-def test_a_dead_zone_loses_what_higher_rates_do_not():
-    tester = sim(capacity_fps=5000.0, dead_zones=((900.0, 1100.0),))
-    assert lost(tester.measure(TRIAL)) == 100
-    assert lost(tester.measure(replace(TRIAL, rate_fps=2000.0))) == 0
 
 
 def test_delays_of_every_frame():
@@ -112,17 +114,25 @@ def test_a_deadline_makes_frames_late():
     assert lost(sim(**options).measure(relaxed)) == 0
 
 
-def test_times_of_loss():
-    assert sim().measure(TRIAL).directions["forward"].last_lost_s is None
-    counted = sim(capacity_fps=900.0).measure(TRIAL).directions["forward"]
-    assert (counted.first_lost_s, counted.last_lost_s) == (0.0, pytest.approx(9.999))
-    asked = replace(TRIAL, second_segment=Segment(500.0, 10.0))
-    counted = sim(capacity_fps=900.0, recovery_s=2.0).measure(asked).directions["forward"]
-    assert counted.last_lost_s == pytest.approx(12.0, abs=0.0021)
-    assert counted.count_frames("required") - counted.count_frames("received") == 2000
-    asked = replace(TRIAL, device_event=DeviceEvent("software-reset", 4.0))
-    counted = sim(reset_s=3.0).measure(asked).directions["forward"]
-    assert (counted.first_lost_s, counted.last_lost_s, counted.longest_gap_s) == (4.0, 7.0, 3.0)
+@pytest.mark.parametrize(
+    ("options", "changes", "first_s", "last_s"),
+    [
+        ({}, {}, None, None),
+        ({"capacity_fps": 900.0}, {}, 0.0, 9.999),
+        ({"capacity_fps": 900.0, "recovery_s": 2.0}, {"second_segment": Segment(500.0, 10.0)}, 0.0, 12.0),
+        ({"reset_s": 3.0}, {"device_event": DeviceEvent("software-reset", 4.0)}, 4.0, 7.0),
+    ],
+)  # fmt: skip
+def test_times_of_loss(options, changes, first_s, last_s):
+    counted = sim(**options).measure(replace(TRIAL, **changes)).directions["forward"]
+    assert (counted.first_lost_s, counted.last_lost_s) == (
+        first_s,
+        last_s if last_s is None else pytest.approx(last_s, abs=0.0021),
+    )
+    if "reset_s" in options:
+        assert counted.longest_gap_s == 3.0
+    if "recovery_s" in options:
+        assert counted.count_frames("required") - counted.count_frames("received") == 2000
 
 
 def test_loopback_has_no_device():
@@ -165,7 +175,7 @@ def test_real_streams():
     plugin = load_plugin("mape-br")
     tech = plugin(plugin.params_model(n=10, m=9, negative_percent=10))
     tester = SimTester(SimOptions(capacity_fps=500.0))
-    tester.load(compile_point(tech, tech.frame_pair(104), 1), tech)
+    tester.load(compile_point(tech, tech.make_frame_pair(104), 1), tech)
     asked = replace(TRIAL, mode="bidirectional", delays=DelayRequest(tags=100))
     result = tester.measure(asked)
     for counted in result.directions.values():

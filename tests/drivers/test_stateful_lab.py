@@ -1,17 +1,16 @@
-"""RFC 9693 with real frames: the embedded tester against the kernel's NAT and TAYGA in the lab."""
+"""RFC 9693 and connections of TCP with real frames, through NATs of the kernel and TAYGA in the lab."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_point
+from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.lab.privilege import available
+from v6t.drivers.trex.astf import RETRANSMISSIONS
 from v6t.procedures.stateful.capacity import CapacitySpec, measure_capacity
 from v6t.procedures.stateful.phases import PhaseOneSettings, judge_connections
 from v6t.procedures.stateful.tcp_capacity import TcpCapacitySpec, measure_tcp_capacity
@@ -20,35 +19,30 @@ from v6t.trials.conditions import Conditions
 from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
 from v6t.trials.trial import DelayRequest, Trial
-from v6t.trials.verdict import assess_trial
 
-LAB, WHY = available()
-pytestmark = [pytest.mark.lab, pytest.mark.skipif(not LAB, reason=f"needs a lab: {WHY}")]
+from .lab_testers import REAL, TRIES, bind_tester, measure_passed
+
+EMBEDDED, TREX = REAL
 COUNT = 1000
-TRIES = 6
-"""A busy machine may spoil some trials."""
+ESTABLISH = Connections(COUNT, 3000.0, wait_s=0.3, alpha=1.0, purpose="establish")
+USE = replace(ESTABLISH, purpose="prepare", alpha=None, reuse=True)
 
 
-def needed(driver):
-    """Skip where a Debian package is missing."""
-    for program, package in make_driver(driver, {}).programs.items():
-        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
-            pytest.skip(f"needs the Debian package {package}")
+class StatefulLab:
+    """A device in the lab, a tester around it, streams loaded."""
 
-
-class Standing:
-    """A device in the lab, the tester around it, streams loaded."""
-
-    def __init__(self, plugin, size=None, initiator=None, **params):
-        sizes = () if size is None else (size,)
-        asked = Flags(plugin=plugin, params=params, frame_sizes=sizes, initiator=initiator)
-        run = resolve(flags=asked)
-        needed(run.dut.driver)
-        self.run = run
-        self.plugin = bind(run).technology
-        self.sizes = self.plugin.frame_pair(run.frame_sizes[0])
-        self.bench = Bench(bind(run))
-        self.bench.load(compile_point(self.plugin, self.sizes, run.seed))
+    def __init__(self, kind, plugin="nat44", *, loopback=False, size=None, **flags):
+        settings = {"procedure_texts": {"connections.count": str(COUNT)}, **flags}
+        self.kind, bound = kind, bind_tester(kind, plugin, **settings)
+        driver = make_driver(bound.settings.dut.driver, {})
+        programs = {} if loopback else getattr(driver, "programs", {})  # a chain has none
+        for program, package in programs.items():
+            if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+                pytest.skip(f"needs the Debian package {package}")
+        bound.tester.prepare()
+        self.sizes = bound.technology.make_sizes(size or bound.settings.frame_sizes[0])
+        self.bench = Bench(bound, loopback=loopback)
+        self.bench.load(compile_streams(bound, self.sizes))
 
     def __enter__(self):
         return self
@@ -57,201 +51,264 @@ class Standing:
         self.bench.close()
 
     def trial(self, connections, mode="bidirectional", **changes):
-        given = {"rate_fps": 2000.0, "duration_s": 1.0, "residual_wait_s": 0.3, "pause_s": 0.0}
+        given = {"rate_fps": 2000.0, "duration_s": 1.0, "residual_wait_s": 0.4, "pause_s": 0.1}
         return Trial(
             "test", "k", self.sizes.ipv6, self.sizes.ipv4, mode, **{**given, **changes},
             connections=connections,
         )  # fmt: skip
 
-    def established(self, **changes):
+    def establish(self, connections=ESTABLISH):
         """A validated phase 1 that passed."""
-        asked = Connections(COUNT, 3000.0, wait_s=0.3, alpha=1.0, purpose="establish")
-        trial = self.trial(replace(asked, **changes))
+        trial = self.trial(connections)
         for _ in range(TRIES):
             result = self.bench.measure(trial)
             verdict = judge_connections(trial, result, sending_time_tolerance=1.5)
             if verdict.passed:
-                return result
+                return result.connections
         pytest.fail(f"no phase 1 passed: {verdict.reasons}")
 
-    def passed(self, connections, **changes):
+    def use(self, connections, **changes):
         """A trial of phase 2 without loss."""
-        trial = self.trial(connections, **changes)
+        return measure_passed(
+            self.bench, self.trial(connections, **changes), tolerance=1.5,
+            is_good=lambda result: result.connections.is_complete,
+        )  # fmt: skip
+
+    def open_tcp(self, tcp, count=300, rate_cps=500.0, *, retransmits=False):
+        """What became of so many connections; a busy machine may spoil the first trials."""
+        connections = Connections(
+            count, rate_cps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
+        )
+        trial = self.trial(
+            connections, "forward", rate_fps=rate_cps, duration_s=connections.phase_one_s
+        )
         for _ in range(TRIES):
             result = self.bench.measure(trial)
-            if result.connections.is_complete:
-                verdict = assess_trial(trial, result, sending_time_tolerance=1.5)
-                if verdict.passed:
-                    return result
-        pytest.fail("no trial of phase 2 passed")
+            found = result.connections.tcp
+            assert found.classified == found.attempted <= count
+            if not result.faults and (retransmits or not found.retransmitted):
+                break
+        assert not result.faults
+        return result, result.connections
 
     def inside(self, command):
-        """A command in the device's namespace."""
+        """Run a command in the device's namespace."""
         pid = self.bench.open().namespaces()["device"]
-        done = subprocess.run(
-            ["nsenter", "-t", str(pid), "-n", "sh", "-ec", command],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return done.stdout
+        subprocess.run(["nsenter", "-t", str(pid), "-n", "sh", "-ec", command], check=True)
+
+    @contextmanager
+    def limited(self, limit, verdict):
+        """Refuse further connections by a rule: the limit of the table is the whole host's."""
+        self.inside(
+            "nft add table ip small; "
+            "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
+            f"nft add rule ip small forward ct state new ct count over {limit} counter {verdict}"
+        )
+        try:
+            yield Conditions(
+                self.sizes.ipv6, self.sizes.ipv4, "forward", residual_wait_s=0.2, pause_s=0.0,
+                loss_tolerance=0.0, sending_time_tolerance=1.5, invalid_retries=TRIES,
+            )  # fmt: skip
+        finally:
+            self.inside("nft delete table ip small")
+
+
+def with_marks(param, *values):
+    """Add values to a kind of tester that carries marks."""
+    return pytest.param(*param.values, *values, marks=param.marks)
 
 
 @pytest.mark.parametrize(
-    ("plugin", "initiator"), [("nat44", "left"), ("nat44", "right"), ("nat64", "left")]
+    ("kind", "plugin", "initiator"),
+    [
+        with_marks(EMBEDDED, "nat44", "left"),
+        with_marks(EMBEDDED, "nat44", "right"),
+        with_marks(EMBEDDED, "nat64", "left"),
+        with_marks(TREX, "nat44", "left"),
+    ],
 )
-def test_every_connection_is_counted_validated_used_and_torn_down(plugin, initiator):
-    with Standing(plugin, initiator=initiator) as lab:
-        found = lab.established().connections
+def test_connections_are_counted_validated_used_and_torn_down(kind, plugin, initiator):
+    with StatefulLab(kind, plugin, initiator=initiator) as lab:
+        found = lab.establish()
         assert found.learned == found.sessions == found.validated == COUNT
         assert (found.sessions_before, found.duplicate_tuples, found.surplus) == (0, 0, 0)
         assert found.inside_endpoints is not None
         assert found.outside_endpoints >= found.inside_endpoints * 0.9
-        asked = Connections(COUNT, 3000.0, wait_s=0.3, gap_s=0.1, reuse=True)
+        asked = replace(USE, gap_s=0.1)
         for mode in ("bidirectional", "forward", "reverse"):
-            result = lab.passed(asked, mode=mode)
-            used = result.connections
-            assert used.sessions == COUNT
+            result = lab.use(asked, mode=mode)
+            assert result.connections.sessions == COUNT
+            assert result.connections.age_s >= result.connections.gap_s >= 0.1
             for counted in result.directions.values():
-                assert counted.checked == counted.matched > 900
+                assert counted.checked == counted.matched > 50
                 assert counted.count_frames("received") == 2000
-            assert used.age_s >= used.gap_s >= 0.1
         # those of the last trial serve again: nothing was made anew
         assert lab.bench.measure(lab.trial(asked)).connections.reused
         torn = lab.bench.measure(lab.trial(replace(asked, purpose="tear-down", reuse=False)))
-        assert torn.connections.flush_s > 0
-        assert torn.connections.idle_flush_s > 0
-        state = lab.bench.open().device_state()
-        assert state.sessions() == 0
+        assert min(torn.connections.flush_s, torn.connections.idle_flush_s) > 0
+        assert lab.bench.open().device_state().sessions() == 0
 
 
-def test_the_responder_reads_its_table_in_every_order():
-    with Standing("nat44") as lab:
-        for reading, entries in (("linear", 500), ("pseudorandom", 500), ("fixed", 1)):
-            asked = Connections(
-                COUNT, 3000.0, wait_s=0.3, entries=entries, reading=reading, reuse=True
-            )
-            counted = lab.passed(asked, mode="reverse").directions["reverse"]
-            assert counted.matched == counted.checked > 900
+@pytest.mark.parametrize("kind", REAL)
+def test_responder_reads_its_table_in_every_order(kind):
+    with StatefulLab(kind) as lab:
+        for reading, entries in (("linear", 10), ("pseudorandom", 500), ("fixed", 1)):
+            asked = replace(USE, entries=entries, reading=reading)
+            counted = lab.use(asked, mode="reverse").directions["reverse"]
+            assert counted.matched == counted.checked > 50
+            assert counted.count_frames("received") == 2000
 
 
-def test_addresses_and_ports_together_and_delays_of_both_directions():
-    given = {"initiator_count": "16", "responder_count": "4", "enumerate_ips": "3",
-             "initiator_ports.min": "1024", "initiator_ports.max": "2047",
-             "responder_ports.min": "1", "responder_ports.max": "4", "n": "10", "m": "9",
-             "responder_ipv4": "198.19.1.0"}  # fmt: skip
-    with Standing("nat44", 84, **given) as lab:
-        found = lab.established().connections
-        assert found.sessions == COUNT
-        asked = Connections(COUNT, 3000.0, wait_s=0.3, reuse=True)
-        result = lab.passed(asked, delays=DelayRequest(tags=100))
-        for counted in result.directions.values():
+@pytest.mark.parametrize("kind", [EMBEDDED])
+def test_enumerated_addresses_and_ports_with_delays_and_background(kind):
+    params = {"initiator_count": "16", "responder_count": "4", "enumerate_ips": "3",
+              "initiator_ports.min": "1024", "initiator_ports.max": "2047",
+              "responder_ports.min": "1", "responder_ports.max": "4", "n": "10", "m": "9",
+              "responder_ipv4": "198.19.1.0"}  # fmt: skip
+    with StatefulLab(kind, size=84, params=params) as lab:
+        assert lab.establish().sessions == COUNT
+        for counted in lab.use(USE, delays=DelayRequest(tags=100)).directions.values():
             assert counted.classes["bg"].received == 200
             assert sum(d.frames for d in counted.delays.values()) == 100
 
 
-def test_the_capacity_of_a_limited_table_is_found_exactly():
-    """The limit is a rule of the firewall's: that of the kernel's table is the whole host's."""
-    limit = 501
-    with Standing("nat44") as lab:
-        lab.bench.open()
-        lab.inside(
-            "nft add table ip small; "
-            "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
-            f"nft add rule ip small forward ct state new ct count over {limit} counter drop"
-        )
-        conditions = Conditions(
-            lab.sizes.ipv6, lab.sizes.ipv4, "forward", residual_wait_s=0.2, pause_s=0.0,
-            loss_tolerance=0.0, sending_time_tolerance=1.5, invalid_retries=TRIES,
+@pytest.mark.parametrize("kind", [EMBEDDED])
+def test_capacity_of_limited_table_is_found_exactly(kind):
+    with StatefulLab(kind) as lab, lab.limited(501, "drop") as conditions:
+        spec = CapacitySpec(
+            conditions, first=400, most=600, upper_bound_cps=5000.0, upper_bound_reason="given",
+            resolution_cps=2500.0, beta=0.5,
         )  # fmt: skip
-        result = measure_capacity(
-            CapacitySpec(
-                conditions, first=400, most=600, upper_bound_cps=5000.0,
-                upper_bound_reason="given", resolution_cps=2500.0, beta=0.5,
-            ),
-            lab.bench.measure,
-        )  # fmt: skip
-        assert result.capacity == limit
-        assert result.first_failed == limit + 1
+        result = measure_capacity(spec, lab.bench.measure)
+        assert (result.capacity, result.first_failed) == (501, 502)
 
 
-def test_the_tcp_capacity_of_a_limited_table_is_found_exactly():
-    """As above; what is beyond the limit is refused by resets."""
-    limit = 401
-    with Standing("nat44") as lab:
-        lab.bench.open()
-        lab.inside(
-            "nft add table ip small; "
-            "nft 'add chain ip small forward { type filter hook forward priority 0; }'; "
-            f"nft add rule ip small forward ct state new ct count over {limit} counter "
-            "reject with tcp reset"
-        )
-        conditions = Conditions(
-            lab.sizes.ipv6, lab.sizes.ipv4, "forward", residual_wait_s=0.2, pause_s=0.0,
-            loss_tolerance=0.0, sending_time_tolerance=1.5, invalid_retries=TRIES,
-        )  # fmt: skip
-        tcp = Tcp(timeout_s=0.5)
-        search = CapacitySpec(
-            conditions, first=390, most=420, upper_bound_cps=1500.0, upper_bound_reason="given",
-            resolution_cps=750.0, beta=0.5, benchmark="tcp-capacity", fixed=True,
-            phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
-        )  # fmt: skip
-        result = measure_tcp_capacity(TcpCapacitySpec(search), lab.bench.measure)
-        assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
-        asked = search.phase_one.connections(420, 1500.0)
-        found = lab.bench.measure(lab.trial(replace(asked, purpose="establish"))).connections.tcp
-        assert (found.established, found.answered) == (limit, limit)
-        assert found.reset_refused == 420 - limit
-
-
-def test_a_connection_that_is_none_of_ours_ends_the_run_with_both_numbers():
-    with Standing("nat44") as lab:
-        lab.established()
+@pytest.mark.parametrize("kind", [EMBEDDED])
+def test_connection_of_somebody_else_ends_the_run(kind):
+    with StatefulLab(kind) as lab:
+        lab.establish()
         state = lab.bench.open().device_state()
-        told = state.sessions
+        count = state.sessions
 
         class Another:
             timeout_s = state.timeout_s
             by_endpoint = state.by_endpoint
             flush = staticmethod(state.flush)
-            sessions = staticmethod(lambda: told() + (7 if told() else 0))
+            sessions = staticmethod(lambda: count() + (7 if count() else 0))
 
         lab.bench._two_phase.__self__._device = Another()
-        asked = Connections(COUNT, 3000.0, wait_s=0.3, alpha=1.0)
         with expect_error("phase-one-lost"):
-            lab.passed(asked)
+            lab.use(replace(USE, alpha=1.0, reuse=False))
 
 
-def test_the_devices_timeout_is_checked_before_phase_one():
-    run = resolve(flags=Flags(plugin="nat44", dut_params={"timeout_s": "40"}))
-    needed(run.dut.driver)
-    with expect_error("idle-timeout", path=["procedure"]):
-        resolve(
-            flags=Flags(
-                plugin="nat44",
-                dut_params={"timeout_s": "40"},
-                procedure_texts={"connections.rate_cps": "1000"},
-            )
-        )
+@pytest.mark.parametrize("kind", [EMBEDDED])
+def test_loopback_learns_and_replays_its_own_frames(kind):
+    with StatefulLab(kind, "nat64", loopback=True) as lab:
+        result = lab.use(replace(USE, reuse=False), duration_s=0.5)
+        assert (result.connections.learned, result.connections.sessions) == (COUNT, None)
+        assert [d.count_frames("received") for d in result.directions.values()] == [1000] * 2
 
 
-def test_a_loopback_learns_and_replays_its_own_frames():
-    run = resolve(flags=Flags(plugin="nat64"))
-    plugin = bind(run).technology
-    sizes = plugin.frame_pair(84)
-    bench = Bench(bind(run), loopback=True)
-    bench.load(compile_point(plugin, sizes, 1))
-    trial = Trial(
-        "test", "k", sizes.ipv6, sizes.ipv4, "bidirectional", 2000.0, 0.5, 0.2, 0.0,
-        connections=Connections(1000, 5000.0, wait_s=0.2),
-    )  # fmt: skip
+@pytest.fixture(scope="module", params=REAL)
+def tcp_nat(request):
+    with StatefulLab(request.param, benchmarks=("tcp-rate",)) as lab:
+        yield lab
+
+
+@pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(object_octets=3000, closing="fin")])
+def test_tcp_connections_are_opened_used_and_closed(tcp_nat, tcp):
+    """With an object of one segment and of three."""
+    _, found = tcp_nat.open_tcp(tcp)
+    counted = found.tcp
+    assert counted.established == counted.requested == counted.answered == 300
+    assert counted.closed == found.sessions == found.learned == found.validated == 300
+    assert counted.wrong == counted.retransmitted == counted.reset_later == 0
+    assert (found.duplicate_tuples, found.outside_endpoints > 1) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plugin", "tcp"),
+    [
+        with_marks(EMBEDDED, "dslite-aftr", Tcp(object_octets=3000, closing="fin")),
+        with_marks(EMBEDDED, "dslite-aftr", Tcp(retransmissions=1)),
+        with_marks(TREX, "nat44", Tcp()),
+    ],
+)
+def test_tester_opens_tcp_connections_with_itself(kind, plugin, tcp):
+    with StatefulLab(kind, plugin, loopback=True, benchmarks=("tcp-rate",)) as lab:
+        counted = lab.open_tcp(tcp)[1].tcp
+        assert counted.established == counted.answered == counted.closed == 300
+        assert counted.wrong == counted.reset_later == counted.reset_refused == 0
+        if kind == "embedded":
+            assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
+            assert counted.sum_s == pytest.approx(counted.mean_s * 300)
+            # an answer that was there before the clock was read opens one end
+            late = lab.open_tcp(Tcp(timeout_s=1e-6))[1].tcp
+            assert (late.established, late.timed_out + late.half_open) == (0, 300)
+            assert late.timed_out > 150
+
+
+def test_tcp_capacity_of_limited_table_is_found_exactly(tcp_nat):
+    """What is beyond the limit is refused by resets."""
+    embedded, limit = tcp_nat.kind == "embedded", 203
+    tcp, rate_cps = (Tcp(timeout_s=0.5), 1500.0) if embedded else (Tcp(), 500.0)
+    with tcp_nat.limited(limit, "reject with tcp reset") as conditions:
+        search = CapacitySpec(
+            conditions, first=199, most=207, upper_bound_cps=rate_cps, upper_bound_reason="given", resolution_cps=rate_cps / 2, beta=0.5, benchmark="tcp-capacity", fixed=True,
+            phase_one=PhaseOneSettings(wait_s=tcp.max_wait_s, tcp=tcp),
+        )  # fmt: skip
+        result = measure_tcp_capacity(TcpCapacitySpec(search), tcp_nat.bench.measure)
+        assert (result.search.capacity, result.search.first_failed) == (limit, limit + 1)
+        found = tcp_nat.open_tcp(tcp, 220, rate_cps)[1].tcp
+        assert (found.established, found.answered) == (limit, limit)
+        assert found.reset_refused == 220 - limit
+
+
+@pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
+def test_idle_tcp_connections_stay_open(tcp_nat):
+    """TRex by itself asks each every five seconds whether it still stands: opening takes 5 s."""
+    _, found = tcp_nat.open_tcp(Tcp(), 100, rate_cps=20.0)
+    assert found.tcp.established == found.tcp.closed == 100
+
+
+@pytest.mark.parametrize("kind", [EMBEDDED])
+def test_expiry_of_connections_is_measured(kind):
+    """The kernel forgets connections that were reset after ten seconds: not within one."""
+    with StatefulLab(kind, benchmarks=("tcp-rate",)) as lab:
+        _, found = lab.open_tcp(Tcp(aging_s=1.0))
+        assert found.tcp.expiry_s is None
+        assert found.tcp.sessions_after >= 300 - 10
+
+
+@pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
+def test_streams_work_after_tcp_connections(tcp_nat):
+    """The other engine is started again, and has its streams."""
+    tcp_nat.open_tcp(Tcp(), 50)
+    result = tcp_nat.use(Connections(500, 500.0), mode="forward", rate_fps=500.0)
+    assert result.directions["forward"].count_frames("received") == 500
+
+
+@pytest.mark.parametrize("tcp_nat", [TREX], indirect=True)
+def test_connections_without_an_answer_are_counted_exactly(tcp_nat):
+    """Every eighth source port is never answered; TRex takes ports one after the other."""
+    tcp_nat.inside(
+        "nft add table inet v6tdrop; nft add chain inet v6tdrop pre "
+        "'{ type filter hook prerouting priority -300; }'; "
+        "nft add rule inet v6tdrop pre iifname left tcp sport '&' 7 == 0 drop"
+    )
     try:
-        for _ in range(TRIES):
-            result = bench.measure(trial)
-            passed = assess_trial(trial, result, sending_time_tolerance=1.5).passed
-            if result.connections.is_complete and passed:
-                break
-        assert result.connections.learned == 1000
-        assert result.connections.sessions is None
-        for counted in result.directions.values():
-            assert counted.count_frames("received") == 1000
+        found = tcp_nat.open_tcp(Tcp(), 320, retransmits=True)[1].tcp
     finally:
-        bench.close()
+        tcp_nat.inside("nft delete table inet v6tdrop")
+    assert (found.established, found.timed_out) == (280, 40)
+    assert found.answered == found.closed == 280
+    assert found.retransmitted == 40 * RETRANSMISSIONS
+
+
+@pytest.mark.parametrize("kind", [TREX])
+@pytest.mark.parametrize("plugin", ["nat64", "nat66", "nat46", "ipv4aas"])
+def test_tcp_clients_and_servers_may_use_ipv6(kind, plugin):
+    with StatefulLab(kind, plugin, benchmarks=("tcp-rate",)) as lab:
+        found = lab.open_tcp(Tcp())[1].tcp
+    assert found.established == found.answered == found.closed == 300
+    assert found.wrong == 0

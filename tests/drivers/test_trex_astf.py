@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
-from v6t.base.errors import UsageError
 from v6t.core.config.checks import check_benchmark_settings, check_capabilities
 from v6t.core.config.resolve import Flags, resolve_and_bind
 from v6t.core.runs.bench import make_tester
@@ -162,133 +162,108 @@ def test_what_a_device_loses_is_no_fault_of_trex(counted):
     assert astf.find_faults(StepStats.model_validate(raw(counted)), "open", 100.0) == []
 
 
-def plugin(name, **params):
+def technology(name, **params):
     flags = Flags(plugin=name, params={k: str(v) for k, v in params.items()})
     return resolve_and_bind(flags=flags).technology
 
 
-def test_ends_of_nat44():
-    many = {"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3}
-    ends = astf.find_ends(
-        plugin(
-            "nat44",
-            **many,
-            **{
-                "responder_ports.min": 7,
-                "responder_ports.max": 9,
-                "initiator_ports.min": 1024,
-                "initiator_ports.max": 2047,
-                "responder_ipv4": "198.19.1.0",
-            },
-        )
-    )
+MANY = {
+    **{"initiator_count": 16, "responder_count": 4, "enumerate_ips": 3},
+    **{"initiator_ports.min": 1024, "initiator_ports.max": 2047, "responder_ipv4": "198.19.1.0"},
+    **{"responder_ports.min": 7, "responder_ports.max": 9},
+}
+
+
+def test_ends_are_first_and_last_addresses_of_the_technology():
+    ends = astf.find_ends(technology("nat44", **MANY))
     first, last = (int(one.rpartition(".")[2]) for one in ends.clients)
-    assert last - first == 15
-    assert ends.servers == ("198.19.1.0", "198.19.1.3")
-    assert ends.port == 7
+    assert (last - first, ends.servers, ends.port) == (15, ("198.19.1.0", "198.19.1.3"), 7)
 
 
 def test_clients_of_ipv6_have_the_rest_of_their_addresses_apart():
     """ASTF counts the last four octets, wherever they are written."""
-    ends = astf.find_ends(plugin("nat64"))
+    ends = astf.find_ends(technology("nat64"))
     assert ends.prefixes == ("2001:2::", "2001:db8:64::")
-    assert ends.clients == ("0.0.0.2", "0.0.0.2")
-    assert ends.servers == ("198.19.0.2", "198.19.0.2")
-    assert astf.find_ends(plugin("nat66")).prefixes is not None
-    assert astf.find_ends(plugin("nat46")).prefixes is None
-
-
-@pytest.mark.parametrize("name", ["dslite-aftr", "siit"])
-def test_others_are_refused(name):
-    with pytest.raises(UsageError):
-        astf.find_ends(plugin(name))
+    assert (ends.clients, ends.servers) == (("0.0.0.2",) * 2, ("198.19.0.2",) * 2)
+    assert astf.find_ends(technology("nat66")).prefixes is not None
+    assert astf.find_ends(technology("nat46")).prefixes is None
 
 
 @pytest.mark.parametrize(
-    ("tcp", "most", "alpha", "code"),
+    ("name", "tcp", "most", "alpha", "code"),
     [
-        (Tcp(retransmissions=1), 10, 1.0, "unsupported-by-tester"),
-        (Tcp(timeout_s=2.0), 10, 1.0, "unsupported-by-tester"),
-        (Tcp(), 10, 0.5, "unsupported-by-tester"),
-        (Tcp(), 10, None, "unsupported-by-tester"),
-        (Tcp(), 60_001, 1.0, "too-many-for-trex"),
+        ("dslite-aftr", Tcp(), 10, 1.0, "unsupported-by-tester"),
+        ("siit", Tcp(), 10, 1.0, "unsupported-by-tester"),
+        ("nat44", Tcp(retransmissions=1), 10, 1.0, "unsupported-by-tester"),
+        ("nat44", Tcp(timeout_s=2.0), 10, 1.0, "unsupported-by-tester"),
+        ("nat44", Tcp(), 10, 0.5, "unsupported-by-tester"),
+        ("nat44", Tcp(), 10, None, "unsupported-by-tester"),
+        ("nat44", Tcp(), 60_001, 1.0, "too-many-for-trex"),
+        ("nat44", Tcp(), 60_000, 1.0, ""),
     ],
 )
-def test_what_cannot_be_is_refused(tcp, most, alpha, code):
-    with expect_error(code):
-        astf.check_connections(plugin("nat44"), most, tcp, alpha)
-    astf.check_connections(plugin("nat44"), 60_000, Tcp(), 1.0)
+def test_connections_that_astf_cannot_make_are_refused(name, tcp, most, alpha, code):
+    with expect_error(code) if code else nullcontext():
+        astf.check_connections(technology(name), most, tcp, alpha)
 
 
 def test_each_step_waits_for_all_of_the_one_before():
     when = astf.make_schedule(Connections(1000, 500.0, wait_s=1.0, tcp=Tcp()))
     assert when.lasts_s == 2.0
     for earlier, later in (("open", "ask"), ("ask", "end")):
-        least = when.begin_s(earlier) + when.lasts_s + when.wait_s
-        assert when.begin_s(later) > least
+        assert when.begin_s(later) > when.begin_s(earlier) + when.lasts_s + when.wait_s
     # the last one is given up, and the device is counted
     given_up_s = when.lasts_s + astf.OPENING_S
     assert when.begin_s("ask") - given_up_s == astf._TIMER_DELAY_S + astf._COUNTING_S
 
 
-TCP_RATE = {"connections.count": 1000}
+def bind_tcp_rate(count=1000, plugin="nat44", **settings):
+    texts = {"connections.count": str(count), **settings}
+    flags = Flags(
+        plugin=plugin, tester="trex", tester_options={"lab": "true"}, benchmarks=("tcp-rate",),
+        procedure_texts=texts,
+    )  # fmt: skip
+    return resolve_and_bind(flags=flags)
 
 
-def bound(tester_options, benchmark="tcp-rate", settings=TCP_RATE, **flags):
-    return resolve_and_bind(
-        flags=Flags(
-            **{"plugin": "nat44", **flags},
-            tester="trex",
-            benchmarks=(benchmark,),
-            tester_options=tester_options,
-            procedure_texts={k: str(v) for k, v in settings.items()},
-        )
-    )
-
-
-def test_a_server_that_v6t_starts_opens_connections_and_says_how():
-    run = bound({"lab": "true"})
+def test_server_that_v6t_starts_opens_tcp_connections_and_says_how():
+    run = bind_tcp_rate()
     check_benchmark_settings(run)
     check_capabilities(run, lambda: make_tester(run))
-    (said,) = run.tester.conversations(run.technology, 1000, Tcp(), 1.0)
-    assert "SYN" in said
+    (warning,) = run.tester.check_tcp_connections(run.technology, 1000, Tcp(), 1.0)
+    assert "SYN" in warning
 
 
 @pytest.mark.parametrize(
-    ("options", "more", "code"),
+    ("settings", "code"),
     [
-        (
-            {"lab": "true"},
-            {"settings": {**TCP_RATE, "tcp.retransmissions": 1}},
-            "unsupported-by-tester",
-        ),
-        ({"lab": "true"}, {"plugin": "dslite-aftr"}, "unsupported-by-tester"),
-        ({"lab": "true"}, {"settings": {"connections.count": 100_000}}, "too-many-for-trex"),
+        ({"tcp.retransmissions": "1"}, "unsupported-by-tester"),
+        ({"plugin": "dslite-aftr"}, "unsupported-by-tester"),
+        ({"count": 100_000}, "too-many-for-trex"),
     ],
 )
-def test_a_run_is_refused_before_anything_starts(options, more, code):
+def test_run_is_refused_before_anything_starts(settings, code):
     with expect_error(code):
-        check_benchmark_settings(bound(options, **more))
+        check_benchmark_settings(bind_tcp_rate(**settings))
+
+
+LINUX = {"interfaces": ("eth1", "eth2")}
 
 
 @pytest.mark.parametrize(
-    ("options", "able"),
+    "options",
     [
-        ({"lab": True}, True),
-        ({"start": "always", "interfaces": ("eth1", "eth2")}, False),
-        ({"start": "auto", "interfaces": ("eth1", "eth2")}, False),
-        ({"start": "never"}, False),
-        ({"start": "always", "interfaces": ("03:00.0", "03:00.1")}, False),
-        ({"start": "always", "interfaces": ("eth1", "eth2"), "ports": (1, 0)}, False),
+        {"lab": True}, {"start": "always", **LINUX}, {"start": "auto", **LINUX},
+        {"start": "never"}, {"start": "always", "interfaces": ("03:00.0", "03:00.1")},
+        {"start": "always", **LINUX, "ports": (1, 0)},
     ],
-)
-def test_only_a_server_of_v6t_s_own_is_started_anew(options, able):
-    kind = Trex(options)
-    tester = kind.make(plugin("nat44").links, None, loopback=False, delays=False, seed=1)
-    assert ("tcp" in tester.capabilities) == able
-    if not able:
-        with expect_error("unsupported-by-tester"):
-            list(kind.conversations(plugin("nat44"), 10, Tcp(), 1.0))
+)  # fmt: skip
+def test_only_a_server_of_the_lab_is_restarted_for_tcp(options):
+    kind, is_able = Trex(options), "lab" in options
+    tester = kind.make(technology("nat44").links, None, loopback=False, delays=False, seed=1)
+    assert ("tcp" in tester.capabilities) == is_able
+    with nullcontext() if is_able else expect_error("unsupported-by-tester"):
+        list(kind.check_tcp_connections(technology("nat44"), 10, Tcp(), 1.0))
 
 
 class Recorder:
@@ -322,7 +297,7 @@ def test_programs_open_ask_and_end():
 
     worker = AstfWorker()
     worker.api = Api()
-    ends = astf.find_ends(plugin("nat44"))
+    ends = astf.find_ends(technology("nat44"))
     wanted = astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     worker._make_profile(wanted)
     client = [what[1:] for what in done if what[0] == "ASTFProgram 0"]
@@ -342,7 +317,7 @@ def test_programs_open_ask_and_end():
     assert base64.b64decode(wanted["request"]) == REQUEST
     (of_clients,) = made["ASTFGlobalInfoPerTemplate"]
     assert not vars(of_clients.ipv6)
-    ends = astf.find_ends(plugin("nat64"))
+    ends = astf.find_ends(technology("nat64"))
     worker._make_profile(
         astf.make_profile(ends, Connections(100, 50.0, wait_s=1.0, tcp=Tcp()), Tcp())
     )

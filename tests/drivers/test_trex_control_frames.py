@@ -28,7 +28,7 @@ from scapy.layers.rip import RIP
 from scapy.layers.vrrp import VRRPv3
 from scapy.utils import PcapWriter
 from v6t.drivers.trex import counting
-from v6t.drivers.trex.capture_filters import control_filter
+from v6t.drivers.trex.capture import control_filter
 from v6t.drivers.trex.stats import TrialStats
 from v6t.profiles.expand import Expander
 

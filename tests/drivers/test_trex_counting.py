@@ -17,10 +17,15 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting, timing
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, check_stamps, make_bursts, take_part
-from v6t.drivers.trex.capture import CaptureReader, StampColumns, compare_frames, make_batches
-from v6t.drivers.trex.capture_filters import neighbors_filter, stamp_sample_filter
-from v6t.drivers.trex.histogram import Histogram, decode_histogram
-from v6t.drivers.trex.stats import ServerFacts, TrialStats
+from v6t.drivers.trex.capture import (
+    CaptureReader,
+    StampColumns,
+    compare_frames,
+    make_batches,
+    neighbors_filter,
+    stamp_sample_filter,
+)
+from v6t.drivers.trex.stats import Histogram, ServerFacts, TrialStats, decode_histogram
 from v6t.drivers.trex.streams import with_cache, with_stamps
 from v6t.drivers.trex.tester import TrexTester
 from v6t.packets import trailer
@@ -30,7 +35,7 @@ from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.instructions import flow_var
 from v6t.profiles.expand import Expander
 from v6t.profiles.exports import from_stl_json
-from v6t.profiles.rows import with_rows
+from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import StreamSet
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -104,7 +109,7 @@ def test_recorded_frames_are_the_expanders_translated(raw, direction):
 
 def test_in_loopback_frames_to_be_dropped_come_back_and_are_nobody_elses():
     plugin = OverTcp()
-    streams = compile_traffic(plugin.traffic("forward", plugin.frame_pair(128)))
+    streams = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(128)))
     frames = []
     for number, stream in enumerate(streams.streams):
         rows = Expander(stream).frames(0, 20)
@@ -248,7 +253,7 @@ def marked(stream):
 def compiled(plugin="mape-br", **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
     made = bind(run).technology
-    return compile_point(made, made.frame_pair(run.frame_sizes[0]), run.seed)
+    return compile_point(made, made.make_frame_pair(run.frame_sizes[0]), run.seed)
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "siit", "ipv4-router", "ipv6-router", "nat44"])
@@ -256,7 +261,7 @@ def compiled(plugin="mape-br", **params):
 @pytest.mark.parametrize("rows", [0, 400])
 def test_what_trex_marks_is_put_back_in_every_frame(plugin, direction, rows):
     plain = compiled(plugin)[direction]
-    ready = with_stamps(with_rows(plain, rows))
+    ready = with_stamps(convert_to_rows(plain, rows))
     for before, after in zip(plain.streams, ready.streams, strict=True):
         frames = Expander(before).frames(0, 400)
         assert np.array_equal(Expander(after).frames(0, 400), frames)
@@ -389,7 +394,7 @@ def test_pairs_of_ports_stamp_their_share_of_those_that_are_compared():
 
 def test_enumeration_goes_on_at_the_next_pair_of_ports():
     technology = bind(resolve(flags=Flags(plugin="nat44", tester="sim"))).technology
-    streams = compile_point(technology, technology.frame_pair(84), 1)["forward"]
+    streams = compile_point(technology, technology.make_frame_pair(84), 1)["forward"]
     second = take_part(streams, trial(1000.0, 1.0), 1, 2, core=1)
     frames = second.streams[0].source().frames(0, 500)
     assert (frames == Expander(streams.streams[0]).frames(500, 500)).all()

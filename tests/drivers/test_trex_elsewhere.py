@@ -6,34 +6,32 @@ import json
 import os
 import re
 import subprocess
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point
 from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.drivers.trex.doctor import examine
-from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.server import UNTIL_INPUT_ENDS
-from v6t.drivers.trex.tester import TrexTester
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error
 from v6t.tests.needs import needs_lab, needs_trex
-from v6t.trials.trial import DelayRequest, Trial
-from v6t.trials.verdict import assess_trial
+from v6t.trials.trial import DelayRequest
 
 from .duts import sshserver
 from .figures import assert_timed
+from .lab_testers import loaded, measure_passed
 
 PAGE = Path(__file__).parents[2] / "docs" / "trex.md"
-pytestmark = pytest.mark.lab
-needs_sshd = pytest.mark.skipif(
-    sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"
-)
+pytestmark = [
+    pytest.mark.lab,
+    needs_lab,
+    pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
+]
 CABLES = "".join(
     f"ip link add l{n} type veth peer name r{n}\n"
     + "".join(
@@ -67,8 +65,6 @@ def host(tmp_path):
     sshserver.end(server)
 
 
-@needs_sshd
-@needs_lab
 def test_programs_and_files_of_another_host(host, tmp_path):
     server, remote = host
     done = subprocess.run(remote.command(["echo", "a b; $HOME"]), capture_output=True, check=True)
@@ -88,8 +84,6 @@ def shell(prepare, program, clean):
     return ["sh", "-c", UNTIL_INPUT_ENDS % parts]
 
 
-@needs_sshd
-@needs_lab
 def test_a_program_elsewhere_ends_with_its_input(host):
     server, remote = host
     program = shell("echo ready >&2", "sh -c 'sleep 1000 & sleep 1001'", "echo cleaned")
@@ -107,8 +101,6 @@ def test_a_program_elsewhere_ends_with_its_input(host):
     assert "sleep 100" not in server.processes()
 
 
-@needs_sshd
-@needs_lab
 def test_a_program_elsewhere_tells_how_it_ended(host):
     _, remote = host
     running = subprocess.Popen(
@@ -120,32 +112,18 @@ def test_a_program_elsewhere_tells_how_it_ended(host):
     running.stdin.close()
 
 
-def opened(remote, **options):
-    run = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
-    plugin = bind(run).technology
+@contextmanager
+def attached(remote, pairs):
+    """Yield a tester on the other host, and a trial."""
     given = {
-        "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host, "ssh_config": remote.options.config,
-        "start": "always", "interfaces": ("l0", "r0"), **options,
+        "lab": "false", "trex_dir": os.environ["TREX_DIR"], "ssh": remote.options.host,
+        "ssh_config": remote.options.config, "start": "always", "interfaces": "[l0, r0]", "pairs": json.dumps(pairs),
     }  # fmt: skip
-    tester = TrexTester(Trex(given).options, plugin.links, loopback=True)
-    tester.open()
-    tester.load(compile_point(plugin, plugin.frame_pair(104), run.seed), plugin)
-    return tester
+    params = {"n": "10", "m": "9"}
+    with loaded("trex", loopback=True, params=params, options=given) as (tester, trial):
+        yield tester, trial
 
 
-def passed(tester, **changes):
-    asked = Trial("throughput", "t", 104, 64, "bidirectional", 3000.0, 1.0, 0.4, 0.1, **changes)
-    for _ in range(5):
-        result = tester.measure(asked)
-        verdict = assess_trial(asked, result, sending_time_tolerance=1.1)
-        if verdict.valid:
-            break
-    assert verdict.passed, verdict
-    return result
-
-
-@needs_sshd
-@needs_lab
 @pytest.mark.trex
 @needs_trex
 @pytest.mark.parametrize(
@@ -166,9 +144,9 @@ def passed(tester, **changes):
 def test_trex_on_another_host(host, pairs):
     server, remote = host
     server.shell(CABLES)
-    with closing(opened(remote, pairs=pairs)) as tester:
+    with attached(remote, pairs) as (tester, trial):
         for delays in (None, DelayRequest(tags=100)):
-            result = passed(tester, delays=delays)
+            result = measure_passed(tester, trial, delays=delays)
             for way in result.directions.values():
                 assert {n: c.received for n, c in way.classes.items()} == {"fg": 2700, "bg": 300}
                 assert way.checked == way.matched > 50
@@ -224,8 +202,6 @@ def both(host, tmp_path):
     sshserver.end(device)
 
 
-@needs_sshd
-@needs_lab
 @pytest.mark.trex
 @needs_trex
 def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
@@ -263,8 +239,6 @@ def test_a_throughput_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):
     assert "_t-rex-64" not in server.processes()
 
 
-@needs_sshd
-@needs_lab
 @pytest.mark.trex
 @needs_trex
 def test_an_audit_by_a_trex_elsewhere_of_a_device_elsewhere(both, tmp_path):

@@ -6,18 +6,15 @@ import base64
 from types import SimpleNamespace
 
 import pytest
-from v6t.core.runs.bench import compile_point
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.drivers.trex import capture, connections
 from v6t.drivers.trex.attachment import Attachment
 from v6t.drivers.trex.client.stl import StlWorker
 from v6t.drivers.trex.options import TrexOptions
-from v6t.drivers.trex.stats import PortFacts, ServerFacts
-from v6t.drivers.trex.tester import TrexTester
 from v6t.procedures.stateful.phases import judge_connections
 from v6t.trials.connections import Connections
 
-from .test_trex_sending_connections import COUNT, PLUGIN, RATE, TOLERANCE, Server, trial
+from .test_trex_sending_connections import COUNT, RATE, TOLERANCE, Server, trial
 
 PORT = slice(34, 36)
 """Octets of the UDP source port in a frame of NAT44."""
@@ -66,10 +63,7 @@ def server(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "MAX_ROWS", 50)
     made = Leaving(tmp_path)
     monkeypatch.setattr(Attachment, "ask", made.ask)
-    made.tester = TrexTester(TrexOptions(sample=0), PLUGIN.links, loopback=True)
-    facts = ServerFacts(ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)])
-    made.tester.attachment.facts = facts
-    made.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
+    made.start()
     yield made
     made.tester.close()
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from v6t.core.runs.journal import read_journal
+from v6t.core.runs.journal import Journal
 from v6t.drivers.lab.privilege import available
 from v6t.tests.core.support import v6t_process
 
@@ -70,6 +70,8 @@ def test_the_example_of_the_page(vpp, plugin):
         assert found["throughput", mode]["matched"] == 1.0
         for benchmark in ("latency", "pdv"):
             assert_timed(found[benchmark, mode])
-    counted = [c for _, t in read_journal(out / "journal.jsonl") for c in t.directions.values()]
+    counted = [
+        c for t in Journal(out / "journal.jsonl").entries.values() for c in t.directions.values()
+    ]
     assert sum(c.checked for c in counted) > 500
     assert all(c.checked == c.matched for c in counted)

@@ -7,95 +7,70 @@ import os
 import subprocess
 import threading
 import time
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
+from v6t.core.runs.bench import make_tester
 from v6t.profiles import entropy
 from v6t.tests.core.support import COMMAND
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.device_events import DeviceEvent
-from v6t.trials.trial import FlowStarts, Segment, Trial
-from v6t.trials.verdict import assess_trial
+from v6t.trials.trial import FlowStarts, Segment
+
+from .lab_testers import TRIES, bind_tester, load, measure_passed
 
 pytestmark = [pytest.mark.trex, needs_trex, needs_lab]
 
 
 @pytest.fixture(scope="module")
 def router():
-    run = resolve(
-        flags=Flags(
-            plugin="ipv4-router", tester="trex", tester_options={"lab": "true"}, dut="linux-router"
-        )
-    )
-    tester = make_tester(bind(run))
-    tester.open()
-    plugin = bind(run).technology
-    sizes = plugin.frame_pair(84)
-
-    def load(vary=lambda traffic: traffic):
-        tester.load(compile_point(plugin, sizes, run.seed, vary), bind(run).oracle)
-        return tester, sizes
-
-    yield load
-    tester.close()
+    """Return the tester with all flows, or those that are chosen, and a trial."""
+    bound = bind_tester("trex", "ipv4-router", dut="linux-router")
+    with closing(make_tester(bound)) as tester:
+        tester.open()
+        yield lambda vary=lambda traffic: traffic: (tester, load(tester, bound, 84, vary))
 
 
-def without_faults(tester, asked, meanwhile=None, *, in_time=lambda result: True):
-    """A busy machine may spoil the first ones."""
-    for _ in range(10):
-        helper = threading.Thread(target=meanwhile) if meanwhile else None
-        if helper:
-            helper.start()
-        result = tester.measure(asked)
-        if helper:
-            helper.join()
-        if not result.faults and in_time(result):
-            return result
-    raise AssertionError(result)
-
-
-def asked(sizes, rate, duration, **more):
-    return Trial(
-        "t", "t", sizes.ipv6, sizes.ipv4, "bidirectional", rate, duration, 0.5, 0.2, **more
-    )
-
-
-def test_the_second_rate_follows_the_first_without_a_gap(router):
-    tester, sizes = router()
-
-    def in_time(result):
-        """As exactly as a busy machine does it once in ten times."""
+def test_second_rate_follows_the_first_without_a_gap(router):
+    def is_exact(result):
+        """As exact as a busy machine is once in ten times."""
         ways = result.directions.values()
         return all(abs(w.rate_change_error_s) < 0.003 and w.sending_time_s < 3.52 for w in ways)
 
-    trial = asked(sizes, 4000.0, 1.5, second_segment=Segment(2000.0, 2.0))
-    result = without_faults(tester, trial, in_time=in_time)
-    assert assess_trial(trial, result, sending_time_tolerance=1.02).valid
+    changes = {"rate_fps": 4000.0, "duration_s": 1.5, "second_segment": Segment(2000.0, 2.0)}
+    result = measure_passed(*router(), tolerance=1.02, is_good=is_exact, **changes)
     for found in result.directions.values():
         assert found.count_frames("sent") == found.count_frames("received") == 10_000
         assert found.checked == found.matched > 50
         assert (found.first_lost_s, found.last_lost_s) == (None, None)
 
 
-def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
-    tester, sizes = router()
+def test_outage_is_seen_in_lost_frames_and_in_silence(router):
+    tester, trial = router()
     pid = tester.namespaces()["device"]
 
-    def forwarding(on):
+    def forward(on):
         command = ["nsenter", "-t", str(pid), "-n", "sysctl", "-qw", f"net.ipv4.ip_forward={on}"]
         subprocess.run(command, check=True)
 
     def outage():
         time.sleep(2.5)
-        forwarding(0)
+        forward(0)
         time.sleep(0.8)
-        forwarding(1)
+        forward(1)
 
-    trial = asked(sizes, 2000.0, 6.0, device_event=DeviceEvent("software-reset", 2.0))
-    result = without_faults(tester, trial, outage)
+    event = DeviceEvent("software-reset", 2.0)
+    trial = replace(trial, rate_fps=2000.0, duration_s=6.0, device_event=event)
+    for _ in range(TRIES):  # a busy machine may spoil the first ones
+        helper = threading.Thread(target=outage)
+        helper.start()
+        result = tester.measure(trial)
+        helper.join()
+        if not result.faults:
+            break
+    assert not result.faults
     for found in result.directions.values():
         lost = found.count_frames("sent") - found.count_frames("received")
         assert lost > 0
@@ -106,17 +81,13 @@ def test_an_outage_is_seen_in_lost_frames_and_in_silence(router):
 
 
 def test_flows_begin_one_after_the_other(router):
-    tester, sizes = router(partial(entropy.limit_flows, count=40))
-    trial = asked(sizes, 4000.0, 2.0, flow_starts=FlowStarts(40, 0.025))
-    result = without_faults(tester, trial)
+    changes = {"rate_fps": 4000.0, "duration_s": 2.0, "flow_starts": FlowStarts(40, 0.025)}
+    result = measure_passed(*router(partial(entropy.limit_flows, count=40)), **changes)
     for found in result.directions.values():
         # half of the first second's turns are those of flows that have not begun
-        assert found.count_frames("required") == pytest.approx(8000 - 1950, abs=41)
-        assert (
-            found.count_frames("sent")
-            == found.count_frames("received")
-            == found.count_frames("required")
-        )
+        required = found.count_frames("required")
+        assert required == pytest.approx(8000 - 1950, abs=41)
+        assert found.count_frames("sent") == found.count_frames("received") == required
         assert found.checked == found.matched > 50
 
 

@@ -267,7 +267,7 @@ from v6t.trials.trial import Trial
 plugin = bind(resolve(flags=Flags(plugin="mape-br"))).technology
 trex = tester.TrexTester(options, plugin.links, loopback=True)
 trex.open()
-trex.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+trex.load(compile_point(plugin, plugin.make_frame_pair(104), 1), plugin)
 result = trex.measure(Trial("throughput", "t", 104, 64, "bidirectional", 1000.0, 0.5, 0.0, 0.0))
 trex.close()
 print(*(d.count_frames("received") for d in result.directions.values()))

@@ -1,7 +1,7 @@
 """TRex's stamps and capture filters for frames that are not UDP."""
 
 import pytest
-from v6t.drivers.trex.capture_filters import control_filter
+from v6t.drivers.trex.capture import control_filter
 from v6t.drivers.trex.streams import with_stamps
 from v6t.packets.walker import find_problems
 from v6t.profiles.expand import Expander

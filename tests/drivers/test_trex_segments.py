@@ -9,7 +9,7 @@ import pytest
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
-from v6t.drivers.trex import capture_filters, timing
+from v6t.drivers.trex import capture, timing
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import (
     GROUPS_PER_DIRECTION,
@@ -25,7 +25,7 @@ from v6t.profiles import entropy
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.compiler.schedule import list_classes_with_index
 from v6t.profiles.expand import Expander
-from v6t.profiles.rows import with_rows
+from v6t.profiles.rows import convert_to_rows
 from v6t.profiles.streams import start_at_frame
 from v6t.tests.expect import expect_error
 from v6t.trials.result import ClassCount, DirectionResult
@@ -33,7 +33,7 @@ from v6t.trials.trial import FlowStarts, Segment, Trial
 
 RUN = resolve(flags=Flags(plugin="mape-br", params={"n": "10", "m": "9"}))
 PLUGIN = bind(RUN).technology
-STREAMS = with_stamps(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1)["forward"])
+STREAMS = with_stamps(compile_point(PLUGIN, PLUGIN.make_frame_pair(104), 1)["forward"])
 HZ = 2e9
 
 
@@ -196,8 +196,10 @@ def test_other_frames_are_no_test_frames():
 
 
 def flows_of(count, rate, duration, interval_s):
-    traffic = entropy.limit_flows(PLUGIN.traffic("forward", PLUGIN.frame_pair(104), 1), count)
-    streams = with_stamps(with_rows(compile_traffic(traffic), 0))
+    traffic = entropy.limit_flows(
+        PLUGIN.build_traffic("forward", PLUGIN.make_frame_pair(104), 1), count
+    )
+    streams = with_stamps(convert_to_rows(compile_traffic(traffic), 0))
     asked = replace(
         trial(flow_starts=FlowStarts(count, interval_s)), rate_fps=rate, duration_s=duration
     )
@@ -242,7 +244,7 @@ def test_flows_are_told_apart_by_class_and_number():
         own = streams.streams[trex_streams.class_number(stream)]
         plain = stream.source().frames(0, 1)
         assert (plain[0, :-16] == Expander(own).frames(flow, 1)[0, :-16]).all()
-    patterns = {capture_filters.class_filter(n) for n in sent.marked_classes}
+    patterns = {capture.class_filter(n) for n in sent.marked_classes}
     assert patterns == {
         f"ether[len - 16] = 171 and ether[len - 15] = 0 and ether[len - 13] & 240 = {high}"
         for high in (128, 144)

@@ -55,7 +55,7 @@ class Server:
         self.tester.attachment.facts = ServerFacts(
             ports=[PortFacts(index=n, driver="net_memif") for n in (0, 1)]
         )
-        self.tester.load(compile_point(PLUGIN, PLUGIN.frame_pair(84), 1), PLUGIN)
+        self.tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(84), 1), PLUGIN)
 
     def ask(self, op, /, *, watch=None, deadline_s=0.0, **asked):
         return getattr(self, op)(**asked)

@@ -89,26 +89,47 @@ def spelled(more="", name="net_af_packet"):
     return tuple(f"--vdev={name}{n},iface=eth{n}{more}" for n in (0, 1))
 
 
+MEMIF = tuple(f"--vdev=net_memif{n},id={n},role=client" for n in (0, 1))
+NICS = ("03:00.0", "03:00.1")
+ETH = ("eth1", "eth2")
+
+
 @pytest.mark.parametrize(
-    "named",
+    "options",
     [
-        {"lab": True},
-        {"interfaces": ("eth1", "eth2")},
-        {"interfaces": spelled()},
-        {"interfaces": spelled(",qpairs=1", "eth_af_packet")},
+        *(
+            {"cores": 1, "interfaces": spelled(more)}
+            for more in (",qpairs=1", ",qpairs=1,framecnt=8")
+        ),
+        *({"cores": 2, "interfaces": names} for names in (NICS, MEMIF)),
+        {"lab": True, "interfaces": MEMIF},
+        {"lab": True, "rps_cpus": (0,)},
     ],
 )
-def test_interfaces_of_linux_have_one_data_path_core(named):
-    with expect_error("conflict"):
-        TrexOptions(cores=2, **named)
-    assert TrexOptions(cores=1, **named).cores == 1
+def test_possible_options_are_accepted(options):
+    made = TrexOptions(**options)
+    assert {name: getattr(made, name) for name in options} == options
 
 
 @pytest.mark.parametrize(
-    "named", [("03:00.0", "03:00.1"), tuple(f"--vdev=net_memif{n},id={n}" for n in (0, 1))]
-)
-def test_other_ports_may_have_several(named):
-    assert TrexOptions(cores=2, interfaces=named).cores == 2
+    ("options", "mentions"),
+    [
+        *(({"cores": 2, **ports}, "") for ports in (
+            {"lab": True}, {"interfaces": ETH}, {"interfaces": spelled()},
+            {"interfaces": spelled(",qpairs=1", "eth_af_packet")})),
+        # what the kernel puts into a second queue is lost; test_trex_live.py shows it
+        *(({"cores": cores, "interfaces": spelled(more, name)}, "qpairs")
+          for more in (",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4")
+          for name, cores in (("net_af_packet", 1), ("eth_af_packet", 2))),
+        ({"hardware_filter": True}, ""),
+        ({"lab": True, "interfaces": ETH}, ""),
+        *(({"rps_cpus": (0,), **wrong}, "rps_cpus") for wrong in (
+            {}, {"interfaces": ETH}, {"lab": True, "interfaces": MEMIF})),
+    ],
+)  # fmt: skip
+def test_options_that_exclude_each_other_are_refused(options, mentions):
+    with expect_error("conflict", mentions=mentions):
+        TrexOptions(**options)
 
 
 @pytest.mark.parametrize(
@@ -126,34 +147,6 @@ def test_nics_are_received_from_in_software_unless_told_otherwise(options, mode,
     read = TrexOptions(interfaces=("03:00.0", "03:00.1"), **options)
     assert read.mode == mode
     assert read.in_software is in_software
-
-
-def test_the_filter_of_a_nic_is_for_several_cores():
-    with expect_error("conflict"):
-        TrexOptions(hardware_filter=True)
-
-
-@pytest.mark.parametrize(
-    "more", [",qpairs=2", ",qpairs=10,framecnt=8192", ",framecnt=512,qpairs=4"]
-)
-@pytest.mark.parametrize("name", ["net_af_packet", "eth_af_packet"])
-@pytest.mark.parametrize("cores", [1, 2])
-def test_queues_that_trex_does_not_read_are_refused(more, name, cores):
-    """What the kernel puts there is lost; tests/drivers/test_trex_live.py shows it."""
-    with expect_error("conflict", mentions="qpairs"):
-        TrexOptions(cores=cores, interfaces=spelled(more, name))
-
-
-@pytest.mark.parametrize("more", [",qpairs=1", ",qpairs=1,framecnt=8192", ""])
-def test_one_queue_is_what_trex_reads(more):
-    assert TrexOptions(interfaces=spelled(more)).cores == 1
-
-
-def test_the_lab_has_its_own_interfaces_or_memif_ones():
-    memif = ("--vdev=net_memif0,id=0,role=client", "--vdev=net_memif1,id=1,role=client")
-    assert TrexOptions(lab=True, interfaces=memif).all_interfaces == memif
-    with expect_error("conflict"):
-        TrexOptions(lab=True, interfaces=("eth1", "eth2"))
 
 
 def test_memif_ports_are_joined_for_the_self_test():
@@ -176,14 +169,6 @@ def test_memif_ports_are_joined_for_the_self_test():
 def test_another_cpu_than_the_data_paths_forwards_where_threads_share(plan, cpus):
     placement = ThreadPlacement(plan[0], plan[1], (plan[2],))
     assert find_forwarding_cpus(placement, [0, 1]) == cpus
-
-
-def test_steering_is_for_interfaces_of_the_lab():
-    assert TrexOptions(lab=True, rps_cpus=(0,)).rps_cpus == (0,)
-    memif = ("--vdev=net_memif0,id=0,role=client", "--vdev=net_memif1,id=1,role=client")
-    for wrong in ({}, {"interfaces": ("eth1", "eth2")}, {"lab": True, "interfaces": memif}):
-        with expect_error("conflict", mentions="rps_cpus"):
-            TrexOptions(rps_cpus=(0,), **wrong)
 
 
 @pytest.mark.parametrize(
@@ -255,14 +240,14 @@ FURTHER = {"ports": [2, 3], "interfaces": ["04:00.0", "04:00.1"], "left": SIDE}
 
 
 def _tagged(vlan: int | None) -> Links:
-    left = Link("02:00:00:00:01:02", "02:00:00:00:01:01", vlan=vlan)
+    left = Link(tester_mac="02:00:00:00:01:02", dut_mac="02:00:00:00:01:01", vlan=vlan)
     return Links(left, Links().right)
 
 
 def test_pair_with_its_own_vlan_sends_and_receives_frames_with_it():
     options = TrexOptions(interfaces=("03:00.0", "03:00.1"), pairs=(FURTHER,))
     plugin = Ipv6Router(links=_tagged(100))
-    (stream,) = compile_traffic(plugin.traffic("forward", plugin.frame_pair(88))).streams
+    (stream,) = compile_traffic(plugin.build_traffic("forward", plugin.make_frame_pair(88))).streams
     side = options.pairs[0].left
     sent = with_macs(stream, side.tester_mac, side.dut_mac, side.vlan)
     packet = base64.b64decode(sent.trex["packet"]["binary"])

@@ -68,7 +68,9 @@ def test_lab_has_one_server():
 def test_stamped_rates_of_servers_add_up():
     needs = frozenset({"frame-timeout"})
     both, one = make_kind(), make_kind(only="second")
-    assert both.most_fps(needs, "forward") == 2 * one.most_fps(needs, "forward")
+    assert both.compute_max_rate_fps(needs, "forward") == 2 * one.compute_max_rate_fps(
+        needs, "forward"
+    )
 
 
 def test_doctor_examines_each_server():
@@ -78,7 +80,7 @@ def test_doctor_examines_each_server():
 
 
 def test_warnings_tell_the_share_and_the_limit_of_the_skew():
-    texts = " ".join(make_kind(max_skew=0.03).caveats())
+    texts = " ".join(make_kind(max_skew=0.03).list_warnings())
     assert "192.0.2.2:4501" in texts
     assert "1/2" in texts
     assert "3.00%" in texts

@@ -7,15 +7,16 @@ nothing here looks at times or at a trial's verdict.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import compile_point, make_tester
 from v6t.tests.needs import needs_lab, needs_trex
-from v6t.trials.trial import DelayRequest, Trial
+from v6t.trials.trial import DelayRequest
+
+from .lab_testers import loaded
 
 pytestmark = [
     pytest.mark.lab,
@@ -82,36 +83,7 @@ def more_cpus(tmp_path, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", str(library))
 
 
-@pytest.fixture
-def opened(more_cpus):
-    """Testers with so many data path cores, closed at the end."""
-    started = []
-
-    def open_with(cores):
-        ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
-        memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
-        settings = {
-            "lab": "true",
-            "cores": str(cores),
-            "core_list": str(list(range(cores + 2))),
-            "interfaces": "[" + ", ".join(f'"{name}"' for name in memif) + "]",
-        }
-        flags = Flags(plugin="mape-br", tester="trex", tester_options=settings)
-        bound = bind(resolve(flags=flags))
-        tester = make_tester(bound, loopback=True)
-        started.append(tester)
-        tester.open()
-        assert tester.describe()["data_path_cores"] == cores
-        sizes = bound.technology.frame_pair(104)
-        tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
-        return tester
-
-    yield open_with
-    for tester in started:
-        tester.close()
-
-
-def measured(tester, asked):
+def measure_sent(tester, asked):
     """A trial of which all frames left: a busy machine may not get round to all at once."""
     for _ in range(5):
         result = tester.measure(asked)
@@ -128,15 +100,24 @@ def measured(tester, asked):
 
 
 @pytest.mark.parametrize("cores", [2, 3, 4])
-def test_every_core_sends_its_share_and_samples_are_compared(opened, cores):
-    tester = opened(cores)
-    for mode in ("forward", "bidirectional"):
-        measured(tester, Trial("throughput", "t", 104, 64, mode, 500.0, 4.0, 1.0, 0.1))
-    timed(tester, cores)
+def test_every_core_sends_its_share_and_samples_are_compared(more_cpus, cores):
+    ends = "role=client,socket=/run/v6t-cores.sock,socket-abstract=no,rsize=13"
+    memif = [f"--vdev=net_memif{n},id={n},{ends}" for n in (0, 1)]
+    options = {
+        "cores": str(cores),
+        "core_list": str(list(range(cores + 2))),
+        "interfaces": json.dumps(memif),
+    }
+    with loaded("trex", loopback=True, options=options) as (tester, trial):
+        assert tester.describe()["data_path_cores"] == cores
+        slow = replace(trial, rate_fps=500.0, duration_s=4.0, residual_wait_s=1.0)
+        for mode in ("forward", "bidirectional"):
+            measure_sent(tester, replace(slow, mode=mode))
+        check_delays(tester, slow, cores)
 
 
-def timed(tester, cores):
-    """Delays of a stream that one core stamps beside the load of the others: all of it came back."""
+def check_delays(tester, trial, cores):
+    """Check delays of a stream that one core stamps beside the load of the others."""
     assert tester.capabilities == {"tags", "every-frame"}
     answers = []
     ask = tester.attachment.ask
@@ -145,10 +126,7 @@ def timed(tester, cores):
         (DelayRequest(tags=200, first_tag_s=1.0), 200),
         (DelayRequest(), 2000 // cores),
     ):
-        asked = Trial(
-            "latency", "l", 104, 64, "bidirectional", 500.0, 4.0, 1.0, 0.1, delays=request
-        )  # fmt: skip
-        result = measured(tester, asked)
+        result = measure_sent(tester, replace(trial, delays=request))
         groups = next(a["groups"] for a in reversed(answers) if isinstance(a, dict))["latency"]
         least_us = {g["latency"]["total_min"] for n, g in groups.items() if n.isdigit()}
         for counted in result.directions.values():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 from v6t.base.errors import TesterError
@@ -19,7 +20,8 @@ from v6t.tests.drivers.two_servers import TwoServers, run
 from v6t.tests.needs import needs_lab, needs_trex
 from v6t.trials.connections import Connections
 from v6t.trials.trial import DelayRequest, Trial
-from v6t.trials.verdict import assess_trial
+
+from .lab_testers import load, measure_passed
 
 pytestmark = [pytest.mark.trex, pytest.mark.timeout(400), needs_trex, needs_lab]
 
@@ -33,6 +35,7 @@ table ip nat {
 }
 """
 COUNT = 200_000
+LOAD = {"mode": "bidirectional", "rate_fps": 4000.0, "duration_s": 2.0, "residual_wait_s": 0.5}
 HOOKS = """
 dut:
   options:
@@ -49,40 +52,17 @@ def two(tmp_path_factory):
 
 
 @contextmanager
-def opened(two, plugin, octets=128):
+def opened(two, plugin):
     bound = bind(resolve(None, two.testbed(), Flags(plugin=plugin)))
-    tester = make_tester(bound)
-    try:
+    with closing(make_tester(bound)) as tester:
         tester.open()
-        technology = bound.technology
-        sizes = technology.sizes_of(octets)
-        tester.load(compile_point(technology, sizes, 1), technology)
-        yield tester, sizes
-    finally:
-        tester.close()
+        yield tester, replace(load(tester, bound, 128), **LOAD)
 
 
 @pytest.fixture
 def router(two):
-    with two.router(), opened(two, "ipv4-router") as (tester, sizes):
-        yield tester, sizes
-
-
-def make_trial(sizes, **changes):
-    return Trial(
-        "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 4000.0, 2.0, 0.5, 0.1, **changes
-    )
-
-
-def measure_valid(tester, trial):
-    """Measure until a trial is valid: a busy machine may spoil the first ones."""
-    for _ in range(8):
-        result = tester.measure(trial)
-        verdict = assess_trial(trial, result, sending_time_tolerance=1.1)
-        if verdict.valid:
-            break
-    assert verdict.passed, (verdict, result.faults, result.tester)
-    return result
+    with two.router(), opened(two, "ipv4-router") as lab:
+        yield lab
 
 
 def check_all_matched(result):
@@ -94,21 +74,18 @@ def check_all_matched(result):
 
 
 def test_all_frames_of_both_servers_match(router):
-    tester, sizes = router
-    check_all_matched(measure_valid(tester, make_trial(sizes)))
+    check_all_matched(measure_passed(*router))
 
 
 def test_delays_of_both_servers_are_merged(router):
-    tester, sizes = router
-    result = measure_valid(tester, make_trial(sizes, delays=DelayRequest(tags=100)))
+    result = measure_passed(*router, delays=DelayRequest(tags=100))
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
 
 
 def test_no_flow_is_sent_by_both_servers(two, router):
-    tester, sizes = router
     with two.captured("left1") as first, two.captured("left2") as second:
-        measure_valid(tester, make_trial(sizes))
+        measure_passed(*router)
     addresses = slice(26, 38)  # both IPv4 addresses and both ports of UDP
     flows = [
         {frame[addresses] for frame in frames if frame[12:14] == b"\x08\x00" and frame[23] == 17}
@@ -118,10 +95,10 @@ def test_no_flow_is_sent_by_both_servers(two, router):
 
 
 def test_frames_dropped_on_one_link_are_lost(two, router):
-    tester, sizes = router
+    tester, trial = router
     run(f"ip -n {two.device} rule add iif left2 blackhole priority 1")
     try:
-        result = tester.measure(make_trial(sizes))
+        result = tester.measure(trial)
     finally:
         run(f"ip -n {two.device} rule del priority 1")
     forward = result.directions["forward"]
@@ -133,9 +110,9 @@ def test_frames_dropped_on_one_link_are_lost(two, router):
 
 @pytest.mark.skipif(not VPP, reason="needs VPP: set V6T_VPP to its program")
 def test_mape_relay_of_one_vpp_is_measured_by_both_servers(two):
-    with two.vpp(VPP), opened(two, "mape-br") as (tester, sizes):
-        check_all_matched(measure_valid(tester, make_trial(sizes)))
-        result = measure_valid(tester, make_trial(sizes, delays=DelayRequest(tags=100)))
+    with two.vpp(VPP), opened(two, "mape-br") as lab:
+        check_all_matched(measure_passed(*lab))
+        result = measure_passed(*lab, delays=DelayRequest(tags=100))
     for counted in result.directions.values():
         assert sum(d.frames + d.lost for d in counted.delays.values()) == 100
 
@@ -148,11 +125,11 @@ def test_connections_are_divided_learned_and_validated(two):
     )
     bound = bind(resolve(None, two.testbed(HOOKS.format(device=two.device)), flags))
     technology = bound.technology
-    sizes = technology.frame_pair(bound.settings.frame_sizes[0])
+    sizes = technology.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     bench.load(compile_point(technology, sizes, 1))
     asked = Connections(COUNT, 10_000.0, wait_s=1.0, alpha=1.0, purpose="establish")
-    trial = make_trial(sizes, connections=asked)
+    trial = Trial("throughput", "t", sizes.ipv6, sizes.ipv4, connections=asked, **LOAD)
     try:
         with two.router(NAT):
             for _ in range(6):
@@ -168,7 +145,7 @@ def test_connections_are_divided_learned_and_validated(two):
                 assert way.count_frames("sent") == way.count_frames("received") == COUNT
                 assert way.checked == way.matched > 100
             again = Connections(COUNT, 10_000.0, wait_s=1.0, reuse=True)
-            check_all_matched(measure_valid(bench, make_trial(sizes, connections=again)))
+            check_all_matched(measure_passed(bench, trial, connections=again))
     finally:
         bench.close()
 
@@ -213,9 +190,9 @@ def test_run_whose_server_was_killed_is_resumed(two, tmp_path):
 
 
 def test_killed_server_is_named(two):
-    with two.router(), opened(two, "ipv4-router") as (tester, sizes):
+    with two.router(), opened(two, "ipv4-router") as (tester, trial):
         timer = threading.Timer(1.0, two.kill, [2])
         timer.start()
         with pytest.raises(TesterError, match="server b"):
-            tester.measure(make_trial(sizes))
+            tester.measure(trial)
         timer.join()

@@ -17,7 +17,7 @@ from v6t.drivers.oracle.state_table import MemoryFile, StateTable
 from v6t.drivers.trex import connections, counting
 from v6t.drivers.trex import streams as trex_streams
 from v6t.drivers.trex.bursts import Burst, OfferedLoad, make_bursts
-from v6t.drivers.trex.capture_filters import mark_sample_filter
+from v6t.drivers.trex.capture import mark_sample_filter
 from v6t.drivers.trex.client.stl import unpack_lists
 from v6t.drivers.trex.connections import ListOrder, find_connections, make_blocks
 from v6t.drivers.trex.stats import TrialStats
@@ -43,7 +43,7 @@ COUNT = 1000
 
 
 def streams(size=84):
-    return compile_point(PLUGIN, PLUGIN.frame_pair(size), 1)
+    return compile_point(PLUGIN, PLUGIN.make_frame_pair(size), 1)
 
 
 def reached(program):

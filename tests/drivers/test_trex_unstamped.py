@@ -10,8 +10,7 @@ from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.trex import counting
 from v6t.drivers.trex.bursts import OfferedLoad, make_bursts
-from v6t.drivers.trex.capture import CaptureReader, compare_frames, make_batches
-from v6t.drivers.trex.capture_filters import class_filter
+from v6t.drivers.trex.capture import CaptureReader, class_filter, compare_frames, make_batches
 from v6t.drivers.trex.kind import Trex
 from v6t.drivers.trex.stats import TrialStats
 from v6t.drivers.trex.streams import MARKED_CLASSES, mark_streams
@@ -24,7 +23,7 @@ from v6t.trials.trial import Trial
 def compiled(plugin="mape-br", size=104, params=None):
     run = resolve(flags=Flags(plugin=plugin, tester="sim", params=params or {}))
     made = bind(run).technology
-    return made, compile_point(made, made.frame_pair(size), run.seed)
+    return made, compile_point(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("size", [104, 600, 1518])
@@ -100,7 +99,7 @@ def test_more_classes_than_marks_tell_and_lengths_that_differ_are_left_to_stamps
     ],
 )
 def test_the_user_is_told_what_marks_do_not_see(options, marks):
-    said = " ".join(Trex(options).caveats())
+    said = " ".join(Trex(options).list_warnings())
     assert ("duplicate" in said) == marks
     # what marks cannot tell, or what is timed, is counted by ports beyond TRex's stamps
     assert "its ports" in said
@@ -109,8 +108,8 @@ def test_the_user_is_told_what_marks_do_not_see(options, marks):
 def test_the_user_is_told_what_several_cores_do_not_see():
     nics = {"interfaces": ["03:00.0", "03:00.1"]}
     hides = "is taken for a test frame, and hides a lost one"
-    assert any(hides in said for said in Trex({**nics, "cores": 2}).caveats())
-    assert not any(hides in said for said in Trex({**nics, "counting": "ports"}).caveats())
+    assert any(hides in said for said in Trex({**nics, "cores": 2}).list_warnings())
+    assert not any(hides in said for said in Trex({**nics, "counting": "ports"}).list_warnings())
 
 
 FOUND = ", or ports where the server has several cores"
@@ -123,6 +122,9 @@ PORTS = "trailer up to 2,500,000 fps, by ports beyond"
         ({}, set(), 2.5e6, f"trailer{FOUND}"),
         ({}, set(), 2.6e6, f"{PORTS}{FOUND}"),
         ({}, {"tags"}, 2.6e6, f"{PORTS}{FOUND}"),
+        ({"server": "203.0.113.1"}, {"tags"}, 1000.0, f"trailer{FOUND}"),
+        ({"counting": "trailer"}, set(), 1000.0, "trailer"),
+        ({"start": "always", "interfaces": ["03:00.0", "03:00.1"]}, set(), 1000.0, "trailer"),
         ({}, {"every-frame", "ipdv"}, 2.6e6, "trailer"),
         ({"counting": "ports"}, set(), 1.0, "ports"),
         ({"interfaces": ["03:00.0", "03:00.1"], "cores": 2}, {"tags"}, 1.0, "ports"),
@@ -136,7 +138,7 @@ PORTS = "trailer up to 2,500,000 fps, by ports beyond"
     ],
 )
 def test_how_frames_will_be_counted_is_known_beforehand(options, needs, most_fps, said):
-    assert Trex(options).counted_by(frozenset(needs), "bidirectional", most_fps) == said
+    assert Trex(options).describe_counting(frozenset(needs), "bidirectional", most_fps) == said
 
 
 def test_stamps_and_marks_and_both_are_called_so():

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -82,7 +82,7 @@ def listener(monkeypatch):
         yield server
 
 
-def a_tester(installation, **options):
+def make_tester(installation, **options):
     given = {
         "trex_dir": str(installation),
         "python": sys.executable,
@@ -93,18 +93,19 @@ def a_tester(installation, **options):
     return TrexTester(Trex(given).options, PLUGIN.links)
 
 
-def a_loaded_tester(installation, placement=None, **options):
-    made = a_tester(installation, **options)
-    made.open()
-    made.attachment.placement = placement
-    made.load(compile_point(PLUGIN, PLUGIN.frame_pair(104), 1), PLUGIN)
-    return made
+@contextmanager
+def loaded(installation, placement=None, **options):
+    with closing(make_tester(installation, **options)) as tester:
+        tester.open()
+        tester.attachment.placement = placement
+        tester.load(compile_point(PLUGIN, PLUGIN.make_frame_pair(104), 1), PLUGIN)
+        yield tester
 
 
 @pytest.fixture
 def opened(installation):
-    with closing(a_loaded_tester(installation)) as made:
-        yield made
+    with loaded(installation) as tester:
+        yield tester
 
 
 def record_requests(monkeypatch, tester):
@@ -219,7 +220,7 @@ def test_unknown_requests_and_errors_do_not_end_it(worker):
 
 def test_deadline(installation, monkeypatch):
     monkeypatch.setenv("FAKE_HANG", "1")
-    with closing(a_tester(installation)) as made:
+    with closing(make_tester(installation)) as made:
         made.open()
         made.attachment.worker.ask("load", port=0, streams=[{"name": "fg", "flow_stats": {}}])
         burst = asdict(Burst(0, 1.0, 1, 0.0, 0))
@@ -245,13 +246,11 @@ def test_it_ends_with_its_parent():
         "time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    guard = int(parent.stdout.readline())
-    assert wait_until(lambda: faketrex.children(guard))
-    processes = [guard, *faketrex.children(guard)]
+    worker = int(parent.stdout.readline())
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert wait_until(lambda: all(faketrex.gone(p) for p in processes))
+    assert wait_until(lambda: faketrex.gone(worker))
 
 
 def test_a_trial_is_counted(opened):
@@ -286,7 +285,7 @@ def test_what_a_recording_lacks_is_not_what_the_device_lost(opened, monkeypatch,
 def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, options, slow):
     """Whatever tells frames apart; a tester that sends at half the rate is found out."""
     monkeypatch.setenv("FAKE_SLOW", str(slow))
-    with closing(a_loaded_tester(installation, **options)) as made:
+    with loaded(installation, **options) as made:
         for _ in range(5):  # the machine may be busy
             result = made.measure(TRIAL)
             verdict = assess_trial(TRIAL, result, sending_time_tolerance=1.5)
@@ -306,7 +305,7 @@ def test_how_long_sending_took_is_seen_at_the_ports(installation, monkeypatch, o
 def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, options, compared):
     """Counted by ports; captures of several queues need the service mode."""
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    with closing(a_loaded_tester(installation, **options)) as made:
+    with loaded(installation, **options) as made:
         asked = record_requests(monkeypatch, made)
         result = made.measure(TRIAL)
         timing = {"tags", "every-frame"} if compared else set()
@@ -321,18 +320,31 @@ def test_several_cores_stamp_some_frames_to_compare(installation, monkeypatch, o
         none = {"received": made._options.sample, "captured": 0}
         seen = dict.fromkeys(result.directions, none) if compared else None
         assert result.tester.get("stamped") == seen
-        warnings = [*Trex().caveats_of([result.tester])]
+        warnings = [*Trex().list_trial_warnings([result.tester])]
         assert len(warnings) == (3 if compared else 2)
         assert not compared or "in 2 of 2 trials" in warnings[-1]
 
 
-def test_nothing_is_said_where_all_stamped_frames_were_captured():
-    all_seen = {"stamped": {"forward": {"received": 200, "captured": 200}}}
-    none_came = {"stamped": {"forward": {"received": 0, "captured": 0}}}
-    assert not [*Trex().caveats_of([{}, all_seen, none_came])]
-    one_lacks = {"stamped": {"forward": {"received": 200, "captured": 199}}}
-    (said,) = Trex().caveats_of([all_seen, one_lacks, none_came])
-    assert "in 1 of 2 trials" in said
+ALL_SEEN = {"stamped": {"forward": {"received": 200, "captured": 200}}}
+NONE_CAME = {"stamped": {"forward": {"received": 0, "captured": 0}}}
+ONE_LACKS = {"stamped": {"forward": {"received": 200, "captured": 199}}}
+CORES = {"counting": "ports", "cores": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "figures", "expected"),
+    [
+        ({}, [{}, ALL_SEEN, NONE_CAME], []),
+        ({}, [ALL_SEEN, ONE_LACKS, NONE_CAME], ["in 1 of 2 trials"]),
+        ({}, [{"counting": "ports"}], []),
+        ({}, [CORES], ["several data path cores", "hides a lost one"]),
+        ({"cores": 2}, [CORES], []),
+    ],
+)
+def test_warnings_follow_from_the_trials_of_the_run(options, figures, expected):
+    warnings = [*Trex(options).list_trial_warnings(figures)]
+    assert len(warnings) == len(expected)
+    assert all(text in warning for text, warning in zip(expected, warnings, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -343,25 +355,16 @@ def test_nothing_is_said_where_all_stamped_frames_were_captured():
         {"device_event": DeviceEvent("change", 0.1)},
     ],
 )
-def test_a_server_found_to_have_several_cores_measures_nothing_it_cannot(
-    installation, monkeypatch, asked
-):
+def test_running_server_with_several_cores_refuses_what_needs_one(installation, monkeypatch, asked):
     """``cores`` says nothing of a server that runs already."""
     monkeypatch.setenv("FAKE_MULTIQUEUE", "1")
-    made = a_tester(installation)
     trial = replace(TRIAL, **asked)
-    assert trial.required_capabilities <= made.capabilities
-    made.open()
-    try:
-        assert not trial.required_capabilities <= made.capabilities
-        run = resolve(flags=Flags(plugin="mape-br"))
-        plugin = bind(run).technology
-        made.load(compile_point(plugin, plugin.frame_pair(104), 1), plugin)
+    assert trial.required_capabilities <= make_tester(installation).capabilities
+    with loaded(installation) as tester:
+        assert not trial.required_capabilities <= tester.capabilities
         with expect_error("unsupported-by-tester", kind=TesterError):
-            made.measure(trial)
-        assert made.measure(TRIAL).tester["counting"] == "ports"
-    finally:
-        made.close()
+            tester.measure(trial)
+        assert tester.measure(TRIAL).tester["counting"] == "ports"
 
 
 def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkeypatch, tmp_path):
@@ -386,37 +389,12 @@ def test_a_run_on_such_a_server_ends_before_its_first_trial(installation, monkey
     assert not (tmp_path / "run/journal.jsonl").read_text()
 
 
-@pytest.mark.parametrize(
-    ("options", "unknown"),
-    [
-        ({"start": "never"}, True),
-        ({"server": "203.0.113.1"}, True),
-        ({"start": "always", "interfaces": ("eth8", "eth9")}, False),
-        ({"lab": True}, False),
-        ({"start": "never", "counting": "trailer"}, False),
-    ],
-)
-def test_a_plan_says_that_a_servers_cores_decide_how_frames_are_counted(options, unknown):
-    kind = Trex(options)
-    said = kind.counted_by(frozenset(), "forward", 1000.0)
-    assert said.startswith("trailer")
-    assert ("ports" in said) == unknown
-    assert kind.counted_by(frozenset({"ipdv"}), "forward", 1000.0) == "trailer"
-
-
-def test_warnings_about_several_cores_are_taken_from_the_run():
-    assert not [*Trex().caveats_of([{"counting": "ports"}])]
-    counted, hidden = Trex().caveats_of([{"counting": "ports", "cores": 2}])
-    assert "several data path cores" in counted and "takes" not in hidden
-    assert not [*Trex({"cores": 2}).caveats_of([{"counting": "ports", "cores": 2}])]
-
-
 def test_pairs_of_ports_compare_some_frames_where_there_are_more_than_stamps(
     installation, monkeypatch
 ):
     monkeypatch.setenv("FAKE_PORTS", "4")
     monkeypatch.setattr(trex_bursts, "MAX_STAMPED_FPS", 1000.0)
-    with closing(a_loaded_tester(installation, pairs=({"ports": (2, 3)},))) as made:
+    with loaded(installation, pairs=({"ports": (2, 3)},)) as made:
         asked = record_requests(monkeypatch, made)
         for rate, counted, stamped in ((1000.0, "ports", 100), (500.0, "trailer", 125)):
             result = made.measure(replace(TRIAL, rate_fps=rate))
@@ -450,7 +428,7 @@ def test_many_frames_are_marked_where_threads_share_cpus(
     installation, monkeypatch, placement, options, bound_fps, stamped
 ):
     """Stamps cost most where there is least; up to some rate they tell the order all the same."""
-    with closing(a_loaded_tester(installation, placement, **options)) as made:
+    with loaded(installation, placement, **options) as made:
         asked = record_requests(monkeypatch, made)
         made.measure(replace(TRIAL, duration_s=0.1, search_limit_fps=bound_fps))
         (trial,) = asked
@@ -485,34 +463,40 @@ def test_a_busy_sender_is_no_fault_where_the_kernel_works_on_its_cpu(opened, ins
     ports = [PortFacts(index=n, driver="net_i40e") for n in (0, 1)]
     opened.attachment.facts = ServerFacts(ports=ports)
     assert opened.attachment.cpu_limit == 85
-    assert a_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
+    assert make_tester(installation, cpu_limit=70).attachment.cpu_limit == 70
 
 
-def test_a_dead_worker_ends_the_trial_with_a_cause(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_DIE", "1")
-    with closing(a_loaded_tester(installation)) as made, expect_error("worker-failed"):
-        made.measure(TRIAL)
+@pytest.mark.parametrize(
+    ("variable", "code"), [("STOLEN", "tester-fault"), ("DIE", "worker-failed")]
+)
+def test_failure_during_trial_ends_it_with_a_cause(installation, monkeypatch, variable, code):
+    monkeypatch.setenv(f"FAKE_{variable}", "1")
+    with loaded(installation) as tester, expect_error(code):
+        tester.measure(TRIAL)
 
 
-def test_stolen_ports_are_noticed(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_STOLEN", "1")
-    with (
-        closing(a_loaded_tester(installation)) as made,
-        expect_error("tester-fault", kind=WorkerError),
-    ):
-        made.measure(TRIAL)
-
-
-def test_taken_ports_name_their_owner(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_OWNER", "alice")
-    with expect_error("tester-fault", mentions="alice", kind=WorkerError) as caught:
-        a_tester(installation).open()
-    assert "force" in caught.value.hint
+@pytest.mark.parametrize(
+    ("environment", "options", "code", "mentions", "hint"),
+    [
+        ({"FAKE_OWNER": "alice"}, {}, "tester-fault", "alice", "force"),
+        ({"FAKE_MODE": "ASTF"}, {}, "unsupported-by-tester", "", ""),
+        ({"FAKE_SERVER": "down"}, {}, "tester-fault", "127.0.0.1", ""),
+        ({"FAKE_SERVER": "down"}, {"start": "auto"}, "missing-setting", "", ""),
+    ],
+)
+def test_server_that_cannot_be_used_is_refused(
+    installation, monkeypatch, environment, options, code, mentions, hint
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with expect_error(code, mentions=mentions) as caught:
+        make_tester(installation, **options).open()
+    assert hint in (caught.value.hint or "")
 
 
 def test_force_says_whom_it_displaced(installation, monkeypatch):
     monkeypatch.setenv("FAKE_OWNER", "alice")
-    with closing(a_tester(installation, force=True)) as made:
+    with closing(make_tester(installation, force=True)) as made:
         made.open()
         assert made.describe()["displaced"] == {"1": "alice"}
 
@@ -521,20 +505,6 @@ def test_a_lost_server_is_noticed(opened, listener):
     listener.close()
     with expect_error("tester-fault", kind=WorkerError):
         opened.measure(TRIAL)
-
-
-def test_stateful_servers_are_refused(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_MODE", "ASTF")
-    with expect_error("unsupported-by-tester", kind=TesterError):
-        a_tester(installation).open()
-
-
-def test_no_server_is_one_sentence(installation, monkeypatch):
-    monkeypatch.setenv("FAKE_SERVER", "down")
-    with expect_error("tester-fault", mentions="127.0.0.1", kind=EnvironmentLacking):
-        a_tester(installation).open()
-    with expect_error("missing-setting", kind=EnvironmentLacking):
-        a_tester(installation, start="auto").open()
 
 
 @pytest.fixture
@@ -559,7 +529,7 @@ def restarted(tmp_path, monkeypatch, listener):
     over = threading.Event()
     path = faketrex.make(tmp_path / "v3.08", f"touch {state}/launched; exec sleep 60")
     wanted = {"start": "auto", "restart": True, "counting": "trailer", "fence": False}
-    made = partial(a_tester, path, interfaces=("eth8", "eth9"), **wanted)
+    made = partial(make_tester, path, interfaces=("eth8", "eth9"), **wanted)
     running = threading.Thread(target=server, daemon=True)
     yield made, state, running, early
     over.set()
@@ -630,7 +600,7 @@ def test_nothing_is_started_here_in_place_of_a_server_elsewhere(tmp_path, monkey
     with expect_error(
         "tester-fault", mentions="trex.example.net", kind=EnvironmentLacking
     ) as caught:
-        a_tester(path, **given).open()
+        make_tester(path, **given).open()
     assert "ssh: user@host" in caught.value.hint
     assert not (tmp_path / "launched").exists()
 
@@ -639,7 +609,7 @@ def test_a_server_that_dies_at_once_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_SERVER", "down")
     path = faketrex.make(tmp_path / "v3.08", "echo 'EAL: Error - no hugepages'; exit 1")
     with expect_error("tester-fault", kind=TesterError) as caught:
-        a_tester(path, start="always", interfaces=("eth8", "eth9"), fence=False).open()
+        make_tester(path, start="always", interfaces=("eth8", "eth9"), fence=False).open()
     kept = Path(caught.value.hint.removeprefix("all it said: "))
     assert kept.read_text() == "EAL: Error - no hugepages\n"
     kept.unlink()
@@ -650,7 +620,7 @@ def test_how_long_starting_may_take_is_an_option(tmp_path, monkeypatch):
     path = faketrex.make(tmp_path / "v3.08", "echo binding; sleep 60")
     given = {"start": "always", "interfaces": ("eth8", "eth9"), "fence": False}
     with expect_error("tester-fault", kind=TesterError) as caught:
-        a_tester(path, start_deadline_s=3, **given).open()
+        make_tester(path, start_deadline_s=3, **given).open()
     Path(caught.value.hint.removeprefix("all it said: ")).unlink()
 
 
@@ -658,10 +628,21 @@ def test_what_was_started_is_stopped(tmp_path):
     path = faketrex.make(tmp_path / "v3.08", "sleep 61 & exec sleep 62")
     server = Server(path, "- version: 2\n", ["-c", "1"], prefix="v6t0n0")
     # with the shell and its watcher
-    assert wait_until(lambda: len(faketrex.children(server.pid)) == 4)
+    assert wait_until(lambda: len(faketrex.children(server.pid)) == 3)
     processes = faketrex.children(server.pid)
     server.close()
     assert all(faketrex.gone(p) for p in processes)
+
+
+@pytest.mark.parametrize("program", ["exec sleep 61", "trap '' TERM; while :; do sleep 1; done"])
+def test_server_that_is_stopped_at_once_ends_soon(tmp_path, program):
+    """Its shell may not lead a group yet, and it may ignore SIGTERM."""
+    path = faketrex.make(tmp_path / "v3.08", program)
+    for _ in range(3):
+        server = Server(path, "", [], prefix="v6t0n0")
+        began = time.monotonic()
+        server.close()
+        assert time.monotonic() - began < 10
 
 
 def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monkeypatch):
@@ -671,7 +652,7 @@ def test_a_server_that_could_not_be_closed_to_other_hosts_is_told(tmp_path, monk
     nft.chmod(0o755)
     monkeypatch.setenv("PATH", f"{nft.parent}:{os.environ['PATH']}")
     path = faketrex.make(tmp_path / "v3.08", "exec sleep 60")
-    with closing(a_tester(path, start="always", interfaces=("eth8", "eth9"))) as made:
+    with closing(make_tester(path, start="always", interfaces=("eth8", "eth9"))) as made:
         made.open()
         said = made.describe()
         assert said["fence_failed"] is True

@@ -13,7 +13,6 @@ from v6t.packets.headers import IPV4, IPV6, to_octets, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
 from v6t.plugins.audit_views import TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
-from v6t.plugins.map_rules import select_within
 from v6t.plugins.params import (
     LinkParams,
     address,
@@ -24,13 +23,14 @@ from v6t.plugins.params import (
 )
 from v6t.plugins.reference_device import DROP_ALL, Answer
 from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import (
-    address_octets,
     carries_ipv6,
     decapsulate,
     encapsulate,
     match_address,
-    select_unmarkable,
+    pack_address,
+    select_ecn_drops,
 )
 from v6t.profiles.model import FramePair, Traffic, Variable
 
@@ -40,7 +40,7 @@ class SixrdDrop(DropReason):
 
     SPOOFED = "the IPv6 source is not of the CE that sent it"
     NO_CUSTOMER = "no customer has the IPv6 destination"
-    UNMARKABLE = "congestion mark on a packet that is not ECN-capable"
+    ECN_DROP = "congestion mark on a packet that is not ECN-capable"
 
 
 class SixrdParams(LinkParams):
@@ -133,21 +133,21 @@ class SixrdBorderRelay(StatelessTechnology):
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280)
     params: SixrdParams
 
-    def traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
+    def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, order = self.params, ("sport", "dport")
         number = Variable("ce", p.ces)
-        host = number.at(p.delegated - p.ces, str(p.host(p.first_ce)))
+        host = number.place(p.delegated - p.ces, str(p.host(p.first_ce)))
         if direction == "reverse":
             made = foreground(self, direction, sizes, ipv6(p, p.server, host), draw_order=order)
             return combine(self, made, [], direction, sizes, seed)
-        outer = ipv4(p, number.at(32 - p.ces, str(p.first_ce)), p.br_ipv4)
+        outer = ipv4(p, number.place(32 - p.ces, str(p.first_ce)), p.br_ipv4)
         made = foreground(self, direction, sizes, outer, ipv6(p, host, p.server), draw_order=order)
         # whichever bits of the CE vary, outside the 6rd prefix it is no customer's
         other = IPv6Address(int(p.host(p.first_ce)) ^ 1 << 128 - p.prefix.prefixlen)
         spoofed = change_header(made, "spoof", "IPv6", src=str(other))
         return combine(self, made, [spoofed], direction, sizes, seed)
 
-    def dut_intent(self) -> DeviceIntent:
+    def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
         left, right = (
             describe_link(p, links, "left", [p.customers]),
@@ -156,12 +156,12 @@ class SixrdBorderRelay(StatelessTechnology):
         config = SixrdRelayConfig(prefix=p.prefix, customers=p.customers, br_ipv4=p.br_ipv4)
         return DeviceIntent(self.name, config, links, left, right)
 
-    def audit_views(self) -> tuple[TunnelEnd]:
+    def list_audit_views(self) -> tuple[TunnelEnd]:
         p, host = self.params, (self.params.host(self.params.first_ce), 40123)
         ends, server, find = (p.br_ipv4, p.first_ce), (p.server, 443), p.find_endpoint
-        return (TunnelEnd("left", *ends, host, host, server, endpoint=find),)
+        return (TunnelEnd("left", *ends, host, host, server, find_outer_address=find),)
 
-    def forward(self, packets: Any) -> Answer:
+    def answer_forward(self, packets: Any) -> Answer:
         """Decapsulate: the embedded IPv4 address must be the outer source (section 12)."""
         if packets.shape[1] < 60:
             return DROP_ALL
@@ -171,15 +171,15 @@ class SixrdBorderRelay(StatelessTechnology):
         drops = [
             (NOT_FORWARDED, ~ours),
             (EXHAUSTED, inner["hlim"] <= 1),
-            (SixrdDrop.UNMARKABLE, select_unmarkable(packets, outer_version=4)),
+            (SixrdDrop.ECN_DROP, select_ecn_drops(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~select_within(inner["src_high"], p.prefix, 64)),
         ]
         return Answer(drops, lambda rows: decapsulate(packets[rows], 4), version=6)
 
-    def reverse(self, packets: Any) -> Answer:
+    def answer_reverse(self, packets: Any) -> Answer:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
         p, header = self.params, view(packets, IPV6)
-        relay, ces = address_octets(p.br_ipv4), to_octets(p.find_ces(header["dst_high"]), 4)
+        relay, ces = pack_address(p.br_ipv4), to_octets(p.find_ces(header["dst_high"]), 4)
         drops = [
             (SixrdDrop.NO_CUSTOMER, ~select_within(header["dst_high"], p.prefix, 64)),
             (NOT_FORWARDED, packets.shape[1] + 20 > self.links.left.mtu),

@@ -23,7 +23,12 @@ class SixrdSuite(Suite):
 
     def clauses(self, subject: Subject, variant: str = "") -> Iterator[Clause]:
         tunnel = subject.find(TunnelEnd)
-        if tunnel and tunnel.endpoint and isinstance(tunnel.local, IPv4Address) and not variant:
+        if (
+            tunnel
+            and tunnel.find_outer_address
+            and isinstance(tunnel.local, IPv4Address)
+            and not variant
+        ):
             yield from row_clauses(SixrdHosts(tunnel), subject.wire, rows)
 
 
@@ -63,6 +68,6 @@ def _other_customers(tunnel: TunnelEnd) -> Iterator[tuple[IPv6Address, IPv4Addre
     """Return addresses that differ from the host's in one bit, with the CE that has them."""
     for bit in range(64, 128):
         address = IPv6Address(int(tunnel.inner[0]) ^ 1 << bit)
-        ce = None if tunnel.endpoint is None else tunnel.endpoint(address)
+        ce = None if tunnel.find_outer_address is None else tunnel.find_outer_address(address)
         if isinstance(ce, IPv4Address) and ce != tunnel.remote:
             yield address, ce

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pydantic import Field
 from v6t.analysis.blocks import Drawing
 from v6t.analysis.figures.plots import Curve, draw_errorbars, make_summary_curve
-from v6t.analysis.presentation import Clause, Result, clause
-from v6t.analysis.record import FPS, Figure, Number, Record
+from v6t.analysis.presentation import Quantity, Ruling, judge
+from v6t.analysis.record import FPS, Number, Record, RepeatedFigure
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Column, count
+from v6t.analysis.sheet import Column
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks.base import Benchmark
-from v6t.benchmarks.common import POINT
-from v6t.benchmarks.point import Measured, Point
+from v6t.benchmarks.common import POINT_COLUMNS
+from v6t.benchmarks.point import Measurement, Point
 from v6t.procedures.trial_runner import PointSpec, repeat
 from v6t.trials.trial import list_directions
 
@@ -42,7 +42,7 @@ class MrrRecord(Record):
     heading = "Maximum receive rate (MRR)"
     rate: Number
     """offered [frames per second per direction]"""
-    directions: Mapping[str, Figure]
+    directions: Mapping[str, RepeatedFigure]
     """what arrived in each direction [frames per second]"""
 
     @property
@@ -56,21 +56,21 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
     name, order = "mrr", 60
     model, quick, record = MrrSettings, MrrSettings(duration_s=0.5, trials=3), MrrRecord
     columns = (
-        *POINT,
-        Column("offered fps\nper direction", lambda line: count(line.record.rate)),
-        Column("MRR fps", lambda line: count(line.value.median)),
+        *POINT_COLUMNS,
+        Column("offered fps\nper direction", lambda line: line.record.rate),
+        Column("MRR fps", lambda line: line.value.median),
     )
 
-    def run(self, point: Point) -> Measured:
-        own = self.get_settings(point.bound)
+    def run(self, point: Point) -> Measurement:
+        own = self.get_settings(point.context)
         spec = point.specify(MrrSpec, own, rate_fps=point.limit_fps)
         trial = spec.conditions.make_trial(self.name, spec.rate_fps, spec.duration_s)
         times, watch = point.repeat(own.trials), point.watch
         done = repeat(spec, times, point.measure, watch, lambda trials: trials.run(trial))
         valid = [o.result.directions for o in done.repetitions if o.verdict.valid]
         received = {
-            way: [d[way].count_frames("received") / spec.duration_s for d in valid]
-            for way in list_directions(point.mode)
+            name: [d[name].count_frames("received") / spec.duration_s for d in valid]
+            for name in list_directions(point.mode)
         }
         record = MrrRecord.from_result(
             done,
@@ -78,11 +78,11 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
             unit=FPS,
             repetitions=len(valid),
             not_measured=None if valid else "the tester could not offer the rate in any trial",
-            directions={way: Figure.from_values(rates) for way, rates in received.items()},
+            directions={d: RepeatedFigure.from_values(rates) for d, rates in received.items()},
         )
-        return Measured(record, [
-            {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": way, "fps": rate}
-            for way, rates in received.items() for n, rate in enumerate(rates, 1)
+        return Measurement(record, [
+            {"No": n, "Size": point.sizes.ipv6, "Dir": point.mode[0], "direction": d, "fps": rate}
+            for d, rates in received.items() for n, rate in enumerate(rates, 1)
         ])  # fmt: skip
 
     def draw_figures(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Drawing]:
@@ -96,10 +96,10 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
         ylabel = "frames per second, per direction"
         yield Drawing(draw_errorbars(self.name, curves, "point", ylabel, ticks=places), what, what)
 
-    def results(self, record: MrrRecord) -> Iterator[Result]:
-        for way, found in record.directions.items():
-            yield Result(f"MRR {way}", "fps", found.values, headline=f"MRR {way}", summary=found)
+    def list_quantities(self, record: MrrRecord) -> Iterator[Quantity]:
+        for d, figure in record.directions.items():
+            yield Quantity(f"MRR {d}", "fps", figure.values, headline=f"MRR {d}", summary=figure)
 
-    def check_clauses(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Clause]:
+    def check_clauses(self, data: RunData, records: Sequence[MrrRecord]) -> Iterator[Ruling]:
         fewest = min((r.repetitions for r in records), default=0)
-        yield clause("CSIT, MRR", "10 trials of 1 s", f"{fewest} trials", fewest >= 10)
+        yield judge("CSIT, MRR", "10 trials of 1 s", f"{fewest} trials", fewest >= 10)

@@ -50,35 +50,35 @@ class Nptv6(StatelessTechnology):
     drops = Nptv6Drop
     rfc_frame_sizes = (84, 128, 256, 512, 768, 1024, 1280, 1518)
 
-    def traffic(self, direction, sizes, seed=1):
+    def build_traffic(self, direction, sizes, seed=1):
         p, host = self.params, np.zeros((1, 16), np.uint8)
         host[:] = octets(p.internal.network_address + 2)
         if direction == "forward":
-            inner = Variable("host", 16).at(112, IPv6Address(host.tobytes()))
+            inner = Variable("host", 16).place(112, IPv6Address(host.tobytes()))
             inside = foreground(self, direction, sizes, ipv6(p, inner, p.server))
             negative = [change_header(inside, "outsider", "IPv6", src="fd99::1")]
             return combine(self, inside, negative, direction, sizes, seed)
         translate(host, p.internal, p.external)
-        outer = Variable("host", 16).at(112, IPv6Address(host.tobytes()))
+        outer = Variable("host", 16).place(112, IPv6Address(host.tobytes()))
         outside = foreground(self, direction, sizes, ipv6(p, p.server, outer))
         return combine(self, outside, [], direction, sizes, seed)
 
-    def forward(self, packets):
+    def answer_forward(self, packets):
         p = self.params
         return answer(packets, "src_octets", p.internal, p.external, p.tester_right_ipv6)
 
-    def reverse(self, packets):
+    def answer_reverse(self, packets):
         p = self.params
         return answer(packets, "dst_octets", p.external, p.internal, p.tester_left_ipv6)
 
-    def dut_intent(self):
+    def make_dut_intent(self):
         p, links = self.params, self.links
         left = describe_link(p, links, "left", [p.internal])
         right = describe_link(p, links, "right", [p.server])
         npt = NptConfig(internal=p.internal, external=p.external)
         return DeviceIntent(self.name, npt, links, left, right)
 
-    def audit_views(self):
+    def list_audit_views(self):
         p = self.params
         return (PrefixTranslator(p.internal, p.external, p.internal.network_address + 2, p.server),)
 

@@ -44,7 +44,7 @@ class Impaired(TesterKind):
         del links, device, delays
         return ImpairedTester(self.options, seed, loopback)
 
-    def caveats(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         """What stands beside every number."""
         yield "SIMULATED: no frame was sent; device and line are models"
         if self.options.one_in:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 from v6t.benchmarks import registry
-from v6t.core.config.plugins import names
+from v6t.core.config.plugins import list_names
 from v6t.core.migrate import maptperf, siitperf
 
 from .inputs import (
@@ -39,7 +39,7 @@ ASSIGNED = st.one_of(
     TEXTS,
 )
 FLAGS = (
-    _flag("--plugin", st.one_of(st.sampled_from(names()), TEXTS)),
+    _flag("--plugin", st.one_of(st.sampled_from(list_names()), TEXTS)),
     _flag("--measure", st.one_of(st.sampled_from(registry.list_names()), TEXTS)),
     _flag("--frame-size", st.sampled_from(NUMBERS)),
     _flag("--mode", st.one_of(st.sampled_from(("forward", "reverse")), TEXTS)),
@@ -85,9 +85,9 @@ def dry_runs(draw: Any) -> Input:
 def bare(draw: Any) -> Input:
     """Flags alone: ``run``, ``compile``."""
     if draw(st.booleans()):
-        plugin = draw(st.sampled_from(names()))
+        plugin = draw(st.sampled_from(list_names()))
         return Input(("run", "--dry-run", "--tester", "sim", "--plugin", plugin, *draw(flags())))
-    words = ["compile", "--plugin", draw(st.sampled_from(names()))]
+    words = ["compile", "--plugin", draw(st.sampled_from(list_names()))]
     usual = {
         "--direction": ("forward", "reverse"),
         "--format": ("stl-json", "stl-py", "pcap", "text"),
@@ -123,7 +123,7 @@ def calculations(draw: Any) -> Input:
     if kind == 1 and draw(st.integers(0, 9)) == 0:  # it lists everything each time
         return Input(("explain", draw(st.one_of(st.sampled_from(settings()), TEXTS))))
     if kind == 2:
-        return Input(("plugins", draw(st.one_of(st.sampled_from(names()), TEXTS))))
+        return Input(("plugins", draw(st.one_of(st.sampled_from(list_names()), TEXTS))))
     if kind == 3:
         return Input(("completion", draw(TEXTS)))
     if kind == 4:

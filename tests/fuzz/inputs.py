@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from v6t.base.errors import UsageError
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.explain import list_all_settings
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import YamlFile
@@ -89,7 +89,7 @@ def run_files() -> tuple[dict[str, Any], ...]:
     has nothing to do with the rest.
     """
     made = []
-    for name in names():
+    for name in list_names():
         try:
             resolve(None, None, Flags(plugin=name))
         except UsageError:

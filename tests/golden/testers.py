@@ -57,7 +57,7 @@ def describe_trials(technology: str) -> Parts:
     params = {"negative_percent": "10"} if technology == "mape-br" else {}
     bound = resolve_and_bind(None, None, Flags(plugin=technology, params=params))
     made = bound.technology
-    compiled = compile_point(made, made.sizes_of(104), 1)
+    compiled = compile_point(made, made.make_sizes(104), 1)
     parts: Parts = {}
     for direction, streams in compiled.items():
         marks = StreamSet(direction, tuple(with_mark(stream) for stream in streams.streams))

@@ -124,7 +124,7 @@ def all_units() -> tuple[Unit, ...]:
     found: dict[tuple[str, str, bool], Unit] = {}
     for base in walk.BASES:
         for device in walk.devices(base):
-            intent = device.base.technology().dut_intent()
+            intent = device.base.technology().make_dut_intent()
             for driver, part in walk.units(device.made, intent):
                 key = (driver.name, part.configuration.family, driver.chain_membership is not None)
                 if driver.configures_device:

@@ -44,7 +44,7 @@ def driver(sixrd):
 
 
 def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
-    intent = sixrd.SixrdBorderRelay().dut_intent()
+    intent = sixrd.SixrdBorderRelay().make_dut_intent()
     commands = [
         step.command for step in driver.plan(intent, driver.make_example_facts(intent)).steps
     ]
@@ -57,14 +57,14 @@ def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "chain"])
 def test_built_in_driver_refuses_foreign_configuration(sixrd, name):
     with pytest.raises(UsageError) as caught:
-        make_driver(name, {}).check_intent(sixrd.SixrdBorderRelay().dut_intent())
+        make_driver(name, {}).check_intent(sixrd.SixrdBorderRelay().make_dut_intent())
     assert caught.value.code == "unsupported-technology"
     assert caught.value.technology == "sixrd-br"
 
 
 @pytest.mark.parametrize("name", ["ip6tables-npt", "vpp"])
 def test_built_in_driver_plans_foreign_technology_of_known_family(monkeypatch, name):
-    intent = load(monkeypatch, "example_plugin", "v6t_nptv6").Nptv6().dut_intent()
+    intent = load(monkeypatch, "example_plugin", "v6t_nptv6").Nptv6().make_dut_intent()
     driver = make_driver(name, {})
     commands = "\n".join(
         s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps

@@ -23,7 +23,7 @@ class Carried(StatelessTechnology):
     varying: ClassVar[tuple[tuple[str, int], ...]]
     """Fields and widths whose values are drawn at random."""
 
-    def traffic(self, direction, sizes, seed=1):
+    def build_traffic(self, direction, sizes, seed=1):
         p = self.params
         ends = IPV4 if self.ip_versions[0] == 4 else IPV6
         src, dst = ends if direction == "forward" else ends[::-1]
@@ -33,17 +33,17 @@ class Carried(StatelessTechnology):
         made = TrafficClass("fg", Role.FOREGROUND, layers, size)
         for number, (path, width) in enumerate(self.varying):
             name, _, field = path.partition(".")
-            varied = Variable(f"v{number}", width).at(0, made.layer(name).fields[field])
+            varied = Variable(f"v{number}", width).place(0, made.find_layer(name).fields[field])
             made = replace(made, layers=made.replace_fields(name, **{field: varied}))
         field = "ttl" if self.ip_versions[0] == 4 else "hlim"
         expired = change_header(made, "expired", outer.name, **{field: 1})
         classes = replace(made, weight=80 * p.m), replace(expired, weight=20 * p.n)
         return Traffic(direction, classes, seed)
 
-    def dut_intent(self):
+    def make_dut_intent(self):
         return DeviceIntent(self.name, RouterConfig(), self.links)
 
-    def reference_device(self):
+    def build_reference_device(self):
         handlers = {self.ip_versions[0]: route_all(self.ip_versions[0])}
         return ReferenceDevice(self.links, handlers, handlers)
 

@@ -36,7 +36,8 @@ STATELESS = (
 """Stateless technologies whose traffic has background; NPTv6 has IPv6 on both sides."""
 VARIANTS = tuple({"variant": v} for v in ("464xlat", "ds-lite", "lw4o6", "map-e", "map-t"))
 MAC = "02:00:00:00:01:02", "02:00:00:00:01:01", "02:00:00:00:02:02", "02:00:00:00:02:01"
-TAGGED = Links(Link(MAC[0], MAC[1], vlan=7), Link(MAC[2], MAC[3], mtu=2000))
+_LEFT, _RIGHT = ({"tester_mac": MAC[n], "dut_mac": MAC[n + 1]} for n in (0, 2))
+TAGGED = Links(Link(**_LEFT, vlan=7), Link(**_RIGHT, mtu=2000))
 
 
 class MapeDrop(IntEnum):
@@ -51,7 +52,7 @@ class MapeDrop(IntEnum):
     NO_DESTINATION = 8
     NO_PORT = 9
     TOO_BIG = 10
-    UNMARKABLE = 11
+    ECN_DROP = 11
 
 
 def make(name, links=None, /, **params):
@@ -78,8 +79,8 @@ def relay(links=None, **params):
 
 def compiled(plugin, direction, size=None, seed=1):
     """Compile the streams of one direction, by default of the usual frame size."""
-    sizes = plugin.frame_pair(size or plugin.default_frame_sizes[0])
-    return compile_traffic(plugin.traffic(direction, sizes, seed)).streams
+    sizes = plugin.make_frame_pair(size or plugin.default_frame_sizes[0])
+    return compile_traffic(plugin.build_traffic(direction, sizes, seed)).streams
 
 
 def stream_frames(plugin, direction, count, *, size=None, seed=1, first=0):

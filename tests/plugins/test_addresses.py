@@ -48,7 +48,7 @@ def is_refused(case, links=None, **changed):
 
 def is_unused(case, name, address):
     """Return whether the intent does not depend on a parameter: nothing of it can be wrong."""
-    return make(case, **{name: address}).dut_intent() == make(case).dut_intent()
+    return make(case, **{name: address}).make_dut_intent() == make(case).make_dut_intent()
 
 
 def owners(intent):
@@ -78,7 +78,7 @@ SINGLES = [
 def test_address_parameter_with_a_used_address_is_refused(case, name):
     plugin = make(case)
     own = getattr(plugin.params, name)
-    for address, side, owner in owners(plugin.dut_intent()):
+    for address, side, owner in owners(plugin.make_dut_intent()):
         if address.version != own.version or address == own:
             continue
         if owner == "device" and (
@@ -91,7 +91,7 @@ def test_address_parameter_with_a_used_address_is_refused(case, name):
             continue
         assert owner == "tester", address
         # the tester itself may be a host behind its own link, and no other
-        changed = make(case, **{name: address}).dut_intent()
+        changed = make(case, **{name: address}).make_dut_intent()
         here, there = (changed.left, changed.right)[:: 1 if side == "left" else -1]
         assert address in here.neighbors or ip_network(address) in here.routes
         assert address not in [*(net.network_address for net in there.routes), *there.neighbors]
@@ -99,7 +99,7 @@ def test_address_parameter_with_a_used_address_is_refused(case, name):
 
 @pytest.mark.parametrize("case", CASES)
 def test_interface_parameter_on_the_opposite_link_is_refused(case):
-    intent = make(case).dut_intent()
+    intent = make(case).make_dut_intent()
     for name, own in address_parameters(case, ON_LINK).items():
         for address, _, _ in owners(intent):
             if address.version == own.version and address != own.ip:
@@ -159,7 +159,8 @@ def test_table_with_an_address_that_no_device_forwards_is_refused(
 
 
 BACKGROUND = Links(*(
-    replace(getattr(Links(), side), vlan=7, background=BackgroundVlan.with_default_addresses(side, 8))
+    getattr(Links(), side).model_copy(
+        update={"vlan": 7, "background": BackgroundVlan.with_default_addresses(side, 8)})
     for side in ("left", "right")
 ))  # fmt: skip
 
@@ -174,7 +175,7 @@ def test_possible_address_plan_is_accepted(plugin, links, given):
 
 
 def test_default_route_is_accepted():
-    intent = make("ipv6-router").dut_intent()
+    intent = make("ipv6-router").make_dut_intent()
     routes = {**intent.left.routes, "::/0": "2001:2:0:f000::2"}
     check_addresses(replace(intent, left=replace(intent.left, routes=routes)))
 
@@ -188,7 +189,7 @@ def test_default_route_is_accepted():
      ["2001:db8:6::1/64", "2001:db8:6::64/128"]),
 ], ids=["default", "outside the link", "network of the tester", "given link address"])  # fmt: skip
 def test_tunnel_address_is_the_links_or_a_host_address(plugin, given, addresses):
-    intent = make(plugin, **given).dut_intent()
+    intent = make(plugin, **given).make_dut_intent()
     assert [str(a) for a in intent.left.addresses] == addresses
     assert str(intent.configuration.br_address) == given.get("br_address", "2001:db8:6::1")
 

@@ -12,7 +12,7 @@ from v6t.core.config.plugins import load_plugin
 from v6t.packets.checksum import write_ipv4_checksum
 from v6t.plugins import conformance
 from v6t.plugins.base import Expected
-from v6t.plugins.conformance import assert_conforms, check
+from v6t.plugins.conformance import assert_conforms, check_plugin
 from v6t.plugins.mape_br import MapEBorderRelay, MapEParams
 from v6t.plugins.nat44 import Nat44
 from v6t.profiles.compiler.compile import compile_traffic
@@ -38,7 +38,7 @@ def test_built_in_technology_conforms(name):
 
 
 def test_checksum_that_trex_cannot_compute_is_a_finding():
-    findings = check(foreign_stateful.QueryNat).findings
+    findings = check_plugin(foreign_stateful.QueryNat).findings
     assert findings
     assert all("ICMP" in str(finding) for finding in findings)
 
@@ -88,12 +88,12 @@ def raise_ttl_of_connections(self, direction, frames, initial, learned):
     at = 14 if tuple(alive[0, 12:14]) == (8, 0) else 18
     alive[:, at + 8] = 64
     write_ipv4_checksum(alive, at)
-    return Nat44.expect_connections(self, direction, alive, initial, learned)
+    return Nat44.expect_for_connections(self, direction, alive, initial, learned)
 
 
 def change_layers(change):
     def send(self, direction, sizes, seed=1):
-        sent = MapEBorderRelay.traffic(self, direction, sizes, seed)
+        sent = MapEBorderRelay.build_traffic(self, direction, sizes, seed)
         changed = (tuple(filter(None, map(change, c.layers))) for c in sent.classes)
         classes = [replace(c, layers=x) for c, x in zip(sent.classes, changed, strict=True)]
         return replace(sent, classes=tuple(classes))
@@ -102,7 +102,7 @@ def change_layers(change):
 
 
 def send_other_seeds(self, direction, sizes, seed=1, calls=count()):  # noqa: B008
-    return MapEBorderRelay.traffic(self, direction, sizes, seed + next(calls))
+    return MapEBorderRelay.build_traffic(self, direction, sizes, seed + next(calls))
 
 
 class UndescribedParams(MapEParams):
@@ -138,12 +138,12 @@ RAISING = faulty(lambda answer, direction, frames: frames[goood])  # noqa: F821
 @pytest.mark.parametrize(("code", "kind"), [
     ("header", WRONG_CHECKSUM),
     ("header", faulty(flip_octet(19, "reverse"))),
-    ("header", faulty(traffic=change_layers(lambda x: x.replace(chksum=7) if x.name == "UDP" else x))),
-    ("vlan", faulty(traffic=change_layers(lambda x: None if x.name == "Dot1Q" else x))),
-    ("not-repeatable", faulty(traffic=send_other_seeds)),
-    ("overhead", faulty(frame_pair=lambda self, size: FramePair(size, size - 44))),
+    ("header", faulty(build_traffic=change_layers(lambda x: x.replace(chksum=7) if x.name == "UDP" else x))),
+    ("vlan", faulty(build_traffic=change_layers(lambda x: None if x.name == "Dot1Q" else x))),
+    ("not-repeatable", faulty(build_traffic=send_other_seeds)),
+    ("overhead", faulty(make_frame_pair=lambda self, size: FramePair(size, size - 44))),
     ("hop-limit", faulty(expect=raise_ttl_of_tunnels)),
-    ("hop-limit", faulty(kind=Nat44, expect_connections=raise_ttl_of_connections)),
+    ("hop-limit", faulty(kind=Nat44, expect_for_connections=raise_ttl_of_connections)),
     ("description", faulty(params_model=UndescribedParams)),
     ("default", faulty(params_model=RequiredParams)),
     ("pickling", faulty(__reduce__=lambda self: (MapEBorderRelay, (self.params, lambda: None)))),
@@ -153,12 +153,12 @@ RAISING = faulty(lambda answer, direction, frames: frames[goood])  # noqa: F821
     ("input-changed", faulty(change_input)),
     ("trailer", faulty(spoil_trailer)),
     ("error", RAISING),
-    ("intent", faulty(dut_intent=lambda self: replace(MapEBorderRelay().dut_intent(), configuration={}))),
+    ("intent", faulty(make_dut_intent=lambda self: replace(MapEBorderRelay().make_dut_intent(), configuration={}))),
     ("frame-size", faulty(rfc_frame_sizes=(*MapEBorderRelay.rfc_frame_sizes, 9000))),
     ("ip-version", faulty(ip_versions=(4, 6))),
 ])  # fmt: skip
 def test_faulty_technology_has_a_finding_with_its_code(code, kind):
-    assert code in {finding.code for finding in check(kind).findings}
+    assert code in {finding.code for finding in check_plugin(kind).findings}
 
 
 def omit_a_write(streams):
@@ -175,7 +175,7 @@ def omit_a_write(streams):
 ])  # fmt: skip
 def test_faulty_stream_is_a_finding(monkeypatch, name, faulty, code):
     monkeypatch.setattr(conformance, name, faulty)
-    assert code in {finding.code for finding in check(MapEBorderRelay).findings}
+    assert code in {finding.code for finding in check_plugin(MapEBorderRelay).findings}
 
 
 def test_faulty_technology_does_not_conform():
@@ -185,13 +185,13 @@ def test_faulty_technology_does_not_conform():
 
 @pytest.mark.parametrize(("kind", "words"), [(RAISING, "goood"), (faulty(refuse), "hop limit")])
 def test_error_names_file_and_line(kind, words):
-    said = next(f.text for f in check(kind).findings if words in f.text)
+    said = next(f.text for f in check_plugin(kind).findings if words in f.text)
     assert "test_conformance.py, line " in said
 
 
 @pytest.mark.parametrize(("kind", "noted"), [(Nat44, True), (MapEBorderRelay, False)])
 def test_technology_without_negative_traffic_is_noted(kind, noted):
-    assert bool(check(kind).notes) is noted
+    assert bool(check_plugin(kind).notes) is noted
 
 
 def test_command_prints_the_number_of_checks():

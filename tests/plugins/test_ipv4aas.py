@@ -29,7 +29,7 @@ TWO_SOFTWIRES = {
     "initiator_count": 2, "responder_count": 2, "initiator_ports": {"min": 4096, "max": 4099},
     "responder_ports": {"min": 1, "max": 3}, "enumerate_ips": 3,
 }  # fmt: skip
-FEW_PORTS = {"min": 4096, "max": 4111}
+PORT_LIMIT = {"min": 4096, "max": 4111}
 
 
 def make_dual(variant, **params):
@@ -45,7 +45,7 @@ def make_aftr(**params):
 def nat_part(nat, pool_first, count, ports):
     """Make a packet-level device of the NAT among the parts of a chain."""
     pool = tuple(pool_first + n for n in range(count))
-    return NatDevice(nat.intent, Nat((), (), pool, public=(ports.min, ports.max)))
+    return NatDevice(nat.intent, Nat((), (), pool, public_ports=(ports.min, ports.max)))
 
 
 class Connected:
@@ -53,11 +53,11 @@ class Connected:
         self.plugin, self.initial, self.learned = plugin, initial, learned
 
     def expect(self, direction, frames):
-        return self.plugin.expect_connections(direction, frames, self.initial, self.learned)
+        return self.plugin.expect_for_connections(direction, frames, self.initial, self.learned)
 
 
 def chain_oracle(plugin, initial, learned):
-    oracle = make_driver("chain", {}).adapt_oracle(plugin, plugin.dut_intent())
+    oracle = make_driver("chain", {}).adapt_oracle(plugin, plugin.make_dut_intent())
     oracle.oracle = Connected(plugin, initial, learned)
     return oracle
 
@@ -117,9 +117,9 @@ def test_frame_size_is_that_of_the_middle_link(variant):
     overhead = 20 if variant in TRANSLATING else 40
     assert plugin.overhead == overhead
     assert plugin.default_frame_sizes == (64 + overhead,)
-    sizes = plugin.frame_pair(64 + overhead)
+    sizes = plugin.make_frame_pair(64 + overhead)
     for direction in ("forward", "reverse"):
-        (only,) = plugin.traffic(direction, sizes).classes
+        (only,) = plugin.build_traffic(direction, sizes).classes
         assert only.frame_size == 64
     # DD-02: the medium carries what the middle link carries
     assert max_frame_rate_fps(10e9, sizes.ipv6) == 10e9 / 8 // (sizes.ipv6 + 20)
@@ -146,7 +146,7 @@ def test_port_set_with_little_headroom_is_warned_of(count, warned):
 def test_frame_longer_than_the_middle_link_carries_is_refused():
     plugin, _ = make_dual("map-e", middle_mtu=1400)
     with expect_error("frame-too-long", mentions="1400"):
-        plugin.frame_pair(1518)
+        plugin.make_frame_pair(1518)
 
 
 def test_equal_inner_tuples_of_two_softwires_are_two_connections():
@@ -186,7 +186,7 @@ def test_dslite_tunnel_end_drops_packets_of_no_softwire():
 
 @pytest.mark.parametrize("variant", ["lw4o6", "map-e", "map-t"])
 def test_napt_takes_the_first_range_of_ports(variant):
-    plugin, _ = make_dual(variant, psid_offset=4, initiator_ports=FEW_PORTS)
+    plugin, _ = make_dual(variant, psid_offset=4, initiator_ports=PORT_LIMIT)
     assert plugin.params.port_set.ranges[:2] == ((5632, 6143), (9728, 10239))
     assert plugin.parts[0].intent.configuration.ports == (5632, 6143)
     assert any("5632 to 6143" in text for text in plugin.warnings)

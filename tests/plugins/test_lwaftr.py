@@ -115,7 +115,7 @@ def test_million_softwires_come_once_each():
 def test_generated_table_is_the_documented_one():
     pool, prefix = read_network4("198.18.0.0/15", ""), read_network6("2001:db8:b400::/40", "")
     table = generate_table(GeneratedSoftwires(pool, prefix, 6, 13), 5000, 6, BR)
-    rows = map(table.softwire, range(len(table)))
+    rows = map(table.read_row, range(len(table)))
     shown = [(str(row.ipv4), row.psid, str(row.b4), str(row.aftr)) for row in rows]
     assert shown == [(r[0], r[1], str(IPv6Address(r[4])), r[5]) for r in lw_rows(5000)]
 
@@ -129,13 +129,13 @@ def test_port_has_at_most_one_softwire(length, data):
     table = generate_table(GeneratedSoftwires(pool, prefix, length, 8), count, offset, BR)
     ports = np.arange(65536, dtype=np.uint64)
     address = table.ipv4[0]
-    rows = table.find(np.full(65536, address), ports)
+    rows = table.find_rows(np.full(65536, address), ports)
     for row in {0, min(count, 1 << length) - 1}:
         mine = set(np.flatnonzero(rows == row).tolist())
         low = PortSet(offset, length, int(table.psid[row])).ranges
         assert mine == {p for first, last in low for p in range(first, last + 1)}
     assert (table.ipv4[rows[rows >= 0]] == address).all()
-    assert (table.find(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
+    assert (table.find_rows(np.array([address - np.uint64(1)]), ports[5000:5001]) == -1).all()
 
 
 @pytest.mark.parametrize("row", [
@@ -157,7 +157,7 @@ def test_number_in_a_row_is_decimal_or_hexadecimal(tmp_path, row):
     path.write_text(f"10.0.0.9 {row} 2001:db8::1\n")
     table = read_table(path, BR)
     assert (table.psid[0], table.psid_len[0], table.psid_offset[0]) == (1, 4, 6)
-    (softwire,) = generate_softwires(make_aftr(binding_table=str(path)).dut_intent())
+    (softwire,) = generate_softwires(make_aftr(binding_table=str(path)).make_dut_intent())
     assert (softwire.psid, softwire.psid_len, softwire.psid_offset) == (1, 4, 6)
 
 
@@ -181,12 +181,12 @@ def test_table_is_read_whatever_its_line_ends_and_again_when_it_changes(tmp_path
 
 
 def test_intent_contains_table_addresses_and_routes(table_file):
-    intent = make_aftr(softwires=70).dut_intent()
+    intent = make_aftr(softwires=70).make_dut_intent()
     assert intent.configuration.table.softwires == 70
     assert [str(net) for net in intent.left.routes] == ["2001:db8:b400::/40"]
-    intent = make_aftr(binding_table=str(table_file)).dut_intent()
+    intent = make_aftr(binding_table=str(table_file)).make_dut_intent()
     assert intent.configuration.table.file == str(table_file)
     assert [str(a) for a in intent.left.addresses] == [f"{BR}/64", f"{OTHER_BR}/128"]
     assert [str(net) for net in intent.left.routes] == ["2001:db8::/37"]
     few = make_aftr(binding_table=str(table_file), server_ipv4="203.0.113.57")
-    assert int(IPv4Address("203.0.113.57")) not in few.params.table().ipv4
+    assert int(IPv4Address("203.0.113.57")) not in few.params.load_table().ipv4

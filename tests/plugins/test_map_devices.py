@@ -88,7 +88,7 @@ def test_ce_of_figure_8_of_the_mapperf_paper_has_its_addresses_and_ports():
     plugin = make("mape-ce", psid_offset=0)
     ports = number(first_frames(plugin, "reverse", 20_000), 34, 2)
     assert (ports.min(), ports.max()) == (18432, 20479)
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     assert str(intent.configuration.end_user_prefix) == "2001:db8:ce:17a9::/64"
     assert str(intent.configuration.tunnel_local) == "2001:db8:ce:17a9:0:c000:2bd:9"
     assert intent.left.routes == routes({"2001:db8:6::1/128": "2001:db8:6::1"})

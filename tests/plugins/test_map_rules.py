@@ -44,7 +44,7 @@ def halves(ipv6):
 @settings(max_examples=120)
 @given(rules(), st.data())
 def test_rule_table_finds_destinations_and_sources(rule, data):
-    table = RuleTable([rule], whole_host=True)
+    table = RuleTable([rule], embeds_host=True)
     base = int(rule.ipv4_prefix.network_address)
     suffix = data.draw(st.lists(st.integers(0, 2**rule.suffix_len - 1), min_size=1, max_size=9))
     ports = data.draw(st.lists(st.integers(0, 65535), min_size=len(suffix), max_size=len(suffix)))
@@ -55,7 +55,7 @@ def test_rule_table_finds_destinations_and_sources(rule, data):
         psid = rule.find_psid(port)
         assert ce.owned[row] == (psid is not None)
         if psid is not None:
-            wanted = rule.map_address(IPv4Address(int(ipv4[row])), psid, whole_host=True)
+            wanted = rule.map_address(IPv4Address(int(ipv4[row])), psid, embeds_host=True)
             assert IPv6Address(ce.ipv6[row].tobytes()) == wanted
     source = table.find_sources(*halves(ce.ipv6[ce.owned]), numbers[ce.owned])
     assert (source.known & source.consistent & source.owned).all()
@@ -65,7 +65,7 @@ def test_rule_table_finds_destinations_and_sources(rule, data):
 @settings(max_examples=120)
 @given(rules(), st.data())
 def test_rule_table_with_a_wrong_bit_finds_another_source_or_none(rule, data):
-    table = RuleTable([rule], whole_host=True)
+    table = RuleTable([rule], embeds_host=True)
     suffix = data.draw(st.integers(0, 2**rule.suffix_len - 1))
     port = data.draw(st.integers(2**15, 65535))
     ipv4 = np.array([int(rule.ipv4_prefix.network_address) | suffix], np.uint64)
@@ -158,7 +158,7 @@ def test_relay_with_two_psids_of_one_address_forwards_both(name, direction):
 
 def test_relay_sends_a_packet_to_the_ce_of_its_port():
     plugin = make("mape-br", **FIRST, domains=[SECOND], iid_format="draft")
-    rules_ = [(r.psid, r.psid_len, r.iid_format) for r in plugin.configuration().rules]
+    rules_ = [(r.psid, r.psid_len, r.iid_format) for r in plugin.make_configuration().rules]
     assert rules_ == [(0x34, 8, "draft"), (0x35, 8, "rfc7597")]
     plugin = make("mape-br", **FIRST, domains=[SECOND])
     table = RuleTable(plugin.params.rules)

@@ -161,7 +161,7 @@ def test_traffic_class_equals_that_of_the_packet_level_relay(inner):
 @pytest.mark.parametrize(("mtu", "reason"), [(86, MapeDrop.FORWARDED), (85, MapeDrop.TOO_BIG)])
 def test_packet_longer_than_the_tunnel_carries_is_dropped(mtu, reason):
     sender, frame = first_frame(direction="reverse")
-    plugin = type(sender)(sender.params, Links(Link(MAC[0], MAC[1], mtu=mtu)))
+    plugin = type(sender)(sender.params, Links(Links().left.model_copy(update={"mtu": mtu})))
     assert compare(plugin, "reverse", frame) == {reason: 1}
 
 
@@ -198,15 +198,15 @@ def test_address_parameter_is_in_the_frames(given, kind, direction, at):
     assert addresses(frames, at, 16 if ":" in address else 4) == {address}
 
 
-LEFT_TAGGED = Links(left=Link(MAC[0], MAC[1], vlan=1))
+LEFT_TAGGED = Links(left=Link(tester_mac=MAC[0], dut_mac=MAC[1], vlan=1))
 
 
 @pytest.mark.parametrize(("links", "size", "code", "limit"), [
     (None, 103, "frame-too-small", "103"),
     (LEFT_TAGGED, 107, "frame-too-small", "107"),
     (None, 1519, "frame-too-long", "1518"),
-    (Links(right=Link(MAC[2], MAC[3], mtu=1000)), 1518, "frame-too-long", "1478"),
+    (Links(right=Links().right.model_copy(update={"mtu": 1000})), 1518, "frame-too-long", "1478"),
 ])  # fmt: skip
 def test_frame_pair_outside_the_limits_is_refused(links, size, code, limit):
     with expect_error(code, mentions=limit):
-        relay(links).frame_pair(size)
+        relay(links).make_frame_pair(size)

@@ -23,7 +23,7 @@ both_directions = pytest.mark.parametrize("direction", ["forward", "reverse"])
 
 
 def compile_set(plugin, direction="forward", seed=1, **options):
-    traffic = plugin.traffic(direction, plugin.frame_pair(104), seed)
+    traffic = plugin.build_traffic(direction, plugin.make_frame_pair(104), seed)
     return compile_traffic(traffic, **options)
 
 
@@ -34,7 +34,7 @@ def ea_values(frames, plugin, direction):
         shift = np.uint64(64 - rule.ipv6_prefix.prefixlen - rule.ea_len)
         return (number(frames, 22, 8) >> shift) & np.uint64(rule.ce_count - 1)
     suffix = number(frames, 30, 4) & np.uint64((1 << rule.suffix_len) - 1)
-    psid = number(frames, 36, 2) >> np.uint64(rule.ports.low_bits)
+    psid = number(frames, 36, 2) >> np.uint64(rule.port_sharing.low_bits)
     return suffix << np.uint64(rule.psid_len) | psid & np.uint64(rule.sharing_ratio - 1)
 
 
@@ -46,7 +46,7 @@ def ce_ports(frames, direction):
 
 def ports_in_set(port, rule):
     """Return ``A`` and ``j`` of CEs' ports as one number."""
-    a, m = rule.psid_offset, rule.ports.low_bits
+    a, m = rule.psid_offset, rule.port_sharing.low_bits
     low = port & (1 << m) - 1
     return port >> 16 - a << m | low if a else low
 
@@ -146,8 +146,8 @@ def test_port_of_a_ce_follows_its_policy(direction, name, policy, offset):
     assert not plugin.expect(direction, frames).reason.any()
     own = ce_ports(frames, direction)[0]
     place = ports_in_set(own, rule)
-    low = 1 << rule.ports.low_bits if offset else 1
-    top = (1 << offset + rule.ports.low_bits) - 1
+    low = 1 << rule.port_sharing.low_bits if offset else 1
+    top = (1 << offset + rule.port_sharing.low_bits) - 1
     assert own.min() > 0
     assert low <= place.min() <= place.max() <= top
     if policy == "fixed":

@@ -41,7 +41,7 @@ def assert_even(counted, values):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", [*SHARED, *SINGLE, *PAIRS])
 def test_a_million_frames_are_what_they_should_be(name, direction):
-    plugin = make(name, **load_plugin(name).spread)
+    plugin = make(name, **load_plugin(name).varying_params)
     device = packet_device(plugin)
     (stream,) = compiled(plugin, direction)
     expander = Expander(stream)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
-from v6t.core.config.plugins import load_plugin, names
+from v6t.core.config.plugins import list_names, load_plugin
 from v6t.packets.direction import DIRECTIONS
 from v6t.packets.walker import locate_headers
 from v6t.plugins.ports import Policy, PortRange
@@ -50,7 +50,7 @@ def has_policy(annotation):
 def parameters():
     return [
         (name, field)
-        for name in names()
+        for name in list_names()
         for field, info in load_plugin(name).params_model.model_fields.items()
         if has_policy(info.annotation)
     ]
@@ -136,7 +136,8 @@ ORDERS = {1: "inc", 2: "dec", 3: "random"}
 
 
 def enumerating():
-    return [n for n in names() if "enumerate_ports" in load_plugin(n).params_model.model_fields]
+    models = {n: load_plugin(n).params_model for n in list_names()}
+    return [n for n, model in models.items() if "enumerate_ports" in model.model_fields]
 
 
 def forward_tuples(technology, params, places):
@@ -181,7 +182,7 @@ def test_enumeration_upwards_of_unaligned_addresses_is_refused_with_the_address(
     ("technology", "field"),
     [
         (name, field)
-        for name in names()
+        for name in list_names()
         for field, info in load_plugin(name).params_model.model_fields.items()
         if isinstance(info.get_default(call_default_factory=True), BaseModel)
     ],

@@ -27,7 +27,7 @@ def test_256_networks_on_either_side(name, direction, at, pattern):
     assert addresses(frames, at, 4 if at == 30 else 16) == wanted
     # only destinations vary
     assert len(addresses(frames, 26 if at == 30 else 22, 4 if at == 30 else 16)) == 1
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     assert len(intent.left.routes) == len(intent.right.routes) == 256
 
 
@@ -45,9 +45,9 @@ def test_pseudorandom_hosts_of_the_multiple_ip_paper(direction):
         assert len(np.unique(number(frames, at, 2))) > 2500
         assert set(number(frames, at + 2, 2).tolist()) == {2}
     to_left = {"198.18.0.0/16": "192.168.18.2"}
-    assert four.dut_intent().left.routes == LinkIntent(routes=to_left).routes
+    assert four.make_dut_intent().left.routes == LinkIntent(routes=to_left).routes
     to_right = {"2001:2:0:8000::/64": "2001:2:0:f001::2"}
-    assert six.dut_intent().right.routes == LinkIntent(routes=to_right).routes
+    assert six.make_dut_intent().right.routes == LinkIntent(routes=to_right).routes
 
 
 def test_hexadecimal_limits_and_counters():
@@ -83,7 +83,7 @@ def test_frame_without_a_route_is_dropped():
 ])  # fmt: skip
 def test_external_address_keeps_the_checksum(inside, outside):
     plugin = make("nptv6", internal="fd01:203:405::/48", external="2001:db8:1::/48")
-    assert plugin.find_external(IPv6Address(inside)) == IPv6Address(outside)
+    assert plugin.find_external_address(IPv6Address(inside)) == IPv6Address(outside)
 
 
 def test_packet_of_another_prefix_is_routed_unchanged_or_dropped():

@@ -18,12 +18,12 @@ from v6t.plugins.translation import (
     Mapping,
     Mappings,
     MappingsArray,
-    Rfc6052,
     Rfc6052Array,
-    four_to_six,
-    is_plain,
-    read_pairs,
-    six_to_four,
+    Rfc6052Mapping,
+    build_ipv4,
+    build_ipv6,
+    read_eam_file,
+    select_plain_udp,
 )
 from v6t.tests.expect import expect_error
 from v6t.tests.packets.oracle import verify
@@ -61,7 +61,7 @@ def eams(draw):
 def test_table_uses_the_longest_prefix(entries, prefix, data):
     assume(entries or prefix)
     entries = list({e.ipv4: e for e in {e.ipv6: e for e in entries}.values()}.values())
-    table = Mappings(tuple(entries), prefix and Rfc6052(prefix))
+    table = Mappings(tuple(entries), prefix and Rfc6052Mapping(prefix))
     by_hand = TableMap(AddressTable(tuple((e.ipv4, e.ipv6) for e in entries), prefix))
     near4 = [IPv4Address(0), *(e.ipv4[n] for e in entries for n in (0, -1))]
     near6 = [IPv6Address(0), *(e.ipv6[n] for e in entries for n in (0, -1))]
@@ -101,9 +101,9 @@ def packets(draw):
 @given(packets(), prefixes6052())
 def test_packet_translated_back_is_the_same(ipv4, prefix):
     array = Rfc6052Array(prefix)
-    assert is_plain(ipv4, 4).all()
-    out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
-    assert is_plain(out, 6).all()
+    assert select_plain_udp(ipv4, 4).all()
+    out = build_ipv6(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
+    assert select_plain_udp(out, 6).all()
     for row in range(len(ipv4)):
         again = IPv6(out[row].tobytes())
         del again[UDP].chksum
@@ -111,7 +111,7 @@ def test_packet_translated_back_is_the_same(ipv4, prefix):
     out = out[out[:, 7] > 1]
     if not len(out):
         return
-    back = six_to_four(out, array.to_ipv4(out[:, 8:24])[0], array.to_ipv4(out[:, 24:40])[0])
+    back = build_ipv4(out, array.to_ipv4(out[:, 8:24])[0], array.to_ipv4(out[:, 24:40])[0])
     for row in range(len(out)):
         again = IP(back[row].tobytes())
         del again.chksum
@@ -129,8 +129,8 @@ def test_wrong_checksum_stays_wrong(ipv4, error):
     array = Rfc6052Array(IPv6Network("2001:db8::/96"))
     wrong = (ipv4[:, 26].astype(int) << 8 | ipv4[:, 27]) ^ error
     ipv4[:, 26], ipv4[:, 27] = wrong >> 8, wrong & 255
-    bad = is_plain(ipv4, 4)
-    out = four_to_six(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
+    bad = select_plain_udp(ipv4, 4)
+    out = build_ipv6(ipv4, array.to_ipv6(ipv4[:, 12:16])[0], array.to_ipv6(ipv4[:, 16:20])[0])
     for row in np.flatnonzero(bad & (wrong % 0xFFFF != (wrong ^ error) % 0xFFFF)):
         again = IPv6(out[row].tobytes())
         told = again[UDP].chksum
@@ -177,7 +177,7 @@ def test_every_host_of_a_range_is_met():
     assert hosts(plugin, "forward", 22, 16) == {f"2001:2::{n:x}" for n in range(2, 102)}
     assert hosts(plugin, "forward", 38, 16) == {f"2001:2:0:1000::{n:x}" for n in right}
     assert hosts(plugin, "reverse", 26, 4) == {f"198.19.0.{n}" for n in right}
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     assert "2001:2::/121" in map(str, intent.left.routes)
     assert set(map(str, intent.right.routes)) >= {"198.19.0.250/31", "198.19.0.252/30"}
 
@@ -218,7 +218,7 @@ def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
     table = tmp_path / "eam.txt"
     lines = [f"10.0.{n}.0/28 2001:db8:{n:x}::/124" for n in range(40)]
     table.write_text("\n".join(["# forty", *lines, "2001:2:0:1000::/120, 198.19.0.0/24\n"]))
-    assert len(read_pairs(table)) == 41
+    assert len(read_eam_file(table)) == 41
     chosen = {"first": "10.0.3.8", "last": "10.0.8.255", "policy": policy, "only_mapped": True}
     plugin = make("siit", eam=(), eam_file=str(table), ipv6_hosts=chosen)
     wanted = {IPv6Address(f"2001:db8:3::{n:x}") for n in range(8, 16)}
@@ -232,10 +232,10 @@ def test_range_over_many_mappings_leaves_out_unmapped_hosts(tmp_path, policy):
 def test_mapping_in_a_file_is_read_in_any_form(tmp_path, line):
     path = tmp_path / "eam.txt"
     path.write_text(f"{line}\n", encoding="utf-8")
-    assert read_pairs(path) == [("10.0.0.0/24", "2001:db8::/120")]
+    assert read_eam_file(path) == [("10.0.0.0/24", "2001:db8::/120")]
     path.write_text("10.0.0.0/24 2001:db8::/120\n10.0.1.0/24\n")
     with expect_error("invalid-table-row", mentions="eam.txt"):
-        read_pairs(path)
+        read_eam_file(path)
 
 
 def test_mapping_as_printed_is_accepted_as_a_parameter():

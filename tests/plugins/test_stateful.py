@@ -44,9 +44,9 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
     def __init__(self, plugin):
         p = plugin.params
         table = AddressTable(((p.mapping.ipv4, p.mapping.ipv6),), p.prefix)
-        nat = Nat((), (), p.pool, public=p.public_pool.span, lowest_ipv6_mtu=1500)
+        nat = Nat((), (), p.pool, public_ports=p.public_pool.port_bounds, lowest_ipv6_mtu=1500)
         view = SimpleNamespace(**vars(nat), ipv6_side="right", table=table)
-        super().__init__(plugin.dut_intent(), view)
+        super().__init__(plugin.make_dut_intent(), view)
 
     def is_ipv4_destination(self, destination):
         return destination in self.pool
@@ -62,9 +62,9 @@ class Nat46Device(MappingDevice, StatelessTranslatingDevice):
 
 class DualDevice(NatDevice):
     def __init__(self, plugin):
-        p, intent = plugin.params, plugin.dut_intent()
+        p, intent = plugin.params, plugin.make_dut_intent()
         pool = tuple(p.public_pool.first + n for n in range(p.public_pool.count))
-        super().__init__(intent, Nat((), (), pool, public=p.public_pool.span))
+        super().__init__(intent, Nat((), (), pool, public_ports=p.public_pool.port_bounds))
         self.is_translating = p.variant in TRANSLATING
         table = AddressTable(prefix=INSIDE.prefix)
         view = SimpleNamespace(lowest_ipv6_mtu=1500, table=table)
@@ -95,11 +95,11 @@ def test_connection_frames_equal_those_of_the_packet_level_device(case, links, s
     frames, out, learned = establish(plugin, device, size)
     assert verify(frames).all()
     assert len(np.unique(frames, axis=0)) == len(np.unique(learned, axis=0)) == CONNECTIONS
-    answer = plugin.expect_connections("forward", frames, frames, learned)
+    answer = plugin.expect_for_connections("forward", frames, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == out
     back = responses(plugin, learned, size)
-    answer = plugin.expect_connections("reverse", back, frames, learned)
+    answer = plugin.expect_for_connections("reverse", back, frames, learned)
     assert not answer.reason.any()
     assert emitted(answer) == forwarded_frames(device, "reverse", back)
 
@@ -133,7 +133,7 @@ def test_public_endpoint_outside_the_pool_is_dropped(case):
     learned[0, size - 1] ^= 8  # another address
     learned[1, 3] ^= 8  # of IPv6: another network
     learned[2, -4:-2] = (0, 80)  # a port below the pool
-    reason = plugin.expect_connections("forward", frames, frames, learned).reason
+    reason = plugin.expect_for_connections("forward", frames, frames, learned).reason
     assert reason.tolist() == [StatefulDrop.OUTSIDE_POOL] * 3 + [0] * (CONNECTIONS - 3)
 
 
@@ -141,8 +141,8 @@ def test_public_endpoint_outside_the_pool_is_dropped(case):
 def test_listed_size_leaves_at_the_size_of_the_other_side(case):
     plugin, device = make_both(case)
     for size in plugin.rfc_frame_sizes:
-        pair = plugin.frame_pair(size)
-        sizes = plugin.side_sizes(pair)
+        pair = plugin.make_frame_pair(size)
+        sizes = plugin.list_link_sizes(pair)
         frames = first_frames(plugin, "forward", 1, size)
         (out,) = forwarded_frames(device, "forward", frames)
         assert (frames.shape[1] + 4, len(out) + 4) == sizes

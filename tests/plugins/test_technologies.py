@@ -2,7 +2,6 @@
 
 import json
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +9,8 @@ from v6t.base.errors import UsageError
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import BackgroundVlan
 from v6t.packets.direction import DIRECTIONS
-from v6t.plugins.base import JUMBO_SIZES, Link, Links
-from v6t.plugins.frame_sizes import translated_pair
+from v6t.plugins.base import JUMBO_SIZES, Links
+from v6t.plugins.frame_sizes import make_translated_pair
 from v6t.profiles.compiler.schedule import count_frames
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import FramePair, Role
@@ -66,10 +65,10 @@ def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
     given = {k: v for k, v in CASES.get(case, {}).items() if k != "negative_percent"}
     plugin = make(case.split()[0], **given)
     for size in plugin.rfc_frame_sizes:
-        sizes = plugin.frame_pair(size)
+        sizes = plugin.make_frame_pair(size)
         assert sizes.ipv6 - sizes.ipv4 == plugin.overhead
         for direction, side in (("forward", 0), ("reverse", 1)):
-            here, there = plugin.side_sizes(sizes)[side], plugin.side_sizes(sizes)[1 - side]
+            here, there = plugin.list_link_sizes(sizes)[:: 1 - 2 * side]
             for stream in compiled(plugin, direction, size):
                 frames = Expander(stream).frames(0, 8)
                 answer = plugin.expect(direction, frames)
@@ -80,7 +79,8 @@ def test_listed_size_is_forwarded_at_the_size_of_the_other_side(case):
 
 
 def links_with(mtu=1500, vlan=None):
-    return Links(*(replace(link, mtu=mtu, vlan=vlan) for link in (Links().left, Links().right)))
+    changed, links = {"mtu": mtu, "vlan": vlan}, Links()
+    return Links(links.left.model_copy(update=changed), links.right.model_copy(update=changed))
 
 
 @pytest.mark.parametrize("name", STATELESS)
@@ -92,7 +92,7 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     plugin = make(name, links_with(9216))
     assert plugin.list_rfc_sizes() == (*listed, *JUMBO_SIZES)
     for size in JUMBO_SIZES:
-        sizes = plugin.frame_pair(size)
+        sizes = plugin.make_frame_pair(size)
         assert (sizes.ipv6, sizes.ipv6 - sizes.ipv4) == (size, plugin.overhead)
         for direction in DIRECTIONS:
             frames = first_frames(plugin, direction, 2, size)
@@ -105,8 +105,8 @@ def test_jumbo_frame_within_the_mtu_is_forwarded(name):
     (1280, None, (1280, 1300)), (128, 5, (128, 152)), (82, None, (82, 102)),
 ])  # fmt: skip
 def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
-    here, there = Link("", ""), Link("", "", vlan=vlan)
-    assert translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
+    here, there = Links().left, Links().left.model_copy(update={"vlan": vlan})
+    assert make_translated_pair(size, -20, here, there, "6rd") == FramePair(*pair)
 
 
 @pytest.mark.parametrize(("name", "size", "code"), [
@@ -116,16 +116,16 @@ def test_frame_pair_with_negative_overhead_is_longer_in_ipv4(size, vlan, pair):
 def test_impossible_frame_size_is_refused(name, size, code):
     with expect_error(code):
         if name == "6rd":
-            translated_pair(size, -20, Link("", ""), Link("", ""), name)
+            make_translated_pair(size, -20, Links().left, Links().right, name)
         else:
-            make(name).frame_pair(size)
+            make(name).make_frame_pair(size)
 
 
 def test_background_needs_room_for_ipv6():
     plugin = make("ipv4-router", n=2, m=1)
     with expect_error("frame-too-small"):
-        plugin.traffic("forward", plugin.frame_pair(64))
-    assert len(plugin.traffic("forward", plugin.frame_pair(82)).classes) == 2
+        plugin.build_traffic("forward", plugin.make_frame_pair(64))
+    assert len(plugin.build_traffic("forward", plugin.make_frame_pair(82)).classes) == 2
 
 
 LARGEST_UNFRAGMENTED = 1280 + 18
@@ -136,7 +136,7 @@ def refused_directions(plugin, size):
     refused = []
     for direction in DIRECTIONS:
         try:
-            plugin.traffic(direction, plugin.frame_pair(size))
+            plugin.build_traffic(direction, plugin.make_frame_pair(size))
         except UsageError as exc:
             assert exc.code == "frame-too-long"
             refused.append(direction)
@@ -183,9 +183,14 @@ def test_a26_proportion_of_foreground_is_exact(name, percent):
         assert shares == {"foreground": 10_000 * percent, "background": 10**6 - 10_000 * percent}
 
 
+def _add_background(side, vlan, background):
+    update = {"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, background)}
+    return getattr(Links(), side).model_copy(update=update)
+
+
 BACKGROUND_VLANS = Links(
-    replace(Links().left, vlan=100, background=BackgroundVlan.with_default_addresses("left", 200)),
-    replace(Links().right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 201)),
+    _add_background("left", 100, 200),
+    _add_background("right", 101, 201),
 )  # fmt: skip
 
 
@@ -197,7 +202,7 @@ def vlans(frames):
 @pytest.mark.parametrize("name", STATELESS)
 def test_mix04_background_vlans_are_those_of_the_links(name):
     plugin = make(name, BACKGROUND_VLANS, n=2, m=1)
-    intent = plugin.dut_intent()
+    intent = plugin.make_dut_intent()
     for side, vlan in (("left", 200), ("right", 201)):
         given = getattr(intent, side)
         assert getattr(intent.links, side).background.vlan == vlan
@@ -233,6 +238,6 @@ def test_sides_roles_and_parts_are_consistent(name):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_configuration_of_the_intent_reads_back_from_json(name):
-    configuration = make(name).dut_intent().configuration
+    configuration = make(name).make_dut_intent().configuration
     read = type(configuration).model_validate(json.loads(json.dumps(configuration.to_json())))
     assert read == configuration

@@ -18,7 +18,7 @@ from v6t.plugins import translation
 from v6t.plugins.map_rules import parse_rule
 from v6t.plugins.nat64 import TIMERS_S
 from v6t.plugins.ports import PortSet
-from v6t.plugins.translation import MappingsArray, mappings_from_text
+from v6t.plugins.translation import MappingsArray, parse_mappings
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
 from v6t.profiles.model import Kind, Layer, Variable
@@ -138,7 +138,7 @@ def check_negative_source_check(v):
 def check_port_set(v):
     a, k = v["psid_offset"], v["psid_len"]
     rule = parse_rule("2001:db8::/40", "192.0.2.0/32", k, a)
-    assert rule.ports.low_bits == v["m"] or not k
+    assert rule.port_sharing.low_bits == v["m"] or not k
     assert rule.sharing_ratio == v["sharing_ratio"]
     for wanted in v["sets"]:
         ports = rule.port_set(wanted["psid"])
@@ -163,7 +163,7 @@ def check_ipv4_prefix_ce(v):
         assert (got["ipv4"], got["map_address"]) == (v["ipv4_prefix"], v["map_ipv6"])
     else:
         host = IPv4Address(v["ipv4_host"])
-        assert str(rule.map_address(host, psid, whole_host=True)) == v["map_ipv6"]
+        assert str(rule.map_address(host, psid, embeds_host=True)) == v["map_ipv6"]
 
 
 def configure(given):
@@ -234,10 +234,10 @@ def check_nat64_timer(v):
     assert v["value"].startswith(f"{TIMERS_S[v['name']]} s")
 
 
-def assert_maps(v, four_to_six, six_to_four):
+def assert_maps(v, build_ipv6, build_ipv4):
     """Check addresses through the table one by one and as an array."""
-    table = mappings_from_text(v["table"], None)
-    for name, pair in (("to_ipv6", four_to_six), ("to_ipv4", six_to_four)):
+    table = parse_mappings(v["table"], None)
+    for name, pair in (("to_ipv6", build_ipv6), ("to_ipv4", build_ipv4)):
         source, destination = map(ip_address, pair)
         assert getattr(table, name)(source) == destination
         octets = np.frombuffer(source.packed, np.uint8)[None, :]
@@ -256,7 +256,7 @@ def check_eam_lpm(v):
 def check_eam_rule(v):
     assert "identical prefixes rejected" in v["note"]
     fits = [["192.0.2.0/24", "2001:db8::/120"]]
-    last = mappings_from_text(fits, None).to_ipv6(IPv4Address("192.0.2.255"))
+    last = parse_mappings(fits, None).to_ipv6(IPv4Address("192.0.2.255"))
     assert last == IPv6Address("2001:db8::ff")
     for table, code in (
         ([["192.0.2.0/24", "2001:db8::/121"]], "outside-prefix"),
@@ -264,7 +264,7 @@ def check_eam_rule(v):
         ([*fits, ["192.0.3.0/24", "2001:db8::/120"]], "duplicate"),
     ):
         with expect_error(code):
-            mappings_from_text(table, None)
+            parse_mappings(table, None)
 
 
 PREFIX = "2001:db8:64::/96"

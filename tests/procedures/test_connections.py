@@ -8,7 +8,7 @@ import pytest
 import yaml
 from v6t.analysis.warnings import list_warnings
 from v6t.benchmarks.connections import CapacitySettings
-from v6t.benchmarks.outages import make_reset_record
+from v6t.benchmarks.outages import Reset
 from v6t.benchmarks.registry import load_presentations
 from v6t.drivers.oracle.two_phase import TwoPhaseTester
 from v6t.procedures.reset import ResetSpec, measure_reset
@@ -233,7 +233,7 @@ def resetting(direction, connections, **device):
     tester = stateful(capacity_fps=LIMIT, reset_s=2.0, **device)
     spec = ResetSpec(at(direction), "software-reset", 100_000.0, 30.0, 10.0, 3)
     result = measure_reset(spec, ConnectionPreparer(tester, connections))
-    return result, make_reset_record(result, conditions={"connections": {}}), tester.trials
+    return result, Reset().make_record(result, {"connections": {}}), tester.trials
 
 
 @pytest.mark.parametrize(("keeps", "survived"), [(True, [True] * 3), (False, [False] * 3)])

@@ -1,7 +1,7 @@
 """Frame loss rate: A12, A13, deadlines (FLR-06), adaptive repetition (TP-09)."""
 
 import pytest
-from v6t.benchmarks.frame_loss import FrameLoss, list_loss_rows, make_loss_record
+from v6t.benchmarks.frame_loss import FrameLoss
 from v6t.procedures.frame_loss import FrameLossSpec, measure_frame_loss
 from v6t.procedures.repetition import Adaptive
 from v6t.tests.procedures.support import Recorded, at, count, limited, one_way, sim
@@ -19,7 +19,7 @@ def measure(spec, tester, media_fps=1000.0):
     """Return the result of a point, its record as JSON, and the offered rates."""
     recorded = Recorded(getattr(tester, "measure", tester))
     result = measure_frame_loss(spec, recorded)
-    record = make_loss_record(result, media_fps=media_fps, conditions={})
+    record = FrameLoss().make_measurement(result, media_fps, {}).record
     return result, record, [t.rate_fps for t in recorded.trials]
 
 
@@ -97,7 +97,8 @@ def test_more_received_than_sent_is_an_error():
     first = record.to_json()["rates"][0]
     assert first["loss_percent"]["forward"]["median"] is None
     assert first["errors"]
-    assert {row["loss_percent"] for row in list_loss_rows(result)} == {""}
+    rows = FrameLoss().make_measurement(result, 1000.0, {}).rows
+    assert {row["loss_percent"] for row in rows} == {""}
 
 
 def test_rate_that_the_tester_cannot_send_is_invalid():

@@ -4,8 +4,8 @@ import json
 import math
 
 import pytest
-from v6t.benchmarks.back_to_back import list_burst_rows, make_burst_record
-from v6t.benchmarks.outages import make_recovery_record, make_reset_record
+from v6t.benchmarks.back_to_back import BackToBack
+from v6t.benchmarks.outages import Reset, SystemRecovery
 from v6t.procedures.back_to_back import (
     BurstSpec,
     compute_buffer_time,
@@ -30,7 +30,7 @@ def bursts(**changes):
 
 
 def record_of_bursts(result):
-    return make_burst_record(result, refused=None, conditions={}).to_json()
+    return BackToBack().make_measurement(result, None, {}).record.to_json()
 
 
 @pytest.mark.parametrize("buffer", [1, 100, 4096, 1_000_000])
@@ -115,7 +115,7 @@ def test_the_average_is_reported():
     assert entry["average"] == sum(values) / 10
     assert entry["deviation"] == pytest.approx(compute_deviation(values))
     assert (entry["min"], entry["max"]) == (min(values), max(values))
-    assert len(list_burst_rows(result)) == 10
+    assert len(BackToBack().make_measurement(result, None, {}).rows) == 10
     json.dumps(entry, allow_nan=False)
 
 
@@ -183,7 +183,7 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
     assert spec.limited is is_limited
     assert spec.overload_fps == pytest.approx(overload_fps)
     result = measure_recovery(spec, sim(capacity_fps=1e6).measure)
-    entry = make_recovery_record(result, conditions={}).to_json()
+    entry = SystemRecovery().make_record(result, {}).to_json()
     assert entry["overload_limited"] is is_limited
 
 
@@ -191,7 +191,7 @@ def test_overload_that_the_medium_does_not_carry_is_limited(limit_fps, overload_
 def test_recovery_at_once_and_never_is_recorded(device, average_s):
     result = measure_recovery(recovery(), sim(capacity_fps=1e6, **device).measure)
     assert {r.recovery_s["forward"] for r in result.repetitions} == {average_s}
-    entry = make_recovery_record(result, conditions={}).to_json()
+    entry = SystemRecovery().make_record(result, {}).to_json()
     assert entry["directions"]["forward"]["average"] == (None if average_s else 0.0)
     json.dumps(entry, allow_nan=False)
 
@@ -212,7 +212,7 @@ def reset(**changes):
 def test_a_device_that_does_not_come_back():
     result = measure_reset(reset(), sim(capacity_fps=1e6, reset_s=1e6).measure)
     assert [outages["forward"].by_loss_s for outages in result.repetitions] == [math.inf] * 3
-    entry = make_reset_record(result, conditions={}).to_json()
+    entry = Reset().make_record(result, {}).to_json()
     assert entry["directions"]["forward"]["average"] is None
 
 

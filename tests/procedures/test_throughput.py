@@ -36,7 +36,7 @@ def measure(spec, tester):
 def record(result, recorded, capacity_fps=None):
     parts = {
         "tester_capacity": {"rate_fps": capacity_fps}, "procedure": {"selftest_margin": 0.1},
-        "bound": {"tester": SimpleNamespace(simulates=False)},
+        "context": {"tester": SimpleNamespace(simulates=False)},
     }  # fmt: skip
     made = {name: SimpleNamespace(**values) for name, values in parts.items()}
     point = SimpleNamespace(find=recorded.find, run_conditions={}, **made)

@@ -5,7 +5,8 @@ import math
 from dataclasses import replace
 
 import pytest
-from v6t.benchmarks.delay import Latency, list_delay_rows, make_delay_record
+from v6t.benchmarks import registry
+from v6t.benchmarks.delay import Latency
 from v6t.drivers.testers import kind_of
 from v6t.procedures.delay_figures import (
     find_tag_conflict,
@@ -48,7 +49,11 @@ def with_delays(times, frames=None, name="fg", **more):
 
 def record_of(spec, tester, loopback=None, **more):
     result = measure_timing(spec, tester)
-    return make_delay_record(result, loopback=loopback, conditions={}, **more)
+    return measured(result, loopback, **more).record
+
+
+def measured(result, loopback=None, **more):
+    return registry.load(result.spec.benchmark).make_measurement(result, {}, loopback, **more)
 
 
 @pytest.mark.parametrize(("figures", "delays", "expected"), [
@@ -134,7 +139,7 @@ def test_loss_is_counted_and_decides_ranks():
     assert found.lost == pytest.approx(500, abs=5)
     assert math.isinf(found.figures["wcl"])
     assert math.isfinite(found.figures["tl"])
-    entry = make_delay_record(result, loopback=None, conditions={}).to_json()
+    entry = measured(result).record.to_json()
     worst = entry["directions"]["forward"]["wcl"]
     assert (worst["median"], worst["values"]) == (None, [None] * 3)
     assert "undefined" in worst["notes"][0]
@@ -163,7 +168,7 @@ def test_missing_delays_are_the_testers_fault(door, says):
     assert not result.repetitions[0].valid
     assert len(result.attempts) == 3
     assert says in result.attempts[-1].verdict.reasons[0]
-    entry = make_delay_record(result, loopback=None, conditions={}).to_json()
+    entry = measured(result).record.to_json()
     assert entry["repetitions"] == 0
     assert len(entry["invalid_trials"]) == 3
     assert entry["directions"]["forward"]["tl"]["median"] is None
@@ -248,11 +253,11 @@ def test_a_rate_at_which_the_tester_times_no_frames_is_lowered_and_the_record_sa
         *((f"r01/at75percent/a{n}", 75_000.0) for n in (1, 2, 3)),
         *((f"r{n:02d}/at50percent/a1", 50_000.0) for n in (1, 2, 3)),
     ]
-    record = make_delay_record(result, loopback=None, conditions={})
+    record = measured(result).record
     assert (record.rate, record.share_of_rate, record.repetitions) == (50_000.0, 0.5, 3)
     assert len(record.to_json()["invalid_trials"]) == 6
-    assert {row["rate"] for row in list_delay_rows(result)} == {50_000.0}
-    assert any("at 50%" in note for note in Latency().make_sheet([record]).notes)
+    assert {row["rate"] for row in measured(result).rows} == {50_000.0}
+    assert any("at 50%" in note for note in Latency().make_main_table([record]).notes)
 
 
 def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
@@ -264,7 +269,7 @@ def test_a_rate_that_most_repetitions_cannot_have_is_lowered_for_all_of_them():
         *((f"r{n:02d}/at75percent/a1", 75_000.0) for n in (1, 2, 3)),
     ]
     assert (result.share_of_rate, [r.valid for r in result.repetitions]) == (0.75, [True] * 3)
-    record = make_delay_record(result, loopback=None, conditions={})
+    record = measured(result).record
     assert (record.repetitions, len(record.trials)) == (3, 10)
     assert len(record.to_json()["invalid_trials"]) == 6
 

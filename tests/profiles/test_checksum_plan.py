@@ -96,7 +96,7 @@ def test_mixed_permutations_have_complements_bit_by_bit():
         counter, inverse = (Counter(p.declare(p.sizes[-1])) for p in (part, mirror))
         for _ in range(300):
             value, opposite = counter.take(), inverse.take() + mirror.add
-            for _, place, width in part.supplied:
+            for _, place, width in part.supplied_bits:
                 ones = (1 << width) - 1
                 assert (value >> place & ones) + (opposite >> place & ones) == ones
 

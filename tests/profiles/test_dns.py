@@ -189,17 +189,17 @@ def test_random_change_of_an_answer_is_never_valid():
 def test_frames_and_replies_are_valid(version, vlan):
     zone = Dns64(Dns64Params(upstream="ipv6" if version == 6 else "ipv4")).zone
     layout = DnsLayout(version, vlan)
-    head = layout.build_header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.asker, zone.server)
+    head = layout.build_header(("02:00:00:00:00:01", "02:00:00:00:00:02"), zone.egress, zone.server)
     frames = np.tile(np.frombuffer(head + build_question(), np.uint8), (COUNT, 1))
     write_questions(frames[:, layout.dns_offset :], np.arange(COUNT), ADDRESSES)
     frames[:, layout.udp_offset + 1], frames[:, layout.udp_offset + 3] = 9, 53
     layout.finish(frames)
-    assert layout.is_ours(frames).all()
+    assert layout.recognizes(frames).all()
     assert verify(frames).all()
     for rows, answers in Authority(zone).answer(frames[:, layout.dns_offset :]):
         back = layout.make_replies(frames[rows], answers.shape[1])
         back[:, layout.dns_offset :] = answers
         layout.finish(back)
-        assert layout.is_ours(back).all()
+        assert layout.recognizes(back).all()
         assert verify(back).all()
         assert back[0, :6].tobytes() == bytes.fromhex("020000000001")

@@ -16,8 +16,9 @@ ONE_HOST = ("clat", "lwb4", "mape-ce", "mapt-ce")
 
 
 def traffic_of(name, direction):
-    plugin = make(name, **load_plugin(name).spread)
-    return plugin, plugin.traffic(direction, plugin.frame_pair(plugin.default_frame_sizes[0]), 1)
+    plugin = make(name, **load_plugin(name).varying_params)
+    sizes = plugin.make_frame_pair(plugin.default_frame_sizes[0])
+    return plugin, plugin.build_traffic(direction, sizes, 1)
 
 
 def frames_of(traffic, count=400):
@@ -70,7 +71,7 @@ def test_limited_flows_take_turns(name, count):
 
 def test_background_is_limited_to_as_many_flows():
     plugin = make("mape-br", n=2, m=1)
-    traffic = limit_flows(plugin.traffic("forward", plugin.frame_pair(128), 1), 8)
+    traffic = limit_flows(plugin.build_traffic("forward", plugin.make_frame_pair(128), 1), 8)
     for stream in compile_traffic(traffic).streams:
         assert count_distinct(Expander(stream).frames(0, 64)) == 8
 
@@ -78,7 +79,7 @@ def test_background_is_limited_to_as_many_flows():
 def test_lists_of_equal_length_stay_together():
     a = Variable("a", 16, Kind.LIST, values=(3, 1, 2))
     b = Variable("b", 16, Kind.LIST, values=(30, 10, 20))
-    layers = (Layer("IP", {"dst": a.at(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
+    layers = (Layer("IP", {"dst": a.place(16, "198.18.0.1")}), Layer("UDP", {"dport": b}))
     traffic = Traffic("forward", (TrafficClass("fg", Role.FOREGROUND, layers, 64),))
     (two,) = limit_flows(traffic, 2).classes
     assert [v.values for v in two.list_drawn_variables()] == [(3, 1), (30, 10)]
@@ -86,6 +87,6 @@ def test_lists_of_equal_length_stay_together():
 
 def test_more_flows_than_values_are_rejected():
     plugin = make("mape-br", ces=10, fw_sport="fixed", fw_dport={"policy": "fixed"})
-    traffic = plugin.traffic("forward", plugin.frame_pair(104), 1)
+    traffic = plugin.build_traffic("forward", plugin.make_frame_pair(104), 1)
     with expect_error("not-enough-addresses", mentions="10"):
         limit_flows(traffic, 11)

@@ -29,7 +29,7 @@ each_direction = pytest.mark.parametrize("direction", DIRECTIONS)
 
 def mape_set(name, direction, *, size=104, links=None, **keys):
     plugin = relay(links, **MAPE[name])
-    return compile_traffic(plugin.traffic(direction, plugin.frame_pair(size)), **keys)
+    return compile_traffic(plugin.build_traffic(direction, plugin.make_frame_pair(size)), **keys)
 
 
 def assert_same(stream, count, core=0, cores=1):

@@ -41,8 +41,8 @@ def test_expression_places_bits_of_variables_in_a_field():
     assert frames(traffic_class(SOURCE))[:, 29].tolist() == [0x15, 0x35, 0xF5]
     made = traffic_class("192.0.2.5", PORT)
     assert frames(made)[:, 34:36].tolist() == [[0, 7], [0, 8], [0, 9]]
-    assert made.layer("UDP").constants["sport"] == 7
-    low = frames(traffic_class(EA.at(16, "192.0.2.5")))[:, 28:30]
+    assert made.find_layer("UDP").constants["sport"] == 7
+    low = frames(traffic_class(EA.place(16, "192.0.2.5")))[:, 28:30]
     assert low.tolist() == [[0x12, 5], [0x34, 5], [0xF7, 5]]
     both = Expression("192.0.2.5", (VariableBits(EA, 0, 8), VariableBits(EA, 8, 8)))
     made = traffic_class(both.add_constant(1, "ea", range(8, 32)))

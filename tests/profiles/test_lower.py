@@ -117,7 +117,7 @@ def test_every_bit_is_placed(case):
         expected, seen = int.from_bytes(template.packet, "big"), {}
         for b in bindings:
             v = by_name[b.variable]
-            _, field = template.layout.find(b.field)
+            _, field = template.layout.find_field(b.field)
             shift = size - 1 - field.first - b.last
             mask = (1 << b.last - b.first + 1) - 1
             if b.variable in known:

@@ -20,7 +20,7 @@ SIZE = 128
 
 def streams(plugin, direction="forward", **more):
     made = plugin()
-    return compile_traffic(made.traffic(direction, made.frame_pair(SIZE)), **more)
+    return compile_traffic(made.build_traffic(direction, made.make_frame_pair(SIZE)), **more)
 
 
 def marked(stream, count=3000):

@@ -10,7 +10,7 @@ from v6t.core.runs.bench import compile_point
 from v6t.profiles.compiler import instructions as ins
 from v6t.profiles.compiler.compile import compile_traffic
 from v6t.profiles.expand import Expander
-from v6t.profiles.rows import cover_octets, with_rows
+from v6t.profiles.rows import convert_to_rows, cover_octets
 from v6t.profiles.streams import compute_period, start_at_frame
 from v6t.tests.expect import expect_error
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.slow
 def sets(plugin, size=104, **params):
     run = resolve(flags=Flags(plugin=plugin, params=params))
     made = bind(run).technology
-    return compile_point(made, made.frame_pair(size), run.seed)
+    return compile_point(made, made.make_frame_pair(size), run.seed)
 
 
 @pytest.mark.parametrize("plugin", ["mape-br", "mapt-br", "siit", "ipv4-router", "ipv6-router"])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_rows_give_the_same_frames(plugin, direction):
     plain = sets(plugin)[direction]
-    listed = with_rows(plain, 500)
+    listed = convert_to_rows(plain, 500)
     for before, after in zip(plain.streams, listed.streams, strict=True):
         frames = Expander(before).frames(0, 500)
         assert np.array_equal(Expander(after).frames(0, 500), frames)
@@ -42,9 +42,9 @@ def test_rows_give_the_same_frames(plugin, direction):
 
 def test_zero_rows_change_nothing_and_too_many_are_rejected():
     plain = sets("mape-br")["forward"]
-    assert with_rows(plain, 0) == plain
+    assert convert_to_rows(plain, 0) == plain
     with expect_error("too-many-for-trex", mentions="65535"):
-        with_rows(plain, 70_000)
+        convert_to_rows(plain, 70_000)
 
 
 @given(st.sets(st.integers(14, 99), max_size=60))
@@ -68,7 +68,7 @@ def fixed_ports(ces):
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_frames_that_repeat_soon_are_always_listed(direction):
     plain = fixed_ports("1000")[direction]
-    listed = with_rows(plain, 0)
+    listed = convert_to_rows(plain, 0)
     (before,), (after,) = plain.streams, listed.streams
     assert compute_period(before) == 1000
     assert after is not before
@@ -81,7 +81,7 @@ def test_frames_that_repeat_soon_are_always_listed(direction):
 @pytest.mark.parametrize("made", [sets("mape-br"), fixed_ports("all")], ids=["drawn", "long"])
 def test_pseudorandom_and_long_traffic_remains_a_program(made):
     for streams in made.values():
-        assert with_rows(streams, 0) == streams
+        assert convert_to_rows(streams, 0) == streams
 
 
 @given(
@@ -100,7 +100,7 @@ def test_period_is_that_of_the_frames(op, count, step, low):
 ENUMERATING = {
     name: compile_traffic(traffics()[name], frames=1000).streams[0] for name in ("neutral", "wide")
 }
-ENUMERATING["rows"] = with_rows(sets("mape-br", ces="5000")["forward"], 300).streams[0]
+ENUMERATING["rows"] = convert_to_rows(sets("mape-br", ces="5000")["forward"], 300).streams[0]
 
 
 @pytest.mark.parametrize("name", ENUMERATING)

@@ -51,7 +51,7 @@ def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
     endpoints = np.repeat(read(frame), count, axis=0)
     if not is_reversed:
         endpoints[:, -4:-2] = [[4, n] for n in which]
-    rows = np.zeros((count, layout.frame_octets(flags, len(data))), np.uint8)
+    rows = np.zeros((count, layout.count_frame_octets(flags, len(data))), np.uint8)
     numbers = compute_client_isn(which), compute_server_isn(which)
     content = np.frombuffer(data, np.uint8) if data else None
     layout.write(rows, endpoints, flags, *numbers, (which.astype(np.uint32), 9), content)
@@ -63,7 +63,7 @@ def segments(name, count, flags=ACK, data=b"", *, is_reversed=False):
 def test_segments_are_those_of_scapy(name, flags, data):
     layout, rows = segments(name, 5, flags, data)
     which = np.arange(5)
-    assert layout.is_ours(rows).all()
+    assert layout.recognizes(rows).all()
     read = layout.read(rows)
     assert read.is_valid.all()
     assert read.has_timestamp.all()
@@ -87,9 +87,9 @@ def test_segment_that_is_damaged_or_a_fragment_is_not_ours():
     rows[1, layout.tcp + 4] ^= 1
     assert layout.read(rows).is_valid.tolist() == [True, False, True]
     layout, rows = segments("IPv4", 2)
-    assert not layout.is_ours(frame_of("IPv4")[None, :]).any()  # UDP
+    assert not layout.recognizes(frame_of("IPv4")[None, :]).any()  # UDP
     rows[1, 14 + 6] |= 0x20  # more fragments
-    assert layout.is_ours(rows).tolist() == [True, False]
+    assert layout.recognizes(rows).tolist() == [True, False]
 
 
 def test_reversed_endpoints_include_those_of_tunnels():

@@ -57,14 +57,14 @@ def test_lengths_and_checksums_are_scapys(stack, size):
     ("4in4", "IP:1.src", 46 * 8, 32),
 ])  # fmt: skip
 def test_fields_have_their_bits(stack, path, first, width):
-    _, field = build_template(STACKS[stack], 128).layout.find(path)
+    _, field = build_template(STACKS[stack], 128).layout.find_field(path)
     assert (field.first, field.width) == (first, width)
 
 
 def test_constants_keep_checksums_valid():
     template = build_template(FOUR_IN_SIX, 104)
-    _, src = template.layout.find("IP.src")
-    _, sport = template.layout.find("UDP.sport")
+    _, src = template.layout.find_field("IP.src")
+    _, sport = template.layout.find_field("UDP.sport")
     changed = template.with_bits([(src.first + 24, 8, 0xAB), (sport.first, 3, 5)])
     frame = Ether(changed.packet)
     assert (frame[IP].src, frame[UDP].sport) == ("192.0.2.171", 5 << 13)
@@ -89,9 +89,9 @@ def test_udp_checksum_is_never_zero():
 
 def test_octets_are_described_by_their_fields():
     layout = build_template(FOUR_IN_SIX, 104).layout
-    assert layout.describe(69 * 8, 70 * 8 - 1) == "IP.src[24..31]"
-    assert layout.describe(74 * 8, 78 * 8 - 1) == "UDP.sport, UDP.dport"
-    assert layout.describe(81 * 8, 84 * 8 - 1) == "UDP.chksum[8..15], payload octet 0..1"
+    assert layout.describe_bits(69 * 8, 70 * 8 - 1) == "IP.src[24..31]"
+    assert layout.describe_bits(74 * 8, 78 * 8 - 1) == "UDP.sport, UDP.dport"
+    assert layout.describe_bits(81 * 8, 84 * 8 - 1) == "UDP.chksum[8..15], payload octet 0..1"
 
 
 @pytest.mark.parametrize(("layers", "size", "code"), [
@@ -120,4 +120,4 @@ def test_frame_that_cannot_be_built_is_rejected(layers, size, code):
 def test_bits_outside_a_variable_field_are_rejected(binding):
     layout, bits = build_template(FOUR_IN_SIX, 104).layout, binding.bits([Variable("v", 16)])
     with expect_error("invalid-traffic-model"):
-        layout.locate(binding.field, bits)
+        layout.locate_bits(binding.field, bits)

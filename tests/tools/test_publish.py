@@ -18,11 +18,11 @@ import jsonschema
 import pytest
 from pydantic import BaseModel
 from v6t.analysis.blocks import Drawing
-from v6t.analysis.presentation import AT_LEAST, Percentiles, Result
+from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import strip_number
 from v6t.analysis.report.exports import read_schema
-from v6t.analysis.sheet import Sheet, count
+from v6t.analysis.sheet import Table, format_count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.compatibility import can_configure, list_technologies
@@ -515,13 +515,15 @@ def test_only_a_campaign_that_comes_with_v6t_is_said_how_to_repeat(made):
     assert _again(own, "results") == ""
     named_so = dataclasses.replace(own, name="zoo")
     assert _again(named_so, "results") == ""
-    zoo = plan_campaign(list_packaged()["zoo"], Overrides(only=("siit",)))
+    zoo = plan_campaign(list_packaged()["zoo"], Overrides(experiments=("siit",)))
     text = _again(zoo, "my results")
     assert "v6t campaign zoo -o again\n" in text
     assert "v6t compare 'my results' again" in text
     assert "make results MACHINES=1" in text
     assert all(f"{variable}=" in text for _, variable in NAMED.values() if variable != "V6T_TAYGA")
-    simulated = plan_campaign(list_packaged()["zoo"], Overrides(only=("siit",), tester="sim"))
+    simulated = plan_campaign(
+        list_packaged()["zoo"], Overrides(experiments=("siit",), tester="sim")
+    )
     assert "make results" not in _again(simulated, "page")
     siit = plan_campaign(list_packaged()["siit"], Overrides(tester="sim"))
     assert "--tester sim -o again" in _again(siit, "page")
@@ -534,7 +536,7 @@ def records_with(changes, benchmark="tcp-capacity"):
 RECORD = {
     "title": "T", "sizes": "84/64", "direction": "both", "unit": "connections", "measured": True, "not_measured": None,
     "invalid_trials": (), "trials": ("a",), "repetitions": 1, "limited": False, "convention": None,
-    "offered_rates": (), "offered_from": "", "lowered": False,
+    "offered_rates": (), "rate_origin": "", "is_rate_lowered": False,
     "frame_sizes": SimpleNamespace(ipv6=84, ipv4=64), "figures": (), "own": {},
 }  # fmt: skip
 
@@ -543,7 +545,7 @@ UNMEASURED = {"measured": False, "not_measured": "it rains"}
 
 
 def headline(name, *percentiles):
-    return Result("", "", (), headline=name, summary=Percentiles(*percentiles))
+    return Quantity("", "", (), headline=name, summary=Percentiles(*percentiles))
 
 
 class Known:
@@ -551,7 +553,7 @@ class Known:
 
     def find(self, record):
         return SimpleNamespace(
-            format_value=count,
+            format_value=format_count,
             results=lambda r: r.figures,
             list_loopback_values=lambda r: r.own,
         )
@@ -559,7 +561,7 @@ class Known:
 
 def test_a_lower_bound_stands_in_the_column_of_its_figure_and_a_lacking_one_is_no_invalid_one():
     records = {
-        "bounded": records_with({"figures": (headline(AT_LEAST, 9000.0, 9000.0, 9000.0),)}),
+        "bounded": records_with({"figures": (headline(LOWER_BOUND, 9000.0, 9000.0, 9000.0),)}),
         "found": records_with({"figures": (headline("tcp-capacity", 70.0, 70.0, 70.0),)}),
         "faltered": records_with({**UNMEASURED, "invalid_trials": ("a",)}),
         "undefined": records_with({"figures": (headline("tcp-capacity", None, None, None),)}),
@@ -596,10 +598,12 @@ def test_a_delay_stands_beside_the_rate_at_which_it_was_measured():
     figure = {"figures": (headline("TL forward", 0.1, 0.1, 0.1),)}
     records = {
         "slow": records_with({**figure, "offered_rates": (30_000.0,)}, "latency"),
-        "fast": records_with({**figure, "offered_rates": (75_000.0,), "lowered": True}, "latency"),
+        "fast": records_with(
+            {**figure, "offered_rates": (75_000.0,), "is_rate_lowered": True}, "latency"
+        ),
     }
     for record in records.values():
-        record.offered_from = "P1 of the throughput"
+        record.rate_origin = "P1 of the throughput"
     (table,) = tables_of(records, "latency")
     assert [c.name for c in table.columns][3] == "offered\nfps per direction"
     assert {row[1]: row[3] for row in table.rows} == {"slow": "30,000", "fast": "75,000, lowered"}
@@ -671,7 +675,7 @@ def test_what_was_not_measured_stands_beside_the_others_and_says_why():
 
 def tables_of(records, benchmark):
     """The tables of a page whose runs, by the names of their devices, found these records."""
-    return [b for b in blocks_of(records, benchmark) if isinstance(b, Sheet)]
+    return [b for b in blocks_of(records, benchmark) if isinstance(b, Table)]
 
 
 def blocks_of(records, benchmark):

@@ -257,7 +257,7 @@ def test_several_pairs_and_cores(guest, tmp_path, ports, cores):
     tester.open()
     try:
         assert tester.describe()["data_path_cores"] == cores * (1 + len(more.get("pairs", ())))
-        sizes = bound.technology.frame_pair(84)
+        sizes = bound.technology.make_frame_pair(84)
         tester.load(compile_point(bound.technology, sizes, 1), bound.oracle)
         asked = Trial(
             "throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 100.0, 20.0, 1.0, 0.2

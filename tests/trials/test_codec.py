@@ -126,7 +126,6 @@ def test_timeline_with_wrong_number_of_slots_is_rejected(received):
     ("changes", "error"),
     [
         ({"directions": {"forward": {"classes": {"fg": {}}, "sending_time_s": 1}}}, TypeError),
-        ({"connections": {"required": 4, "sent": 4, "learned": 3, "unknown": 1}}, TypeError),
         ({"modifier": []}, TypeError),
         ({"modifier": {"times": 1}}, KeyError),
         ({"modifier": {"times": "1"}}, TypeError),

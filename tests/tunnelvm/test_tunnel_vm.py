@@ -110,7 +110,7 @@ def test_it_is_a_part_of_a_chain(variant, part, machine, in_chain, tmp_path):
 
 
 def test_it_is_read_back_and_put_back(machine):
-    dut = MachineDut(make_driver(DRIVER, {"checks": True}), LwB4().dut_intent(), machine)
+    dut = MachineDut(make_driver(DRIVER, {"checks": True}), LwB4().make_dut_intent(), machine)
     bed = Bed(dut.intent.links, dut)
     try:
         standing = Bedded(dut, bed.open())

@@ -188,7 +188,7 @@ class _Bench:
         self._device = KnownDevice(frame_octets(links))
         plugin = load_plugin(TECHNOLOGY)
         self._technology = plugin(validate_params(plugin, {}), links)
-        self._sizes: FramePair = self._technology.frame_pair(OCTETS)
+        self._sizes: FramePair = self._technology.make_frame_pair(OCTETS)
         self._tester: Tester | None = None
         self.described: Mapping[str, Any] = {}
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from v6t.analysis.record import Model, Number
+from v6t.analysis.record import Number, RecordModel
 
 SCHEMA = "v6t-accuracy/1"
 POINTS: Mapping[str, float] = {"min": 0.0, "p1": 1.0, "p50": 50.0, "p99": 99.0, "p99_9": 99.9}
 """Quantiles at which delays are compared, by name, in per cent."""
 
 
-class Counted(Model):
+class Counted(RecordModel):
     """Number of deliberately changed frames, and the number that the tester counted."""
 
     kind: str
@@ -34,7 +34,7 @@ class Counted(Model):
         return self.true == self.read > 0
 
 
-class Timed(Model):
+class Timed(RecordModel):
     """Delays of one trial, by the kernel at the device and by the tester."""
 
     what: str
@@ -79,7 +79,7 @@ class Timed(Model):
         return max(abs(self.ipdv_read[k] - self.ipdv_true[k]) for k in ("p1", "p50", "p99"))
 
 
-class Paced(Model):
+class Paced(RecordModel):
     """Departure times of the tester's frames, by the kernel's clock at the device."""
 
     rate: Number
@@ -96,7 +96,7 @@ class Paced(Model):
     """how late frames were against an even stream, quantiles over all trials [us]"""
 
 
-class Capacity(Model):
+class Capacity(RecordModel):
     """Parameters of a token bucket, and the measured throughput."""
 
     capacity: Number
@@ -120,7 +120,7 @@ class Capacity(Model):
         return self.found / self.expected - 1
 
 
-class Certificate(Model):
+class Certificate(RecordModel):
     """Results of all checks, with the machine."""
 
     schema_version: str = SCHEMA

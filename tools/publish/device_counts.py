@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, count, pluralize, sheet, text_columns
+from v6t.analysis.sheet import Table, format_count, make_text_columns, make_text_table, pluralize
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.trials.timeline import DeviceLoad
 
@@ -32,7 +32,7 @@ _VERDICT = "limit: the verdict of --bottleneck"
 
 def device_sheet(
     made: Sequence[CampaignRun], named: Callable[[CampaignRun], tuple[str, str]]
-) -> Sheet | None:
+) -> Table | None:
     """List each run whose device counted losses, held a table or was watched; None without any.
 
     Args:
@@ -48,11 +48,11 @@ def device_sheet(
     if not lines:
         return None
     loaded, judged = (any(line[place] for line in lines) for place in (4, 5))
-    names = text_columns("technology", "device", "dropped", "table", "load", "limit")
+    names = make_text_columns("technology", "device", "dropped", "table", "load", "limit")
     kept = [0, 1, 2, 3, *[4] * loaded, *[5] * judged]
     rows = [tuple(line[place] or "-" for place in kept) for line in lines]
     notes = [*_NOTES, *[_LOAD, _SHARED] * loaded, *[_VERDICT] * judged]
-    return sheet(TITLE, [names[place] for place in kept], rows, notes)
+    return make_text_table(TITLE, [names[place] for place in kept], rows, notes)
 
 
 def _by_device(data: RunData) -> dict[str, list[Mapping[str, Any]]]:
@@ -83,7 +83,7 @@ def _reasons(entries: Sequence[Mapping[str, Any]]) -> str:
     explained = 2 * sum(single.values()) >= sum(drops.values()) - sum(single.values())
     told = Counter(single if explained else drops).most_common()
     return ", ".join(
-        f"{count(frames)} {name} ({'any reason' if why == _SUMS else why})"
+        f"{format_count(frames)} {name} ({'any reason' if why == _SUMS else why})"
         for (name, why), frames in told
         if frames
     )
@@ -101,7 +101,9 @@ def _fullest(entries: Sequence[Mapping[str, Any]]) -> str:
     used = pluralize(int(table["used"]), "entry")
     if not table.get("limit"):
         return used
-    return f"{100 * table['used'] / table['limit']:.1f} % ({used} of {count(table['limit'])})"
+    return (
+        f"{100 * table['used'] / table['limit']:.1f} % ({used} of {format_count(table['limit'])})"
+    )
 
 
 def _load(data: RunData) -> str:
@@ -122,7 +124,7 @@ def _load(data: RunData) -> str:
                         loads.setdefault(name, []).append(load)
     alone = len(loads) == 1
     said = _told({"" if alone else name: _cores(several) for name, several in loads.items()})
-    return f"{said}, at {count(rate_fps)} fps" if said else ""
+    return f"{said}, at {format_count(rate_fps)} fps" if said else ""
 
 
 def _cores(loads: Sequence[DeviceLoad]) -> str:

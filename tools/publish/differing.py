@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from v6t.analysis.compare.likeness import (
-    Difference,
+    ConditionDifference,
     compare_parameters,
     compare_records,
     index_records,
 )
 from v6t.analysis.report.campaign_run import CampaignRun, format_axis_value
 from v6t.analysis.rundata import RunData
-from v6t.analysis.sheet import Sheet, sheet, text_columns
+from v6t.analysis.sheet import Table, make_text_columns, make_text_table
 
 MARK = "†"
 """Of a row that was not measured as most rows of its technology were."""
@@ -34,8 +34,8 @@ class Differing:
 
     technology: str
     device: str
-    parameters: Sequence[Difference]
-    conditions: Mapping[str, Sequence[Difference]]
+    parameters: Sequence[ConditionDifference]
+    conditions: Mapping[str, Sequence[ConditionDifference]]
 
     def concerns(self, benchmark: str) -> bool:
         """Return whether a benchmark was measured differently than on most devices."""
@@ -80,7 +80,9 @@ def differing(
     return found
 
 
-def _usual(several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[Difference]]) -> Any:
+def _usual(
+    several: Sequence[Any], unlike: Callable[[Any, Any], Sequence[ConditionDifference]]
+) -> Any:
     """Return the first member of the largest group of equal objects."""
     groups: list[list[Any]] = []
     for one in several:
@@ -100,21 +102,25 @@ def _usual_conditions(several: Sequence[RunData]) -> dict[tuple[str, ...], Any]:
     return {key: _usual(found, compare_records) for key, found in records.items()}
 
 
-def _conditions(usual: Mapping[tuple[str, ...], Any], data: RunData) -> dict[str, list[Difference]]:
+def _conditions(
+    usual: Mapping[tuple[str, ...], Any], data: RunData
+) -> dict[str, list[ConditionDifference]]:
     """Return the differences of a run's records from the usual ones, by benchmark."""
-    found: dict[str, list[Difference]] = {}
+    found: dict[str, list[ConditionDifference]] = {}
     for key, record in index_records(data).items():
         held = found.setdefault(record.benchmark, [])
         held += [u for u in compare_records(usual[key], record) if u not in held]
     return found
 
 
-def differing_sheet(odd: Iterable[Differing]) -> Sheet:
+def differing_sheet(odd: Iterable[Differing]) -> Table:
     """Describe each difference in one line."""
-    names = text_columns("technology", "device", "what", "here", "in most rows of the technology")
+    names = make_text_columns(
+        "technology", "device", "what", "here", "in most rows of the technology"
+    )
     rows = [row for one in odd for row in one.rows()]
     note = "complete lists: config.json and results.json of each run's directory"
-    return sheet("Parameters and conditions", names, rows, [note])
+    return make_text_table("Parameters and conditions", names, rows, [note])
 
 
 def brief(value: Any) -> str:

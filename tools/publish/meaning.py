@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from v6t.analysis.blocks import Block, Items, Text
+from v6t.analysis.blocks import Block, BulletList, Paragraph
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import pluralize
-from v6t.benchmarks.common import REPETITIONS, TRIAL_S
+from v6t.benchmarks.common import REQUIRED_REPETITIONS, REQUIRED_TRIAL_S
 from v6t.benchmarks.connections import ConnectionRateRecord
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.procedures.trial_runner import SHARED_CORES
@@ -38,20 +38,20 @@ def meaning(made: Sequence[CampaignRun], unlike: bool = False) -> Iterator[Block
         return
     yield from _machine(made)
     if unlike:
-        yield Text(UNLIKE, "warning")
+        yield Paragraph(UNLIKE, "warning")
     yield _lengths(made)
     told = (_rates, _connections, _spread, _faltering, _translation)
-    yield Items([sentence for of in told for sentence in of(made)])
+    yield BulletList([sentence for of in told for sentence in of(made)])
     caveats = _caveats(made)
     if caveats:
-        yield Text("Warnings of the runs:")
-        yield Items(caveats, "warning")
+        yield Paragraph("Warnings of the runs:")
+        yield BulletList(caveats, "warning")
 
 
 def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
     simulated = [r for r in made if r.data and r.data.simulated]
     if simulated:
-        yield Text(
+        yield Paragraph(
             f"{_part(simulated, made).capitalize()} was simulated: no frame was sent, and the numbers "
             "are those of a model.",
             "warning",
@@ -61,7 +61,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
         known = [(r.data.manifest.get("machine") or {}).get("cores") for r in shared if r.data]
         found = "/".join(map(str, dict.fromkeys(c for c in known if c is not None)))
         cores = f"{found} cores" if found else "cores"
-        yield Text(
+        yield Paragraph(
             f"In {_part(shared, made)}, tester and device shared the {cores} of one machine. A "
             "number describes the device, the tester, this machine and that day. Compare numbers "
             "of one table with each other, not with those of a device on its own server.",
@@ -81,7 +81,7 @@ def _kernels(shared: Sequence[CampaignRun]) -> Iterator[Block]:
             if mine and system and mine not in system:
                 others.setdefault(system, []).append(str(part.get("kind", "?")))
     for system, names in others.items():
-        yield Text(
+        yield Paragraph(
             f"These devices had another kernel than the tester: {', '.join(dict.fromkeys(names))} "
             f"({system}). Do not compare their rates with the others.",
             "warning",
@@ -103,12 +103,16 @@ def _lengths(made: Sequence[CampaignRun]) -> Block:
         f"Trials of {' and '.join(f'{s:g}' for s in dict.fromkeys(trials))} s and "
         f"{' and '.join(map(str, dict.fromkeys(times)))} repetitions"
     )
-    asked = f"RFC 8219 and RFC 2544 ask for {TRIAL_S:g} s and {REPETITIONS}"
-    short = [r for r in made if _long(r) < TRIAL_S or (_value(r, "repetitions") or 0) < REPETITIONS]
+    asked = f"RFC 8219 and RFC 2544 ask for {REQUIRED_TRIAL_S:g} s and {REQUIRED_REPETITIONS}"
+    short = [
+        r
+        for r in made
+        if _long(r) < REQUIRED_TRIAL_S or (_value(r, "repetitions") or 0) < REQUIRED_REPETITIONS
+    ]
     if not short:
-        return Text(f"{said}: {asked}.")
+        return Paragraph(f"{said}: {asked}.")
     which = "these are" if len(short) == len(made) else f"{_part(short, made)} are"
-    return Text(f"{said}; {asked}: {which} demonstrations, not RFC 8219 results.", "warning")
+    return Paragraph(f"{said}; {asked}: {which} demonstrations, not RFC 8219 results.", "warning")
 
 
 def _long(run: CampaignRun) -> float:
@@ -137,7 +141,7 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
         )
         yield f"A throughput is the highest rate of a search at which {said} in either direction."
         longest = max(map(_long, made))
-        if longest < TRIAL_S:
+        if longest < REQUIRED_TRIAL_S:
             yield (
                 f"In trials of {longest:g} s, queues can hide an overload: a device whose delays "
                 "are a large part of the trial cannot keep this rate."

@@ -10,11 +10,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from v6t.analysis.blocks import Block, Document, Drawing, Facts, Items, Link, Links, Section, Text
+from v6t.analysis.blocks import (
+    Block,
+    BulletList,
+    Drawing,
+    FactTable,
+    Link,
+    LinkList,
+    Paragraph,
+    ReportDocument,
+    ReportSection,
+)
 from v6t.analysis.figures.plots import draw_points
-from v6t.analysis.presentation import AT_LEAST, Presentations
+from v6t.analysis.presentation import LOWER_BOUND, Presentations
 from v6t.analysis.report.campaign_run import CampaignRun
-from v6t.analysis.sheet import UNDEFINED, Sheet, mark, pluralize, sheet, text_columns
+from v6t.analysis.sheet import (
+    UNDEFINED,
+    Table,
+    make_text_columns,
+    make_text_table,
+    mark_limited,
+    pluralize,
+)
 from v6t.tools.publish.device_counts import device_sheet
 from v6t.tools.publish.differing import MEANING as DIFFERS
 from v6t.tools.publish.differing import TITLE as NOT_ALIKE
@@ -55,7 +72,7 @@ class _Spread:
 
 def overview(
     title: str, notes: Mapping[str, str], runs: Sequence[CampaignRun], presentations: Presentations
-) -> Document:
+) -> ReportDocument:
     """Return the page as a document.
 
     Args:
@@ -69,26 +86,26 @@ def overview(
     days = " to ".join(dict.fromkeys([when[0], when[-1]])) if when else "nothing measured yet"
     odd = differing(made, lambda run: (technology(run), device(run)))
     sections = [
-        Section("What these numbers mean", "meaning", list(meaning(made, any(odd.values())))),
-        Section("Machine, versions", "machine", list(_machine(made))),
+        ReportSection("What these numbers mean", "meaning", list(meaning(made, any(odd.values())))),
+        ReportSection("Machine, versions", "machine", list(_machine(made))),
     ]
     for number, benchmark in enumerate(dict.fromkeys(r.benchmark for m in made for r in m.records)):
         blocks = list(_benchmark(benchmark, made, presentations, odd, f"overview-{number}"))
         if blocks:
             titled = next(r.title for m in made for r in m.records if r.benchmark == benchmark)
-            sections.append(Section(titled, f"benchmark-{number}", blocks))
+            sections.append(ReportSection(titled, f"benchmark-{number}", blocks))
     if odd:
-        blocks = [Text(UNLIKE), differing_sheet(odd.values())]
-        sections.append(Section(NOT_ALIKE, "not-alike", blocks))
+        blocks = [Paragraph(UNLIKE), differing_sheet(odd.values())]
+        sections.append(ReportSection(NOT_ALIKE, "not-alike", blocks))
     told = device_sheet(made, lambda run: names_of(made)[run.directory])
     if told is not None:
-        sections.append(Section("Devices' own counters", "device-counters", [told]))
-    sections.append(Section("Not measured", "not-measured", list(_lacking(runs))))
+        sections.append(ReportSection("Devices' own counters", "device-counters", [told]))
+    sections.append(ReportSection("Not measured", "not-measured", list(_lacking(runs))))
     said = [f"{name}: {text}" for name, text in notes.items() if text and name]
     if said:
-        sections.append(Section("Notes", "notes", [Items(said)]))
-    sections.append(Section("Files", "files", list(_files())))
-    return Document(title, days, sections)
+        sections.append(ReportSection("Notes", "notes", [BulletList(said)]))
+    sections.append(ReportSection("Files", "files", list(_files())))
+    return ReportDocument(title, days, sections)
 
 
 def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
@@ -108,7 +125,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
         ):
             if value is not None and str(value) not in rows.setdefault(name, []):
                 rows[name].append(str(value))
-    yield Facts([(name, "; ".join(values)) for name, values in rows.items()])
+    yield FactTable([(name, "; ".join(values)) for name, values in rows.items()])
     found: dict[str, tuple[list[str], list[str]]] = {}
     for run in made:
         for name, *told in _devices(run):
@@ -119,7 +136,7 @@ def _machine(made: Sequence[CampaignRun]) -> Iterator[Block]:
         (name, *("; ".join(values) or "-" for values in columns))
         for name, columns in sorted(found.items())
     ]
-    yield sheet("Devices", text_columns("device", "version", "system"), devices)
+    yield make_text_table("Devices", make_text_columns("device", "version", "system"), devices)
 
 
 def _version(manifest: Mapping[str, Any]) -> str | None:
@@ -193,17 +210,17 @@ def _drawn(lines: Sequence[Line], unit: str) -> Iterator[tuple[str, _Spread]]:
                 continue
             words = [f"{line.technology}: {line.marked_device}"]
             words += [f"{line.sizes} octets"] * sizes + [line.direction] * directions
-            words += [AT_LEAST] * (figure["figure"] == AT_LEAST)
+            words += [LOWER_BOUND] * (figure["figure"] == LOWER_BOUND)
             low, high = (
                 figure["median"] if figure[end] is None else figure[end] for end in ("p1", "p99")
             )
             yield (
-                mark(", ".join(words), figure["limited"]),
+                mark_limited(", ".join(words), figure["limited"]),
                 _Spread(figure["median"], low, high),
             )
 
 
-def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str]) -> Sheet:
+def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str]) -> Table:
     alone = len(figures) <= 1
     stepped = alone and any(line.step for line in lines)
     _, directions = _differing(lines)
@@ -224,8 +241,8 @@ def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str])
         rows.append((*cells, line.told))
     heads = ["median", "P1", "P99"] if alone else [f"{f or 'median'}\n{_SPREAD}" for f in figures]
     names = [
-        *text_columns("technology", "device", "octets"),
-        *text_columns("direction") * directions,
+        *make_text_columns("technology", "device", "octets"),
+        *make_text_columns("direction") * directions,
     ]
     names += ["offered\nfps per direction"] * offered
     heads += [f"{' / '.join(own)}\ntester alone"] * bool(own) + ["resolution"] * stepped
@@ -233,7 +250,7 @@ def _table(title: str, unit: str, lines: Sequence[Line], figures: Sequence[str])
     notes += [LATE] * any(UNDEFINED in cell for row in rows for cell in row)
     notes += [*[ALONE] * bool(own), *_of_rates(lines)]
     notes += [f"not measured: {why}" for why in dict.fromkeys(x.why for x in lines) if why]
-    return sheet(title, [*names, *heads, "repetitions (trials)"], rows, notes)
+    return make_text_table(title, [*names, *heads, "repetitions (trials)"], rows, notes)
 
 
 def _marks(lines: Sequence[Line], unit: str) -> Iterator[str]:
@@ -262,10 +279,10 @@ def _of_rates(lines: Sequence[Line]) -> Iterator[str]:
 
 def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
     whole = sum(r.status == "complete" for r in runs)
-    yield Text(f"{whole} of {pluralize(len(runs), 'run')} are complete.")
+    yield Paragraph(f"{whole} of {pluralize(len(runs), 'run')} are complete.")
     rest = [r for r in runs if r.status != "complete"]
     if rest:
-        yield Items(
+        yield BulletList(
             [
                 ": ".join(filter(None, (technology(r), device(r), r.failure or r.status)))
                 for r in rest
@@ -274,14 +291,14 @@ def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
 
 
 def _files() -> Iterator[Block]:
-    yield Links(
+    yield LinkList(
         [
             Link("All figures of the tables, one on each line", "summary.csv"),
             Link("The same for programs", "summary.json"),
             Link("Every trial: frames required, sent, received and compared", "trials.csv"),
         ]
     )
-    yield Text(
+    yield Paragraph(
         "The settings, machine and results of each run are in its directory, which v6t compare and v6t trend "
         "read."
     )

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from v6t.analysis.presentation import AT_LEAST, Presentations
+from v6t.analysis.presentation import LOWER_BOUND, Presentations
 from v6t.analysis.record import CPS, FPS, Record
 from v6t.analysis.report.campaign import list_headlines
 from v6t.analysis.report.campaign_run import (
-    OF_POINTS,
+    POINT_AXES,
     CampaignRun,
     format_axis_value,
     shorten_axis,
     strip_number,
 )
-from v6t.analysis.sheet import INVALID, mark
+from v6t.analysis.sheet import INVALID, mark_limited
 from v6t.benchmarks.resolution import QPS
 from v6t.tools.publish.differing import MARK, Differing
 from v6t.tools.publish.doubts import LOST, QUEUED, is_queued, loses_elsewhere
@@ -72,9 +72,9 @@ class Line:
 
     def printed(self, figure: Mapping[str, Any]) -> str:
         """Return the median with its marks."""
-        least = f"{AT_LEAST} " if figure["figure"] == AT_LEAST else ""
+        least = f"{LOWER_BOUND} " if figure["figure"] == LOWER_BOUND else ""
         number = " ".join(filter(None, (self.number(figure["median"]), self.doubt)))
-        return least + mark(number, figure["limited"])
+        return least + mark_limited(number, figure["limited"])
 
     def spread(self, figure: Mapping[str, Any]) -> str:
         """Print the figure with P1 and P99 if it was measured more than once."""
@@ -101,7 +101,7 @@ class Line:
 def technology(run: CampaignRun) -> str:
     """Name the plugin and other settings that vary in the experiment."""
     plugin = run.data.config["plugin"] if run.data else run.experiment
-    beside = (*OF_POINTS, "plugin")
+    beside = (*POINT_AXES, "plugin")
     others = [
         format_axis_value(v)
         for a, v in run.axes.items()
@@ -175,7 +175,7 @@ def lines(
                 sizes=record.sizes,
                 direction=record.direction,
                 offered=_offered(record),
-                source=record.offered_from,
+                source=record.rate_origin,
                 found=_found(record, presentations, queued=doubt == QUEUED),
                 show=presentations.find(record).format_value,
                 lacking=INVALID if invalid and not record.measured else "-",
@@ -208,7 +208,7 @@ def _step(record: Record) -> float | None:
 def _offered(record: Record) -> str:
     rates = [f"{rate:,.0f}" for rate in record.offered_rates]
     said = rates[0] if len(rates) == 1 else f"{len(rates)} rates" if rates else ""
-    return f"{said}, lowered" if record.lowered else said
+    return f"{said}, lowered" if record.is_rate_lowered else said
 
 
 def _found(
@@ -222,7 +222,7 @@ def _found(
     for figure in list_headlines(record, presentations):
         of_unit = found.setdefault(str(figure["unit"] or ""), {})
         if record.measured:
-            whole = figure["figure"] in (record.benchmark, AT_LEAST)
+            whole = figure["figure"] in (record.benchmark, LOWER_BOUND)
             limited = figure["limited"] and not queued
             of_unit["" if whole else figure["figure"]] = {**figure, "limited": limited}
     return found

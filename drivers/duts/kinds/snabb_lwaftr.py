@@ -36,7 +36,10 @@ STATE_DESCRIPTION = (
     "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
     "(`ingress-packet-drops`; `softwire-state`)"
 )
-SOCKETS_DESCRIPTION = "frames that found no room in a packet socket: it takes those of the kernel's interfaces from one"
+SOCKETS_DESCRIPTION = (
+    "frames that found no room in a packet socket: "
+    "it takes those of the kernel's interfaces from one"
+)
 NOTES = (
     "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
     "a wrong PSID is answered with ICMPv6 1/5",

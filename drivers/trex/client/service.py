@@ -8,14 +8,19 @@ the ports back.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import io
 import json
 import os
+import queue
 import re
 import signal
 import sys
+import threading
+import time
 from typing import Any, TextIO
+
+_GRACE_S = 5.0
+"""Time for a request to end and for giving ports back, once stdin has ended."""
 
 
 class Trouble(Exception):
@@ -42,9 +47,19 @@ def make_one_line(exc: Any) -> str:
 
 
 def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
-    """Answer requests until they end."""
-    try:
+    """Answer requests until they end; a request that hangs then does not keep the process."""
+    requests: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
         for line in iter(lines.readline, ""):
+            requests.put(line)
+        requests.put("")
+        time.sleep(_GRACE_S)
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        for line in iter(requests.get, ""):
             request = json.loads(line)
             number, op = request.pop("id"), request.pop("op")
             try:
@@ -63,8 +78,6 @@ def serve(worker: Any, lines: TextIO, out: TextIO) -> None:
 
 def main(worker: Any) -> None:
     """Serve requests on stdin; all output of TRex's client goes to stderr."""
-    with contextlib.suppress(Exception):  # only Linux can end this process with its parent
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     out = io.TextIOWrapper(os.fdopen(os.dup(1), "wb"), encoding="ascii")

@@ -118,7 +118,7 @@ def proven(flags: Flags, testbed=None):
     """What is wrong with the frames of a device in the lab, its read-backs behind them, and what it was."""
     bound = resolve_and_bind(testbed=testbed, flags=flags)
     tool = bound.technology
-    sizes = tool.frame_pair(bound.settings.frame_sizes[0])
+    sizes = tool.make_frame_pair(bound.settings.frame_sizes[0])
     bench = Bench(bound)
     try:
         bench.load(compile_point(tool, sizes, bound.settings.seed))
@@ -127,7 +127,7 @@ def proven(flags: Flags, testbed=None):
             ipv6_frame_size=sizes.ipv6,
             ipv4_frame_size=sizes.ipv4,
         )
-        read = bench.verify_device()
+        read = bench.session.verify() if bench.session else []
         return finding, read, bench.describe()["device"]
     finally:
         bench.close()
@@ -141,7 +141,7 @@ def traffic_classes(plugin, octets, *, params=None, dut, **options):
     flags = Flags(plugin, params=params or {}, dut=dut, dut_params=options)
     bound = resolve_and_bind(flags=flags)
     run, tool = bound.settings, bound.technology
-    sizes = tool.frame_pair(run.frame_sizes[0])
+    sizes = tool.make_frame_pair(run.frame_sizes[0])
     made = compile_point(tool, sizes, run.seed)
     bench = Bench(bound)
     found = {}

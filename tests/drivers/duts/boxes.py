@@ -123,14 +123,6 @@ class BoxServer(sshserver.Server):
             time.sleep(0.05)
         raise AssertionError("sshd does not listen")
 
-    def links(self) -> None:
-        """Interfaces without a tester."""
-        for side in fakebox.SIDES:
-            self.shell(
-                f"ip link add {side} type veth peer name {side}-cable; ip link set {side} up; "
-                f"ip link set {side}-cable up"
-            )
-
     def put(self, name: str, text: str) -> None:
         """Make it misbehave; an empty text makes it stop."""
         place = f"/run/fakebox/{name}"

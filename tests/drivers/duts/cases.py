@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from v6t.drivers.duts.kinds import tundra
+from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import BackgroundVlan
-from v6t.plugins.base import Link, Links
+from v6t.plugins.base import Links
 from v6t.plugins.dns64 import Dns64
 from v6t.plugins.ipv4aas import Ipv4aas, Ipv4aasParams
 from v6t.plugins.map_ce import LwB4, MapECe, MapTCe
@@ -30,13 +32,14 @@ class Case:
 
 
 VLAN = Links(
-    Link(intents.LINKS.left.tester_mac, intents.LINKS.left.dut_mac, vlan=100),
-    Link(intents.LINKS.right.tester_mac, intents.LINKS.right.dut_mac, mtu=9000),
+    intents.LINKS.left.model_copy(update={"vlan": 100}),
+    intents.LINKS.right.model_copy(update={"mtu": 9000}),
 )
-ASIDE = Links(
-    replace(VLAN.left, background=BackgroundVlan.with_default_addresses("left", 200)),
-    replace(VLAN.right, vlan=101, background=BackgroundVlan.with_default_addresses("right", 200)),
-)
+ASIDE = Links(*(
+    getattr(VLAN, side).model_copy(
+        update={"vlan": vlan, "background": BackgroundVlan.with_default_addresses(side, 200)})
+    for side, vlan in (("left", 100), ("right", 101))
+))  # fmt: skip
 MANY = {f"198.18.0.{n}": intents.LINKS.left.tester_mac for n in range(2, 50)}
 MANY_HOSTS = replace(intents.nat44(), left=replace(intents.LEFT4, neighbors=MANY))
 TUNED = {
@@ -62,7 +65,7 @@ CASES = (
     Case("linux-router-ipv4", "linux-router", intents.ROUTER4),
     Case("linux-router-ipv6", "linux-router", intents.ROUTER6),
     Case("linux-router-vlan", "linux-router", replace(intents.ROUTER4, links=VLAN)),
-    Case("linux-router-background", "linux-router", Ipv6Router(links=ASIDE).dut_intent()),
+    Case("linux-router-background", "linux-router", Ipv6Router(links=ASIDE).make_dut_intent()),
     Case("linux-router-tuned", "linux-router", intents.ROUTER4, TUNED),
     Case("nftables-nat44", "nftables", intents.nat44()),
     Case("nftables-nat44-gateway", "nftables", MANY_HOSTS, {"neighbours": "gateway"}),
@@ -70,19 +73,21 @@ CASES = (
     Case("tayga-siit", "tayga", intents.SIIT),
     Case("tayga-siit-workers", "tayga", intents.SIIT, {"workers": 2}),
     Case("tayga-nftables-nat64", "tayga-nftables", intents.nat64()),
-    Case("bind9-dns64", "bind9", Dns64().dut_intent()),
-    Case("unbound-dns64", "unbound", Dns64().dut_intent(), {"threads": 2}),
-    Case("pdns-recursor-dns64", "pdns-recursor", Dns64().dut_intent()),
-    Case("knot-resolver-dns64", "knot-resolver", Dns64().dut_intent()),
+    Case("bind9-dns64", "bind9", Dns64().make_dut_intent()),
+    Case("unbound-dns64", "unbound", Dns64().make_dut_intent(), {"threads": 2}),
+    Case("pdns-recursor-dns64", "pdns-recursor", Dns64().make_dut_intent()),
+    Case("knot-resolver-dns64", "knot-resolver", Dns64().make_dut_intent()),
     Case("jool-siit", "jool", intents.SIIT),
-    Case("jool-clat", "jool", Clat().dut_intent()),
+    Case("jool-clat", "jool", Clat().make_dut_intent()),
     Case("jool-nat64-4.1.9", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.9"}),
     Case("jool-nat64-4.1.15", "jool", intents.nat64("64:ff9b::/96"), {"version": "4.1.15"}),
     Case("jool-mapt-br", "jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96")),
-    Case("jool-mapt-ce", "jool", MapTCe().dut_intent()),
+    Case("jool-mapt-ce", "jool", MapTCe().make_dut_intent()),
     Case("vpp-router-26.06", "vpp", intents.ROUTER4, RUNNING),
     Case("vpp-mape-26.06", "vpp", intents.paper_mape(), RUNNING),
-    Case("vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).dut_intent(), RUNNING),
+    Case(
+        "vpp-mape-26.06-background", "vpp", MapEBorderRelay(links=ASIDE).make_dut_intent(), RUNNING
+    ),
     Case("vpp-mape-26.06-started", "vpp", intents.paper_mape(), {"workers": "2-3"}),
     Case(
         "vpp-mapt-24.02", "vpp", intents.mapt("2001:db8:ce::/51"), {"version": "24.02", **RUNNING}
@@ -94,28 +99,40 @@ CASES = (
     Case("vpp-nat44-ei-26.06", "vpp", intents.nat44(), {"nat44": "ei", **RUNNING}),
     Case("vpp-nat64-26.06", "vpp", intents.nat64("64:ff9b::/96"), RUNNING),
     Case("vpp-ds-lite-26.06", "vpp", intents.dslite()),
-    Case("vpp-lwb4-26.06", "vpp", LwB4().dut_intent(), RUNNING),
+    Case("vpp-lwb4-26.06", "vpp", LwB4().make_dut_intent(), RUNNING),
     Case("vpp-b4-26.06", "vpp", B4),
     Case("openbsd-pf-nat44", "openbsd-pf", intents.nat44()),
     Case("openbsd-pf-nat64-purge", "openbsd-pf", intents.nat64(), {"flush": "purge"}),
     Case("openbsd-pf-router", "openbsd-pf", intents.ROUTER6),
     Case("snabb-lwaftr", "snabb-lwaftr", intents.lwaftr()),
     Case("snabb-lwaftr-pci", "snabb-lwaftr", intents.lwaftr(), PCI),
-    Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).dut_intent()),
-    Case("tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).dut_intent(), {"threads": 2}),
-    Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().dut_intent(), {"checks": True}),
-    Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().dut_intent(), {"dscp": "pipe"}),
+    Case("tundra-siit", "tundra", Siit(SiitParams(**TUNDRA)).make_dut_intent()),
+    Case(
+        "tundra-clat", "tundra", Clat(ClatParams(**TUNDRA_CLAT)).make_dut_intent(), {"threads": 2}
+    ),
+    Case("ip6-tunnel-mape-ce", "ip6-tunnel", MapECe().make_dut_intent(), {"checks": True}),
+    Case("ip6-tunnel-lwb4", "ip6-tunnel", LwB4().make_dut_intent(), {"dscp": "pipe"}),
     Case("ip6-tunnel-b4", "ip6-tunnel", B4),
     Case("nat46-siit", "nat46", intents.SIIT),
-    Case("nat46-clat", "nat46", Clat().dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
-    Case("nat46-mapt-ce", "nat46", MapTCe().dut_intent()),
+    Case("nat46-clat", "nat46", Clat().make_dut_intent(), {"module": "/opt/nat46/nat46.ko"}),
+    Case("nat46-mapt-ce", "nat46", MapTCe().make_dut_intent()),
     Case("command", "command", intents.ROUTER4, OWN),
     Case("network-cli-ios", "network-cli", intents.ROUTER6, boxes.IOS),
     Case("network-cli-junos", "network-cli", intents.ROUTER6, boxes.JUNOS),
-    Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().dut_intent()),
-    Case("vpp-npt66-26.06", "vpp", Nptv6().dut_intent(), RUNNING),
-    Case("nftables66-nat66", "nftables66", Nat66().dut_intent()),
-    Case("chain-464xlat", "chain", Ipv4aas().dut_intent()),
-    Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).dut_intent()),
-    Case("chain-nat46", "chain", Nat46().dut_intent()),
+    Case("ip6tables-npt-nptv6", "ip6tables-npt", Nptv6().make_dut_intent()),
+    Case("vpp-npt66-26.06", "vpp", Nptv6().make_dut_intent(), RUNNING),
+    Case("nftables66-nat66", "nftables66", Nat66().make_dut_intent()),
+    Case("chain-464xlat", "chain", Ipv4aas().make_dut_intent()),
+    Case("chain-map-t", "chain", Ipv4aas(Ipv4aasParams(variant="map-t")).make_dut_intent()),
+    Case("chain-nat46", "chain", Nat46().make_dut_intent()),
 )
+CASE = {case.name: case for case in CASES}
+
+
+@functools.cache
+def planned(name: str) -> tuple[Any, Any, Any]:
+    """Return driver, facts and plan of a case."""
+    case = CASE[name]
+    driver = make_driver(case.driver, case.options)
+    facts = driver.make_example_facts(case.intent)
+    return driver, facts, driver.plan(case.intent, facts)

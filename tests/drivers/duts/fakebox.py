@@ -63,7 +63,7 @@ def into_kernel(statement: str, *, there: bool) -> None:
         side, address = words
         more = ["nodad"] if there and ":" in address else []
         ip("addr", "add" if there else "del", address, "dev", side, *more)
-    elif kind == "neighbour":
+    elif kind == "neighbor":
         side, host, mac = words
         if there:
             ip("neigh", "replace", host, "lladdr", mac, "dev", side, "nud", "permanent")
@@ -78,7 +78,7 @@ def into_kernel(statement: str, *, there: bool) -> None:
             path.write_text("1" if there else "0")
 
 
-ORDER = ("forwarding", "address", "neighbour", "route", "description")
+ORDER = ("forwarding", "address", "neighbor", "route")
 
 
 def apply(new: list[str]) -> None:
@@ -119,13 +119,12 @@ def fire(token: str, seconds: str) -> None:
     timer = stored("timer", {})
     if timer.get("token") == token:
         stop_timer()
-        remember()
         apply(timer["back_to"])
 
 
-def remember() -> None:
-    """The running configuration becomes the newest of those that were."""
-    store("history", [stored("running", []), *stored("history", [])][:10])
+def read_kernel_routes() -> str:
+    done = subprocess.run(["ip", "-6", "route"], capture_output=True, text=True, check=False)
+    return done.stdout
 
 
 # ---------------------------------------------------------------- terminal
@@ -272,8 +271,7 @@ class Ios(Box):
             "show running-config": self._running,
             "show load": self.load,
             "show escape": lambda: "\x1b]0;pwned\x07\x1b[2Jplain\x1b[31m red\x1b[0m \x07text",
-            "show users": lambda: "    Line       User\n*  2 vty 0     root",
-            "show ipv6 route": lambda: kernel_says("-6", "route"),
+            "show ipv6 route": read_kernel_routes,
             "clear sessions": lambda: (store("sessions", 0), "")[1],
             "show sessions": lambda: f"active: {stored('sessions', 5)}",
             "configure confirm": lambda: (
@@ -319,18 +317,7 @@ class Ios(Box):
     def _running(self) -> str:
         lines = ["Building configuration...", "", "Current configuration : 1024 bytes", "!"]
         lines += [f"! Last configuration change at {stored('changed', 0)}", f"hostname {NAME}"]
-        running = stored("running", [])
-        for side in SIDES:
-            lines += ["!", f"interface {side}"]
-            for statement in running:
-                kind, *words = statement.split()
-                if kind in ("address", "description") and words[0] == side:
-                    lines.append(f" {kind} {words[1]}")
-        lines += [
-            "!",
-            *(s for s in running if s.split()[0] not in ("address", "description")),
-            "end",
-        ]
+        lines += ["!", *stored("running", []), "end"]
         return "\n".join(lines)
 
     def _config(self, line: str) -> str:
@@ -344,14 +331,9 @@ class Ios(Box):
                 raise Refusal(INVALID.format(" " * 11))
             self.mode, self.side = "if", found[1]
             return ""
-        remove = line.startswith("no ")
-        statement = self._statement(line.removeprefix("no "))
-        running = stored("running", [])
-        if remove:
-            new = [s for s in running if s != statement]
-        else:
-            new = running if statement in running else [*running, statement]
-        apply(new)
+        statement, running = self._statement(line), stored("running", [])
+        if statement not in running:
+            apply([*running, statement])
         return ""
 
     def _statement(self, line: str) -> str:
@@ -361,19 +343,12 @@ class Ios(Box):
                 return "forwarding on"
             if found := re.fullmatch(r"ipv6 route (\S+) (\S+)", line):
                 return f"route {ip_network(found[1])} {found[2]}"
-            if found := re.fullmatch(r"ip route (\S+) (\S+) (\S+)", line):
-                return f"route {ip_network(f'{found[1]}/{found[2]}')} {found[3]}"
             if found := re.fullmatch(r"ipv6 neighbor (\S+) (\S+) (\w{4}\.\w{4}\.\w{4})", line):
                 digits = found[3].replace(".", "")
                 mac = ":".join(digits[n : n + 2] for n in range(0, 12, 2))
-                return f"neighbour {found[2]} {found[1]} {mac}"
-            if self.mode == "if":
-                if found := re.fullmatch(r"ipv6 address (\S+)", line):
-                    return f"address {self.side} {ip_interface(found[1])}"
-                if found := re.fullmatch(r"ip address (\S+) (\S+)", line):
-                    return f"address {self.side} {ip_interface(f'{found[1]}/{found[2]}')}"
-                if found := re.fullmatch(r"description (\S+)", line):
-                    return f"description {self.side} {found[1]}"
+                return f"neighbor {found[2]} {found[1]} {mac}"
+            if found := re.fullmatch(r"ipv6 address (\S+)", line):
+                return f"address {self.side} {ip_interface(found[1])}"
         except ValueError as exc:
             raise Refusal(INVALID.format(" " * 5)) from exc
         raise Refusal(INVALID.format(" " * 5))
@@ -403,7 +378,7 @@ class Junos(Box):
         answers: dict[str, Callable[[], str]] = {
             "show version": lambda: f"Hostname: {NAME}\nModel: fake\nJunos: 99.9F1.2",
             "show configuration | display set | no-more": lambda: "\n".join(stored("running", [])),
-            "show route table inet6.0": lambda: kernel_says("-6", "route"),
+            "show route table inet6.0": read_kernel_routes,
             "show load": self.load,
         }
         if line in answers:
@@ -415,33 +390,23 @@ class Junos(Box):
             (STATE / f"file-{Path(line.rsplit(maxsplit=1)[-1]).name}").unlink(missing_ok=True)
             return ""
         if line == "configure exclusive":
-            other = stored("exclusive", 0)
-            if other and other != os.getpid() and Path(f"/proc/{other}").exists():
-                raise Refusal(
-                    f"error: configuration database locked by:\n  root terminal p0 (pid {other})"
-                )
-            store("exclusive", os.getpid())
             self.candidate = list(stored("running", []))
             return "warning: uncommitted changes will be discarded on exit\nEntering configuration mode"
         raise Refusal(f"{' ' * 9}^\nunknown command.")
 
     def _config(self, line: str) -> str:
         assert self.candidate is not None
-        if line in ("exit", "exit configuration-mode"):
+        if line == "exit":
             self.candidate = None
-            store("exclusive", 0)
             return "Exiting configuration mode"
         if line.startswith("set "):
-            self._statement(line)
-            self.candidate += [line] if line not in self.candidate else []
+            statement = self._statement(line)
+            self.candidate += [statement] if statement not in self.candidate else []
             return ""
         if found := re.fullmatch(r"commit(?: confirmed (\d+))?", line):
             return self._commit(int(found[1]) if found[1] else None)
-        if found := re.fullmatch(r"rollback (\d)", line):
-            configurations = [stored("running", []), *stored("history", [])]
-            if int(found[1]) >= len(configurations):
-                raise Refusal("error: rollback does not exist")
-            self.candidate = list(configurations[int(found[1])])
+        if line == "rollback 0":
+            self.candidate = list(stored("running", []))
             return "load complete"
         if found := re.fullmatch(r"save (\S+)", line):
             store(f"file-{Path(found[1]).name}", self.candidate)
@@ -456,14 +421,7 @@ class Junos(Box):
     def _commit(self, minutes: int | None) -> str:
         assert self.candidate is not None
         old = stored("running", [])
-        for_kernel = [self._statement(line) for line in self.candidate]
-        before = stored("kernel", [])
-        if self.candidate != old:
-            remember()
-        store("running", before)  # apply() compares with what the kernel has
-        apply(for_kernel)
-        store("kernel", for_kernel)
-        store("running", self.candidate)
+        apply(self.candidate)
         if minutes is None:
             stop_timer()
             return "commit complete"
@@ -473,7 +431,7 @@ class Junos(Box):
     def _statement(self, line: str) -> str:
         patterns = {
             r"set interfaces (\S+) unit 0 family inet6? address (\S+)": "address {} {}",
-            r"set interfaces (\S+) unit 0 family inet6 address \S+ ndp (\S+) mac (\S+)": "neighbour {} {} {}",
+            r"set interfaces (\S+) unit 0 family inet6 address \S+ ndp (\S+) mac (\S+)": "neighbor {} {} {}",
             r"set routing-options rib inet6\.0 static route (\S+) next-hop (\S+)": "route {} {}",
             r"set forwarding": "forwarding on",
         }
@@ -485,26 +443,11 @@ class Junos(Box):
         raise Refusal(f"{' ' * 9}^\nsyntax error.")
 
 
-def fire_junos(token: str, seconds: str) -> None:
-    time.sleep(float(seconds))
-    timer = stored("timer", {})
-    if timer.get("token") == token:
-        box = Junos.__new__(Junos)
-        box.candidate = timer["back_to"]
-        box._commit(None)
-
-
-def kernel_says(*words: str) -> str:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    return done.stdout
-
-
 def main() -> None:
     STATE.mkdir(exist_ok=True)
     how = sys.argv[1]
     if how == "timer":
-        junos = any(line.startswith("set ") for line in stored("running", []))
-        (fire_junos if junos else fire)(*sys.argv[2:])
+        fire(*sys.argv[2:])
         return
     {"ios": Ios, "junos": Junos}[how]().serve()
 

@@ -53,8 +53,9 @@ def table() -> str:
     lines = [
         "# Fault matrix",
         "",
-        "The state of the device after a fault, by the phase of the fault. Each cell is a test against a",
-        "real sshd (`tests/drivers/duts/test_faults.py`). This page is generated from the expected outcomes.",
+        "The state of the device after a fault, by the phase of the fault. Tests against a real sshd",
+        "(`tests/drivers/duts/test_faults.py`) try all cells of *connect*, *commit* and *rollback*, and half",
+        "of the others. This page is generated from the expected outcomes.",
         "",
         "| fault | " + " | ".join(PHASES) + " |",
         "|---|" + "---|" * len(PHASES),

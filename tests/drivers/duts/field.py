@@ -94,12 +94,7 @@ class Field:
             "ip route add default via 10.8.8.1; "
             "printf 'nameserver 10.7.7.53\\n' >/run/resolv; mount --bind /run/resolv /etc/resolv.conf"
         )
-        for side in ("left", "right"):
-            mac = getattr(intents.LINKS, side).dut_mac
-            self.device.shell(
-                f"ip link add {side} address {mac} type veth peer name {side}-cable; "
-                f"ip link set {side} up; ip link set {side}-cable up"
-            )
+        self.device.connect_sides(intents.LINKS)
         self.configure_sshd(SSHD)
         kind, key = (self.device.directory / "hostkey.pub").read_text().split()[:2]
         names = (DEVICE, LINK_LOCAL)

@@ -40,7 +40,7 @@ def requiring(intent: DeviceIntent, **values: Any) -> DeviceIntent:
 
 def paper_mape(psid_offset: int = 0) -> DeviceIntent:
     """Return the Mapperf paper's border relay (rule of its Table 2)."""
-    return MapEBorderRelay(MapEParams(psid_offset=psid_offset)).dut_intent()
+    return MapEBorderRelay(MapEParams(psid_offset=psid_offset)).make_dut_intent()
 
 
 def mapt(rule: str = "2001:db8:ce::/48", dmr: str = "64:ff9b::/64") -> DeviceIntent:
@@ -102,6 +102,6 @@ def dslite() -> DeviceIntent:
     return DeviceIntent("dslite-aftr", configuration, LINKS, left, RIGHT4)
 
 
-ROUTER4 = Ipv4Router().dut_intent()
-ROUTER6 = Ipv6Router().dut_intent()
-SIIT = Siit().dut_intent()
+ROUTER4 = Ipv4Router().make_dut_intent()
+ROUTER6 = Ipv6Router().make_dut_intent()
+SIIT = Siit().make_dut_intent()

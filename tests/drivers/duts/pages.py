@@ -87,11 +87,7 @@ def _telemetry(name: str) -> list[str]:
     """What it is asked for under load, each with where it comes from."""
     case = case_of(name)
     known = make_driver(name, case.options).get_telemetry_readings(case.intent)
-    head = [
-        "## Telemetry",
-        "",
-        "Read once a second under load ([figures](bottleneck.md#figures)).",
-    ]
+    head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
     rows = [
         f"| `{reading}` | {_cell(found.description or 'numbers that the command prints')} | "
         f"`{_cell(_brief(found.command))}` |"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from v6t.tests.jool.image import JOOL, TUNNEL
 from v6t.tests.machine.image import Recipe
 
 from . import sshserver, vmserver
+from .support import find_missing_package
 
 STATE_DIRECTORY = "/run/v6t"
 CONNECTIONS = {"count": 500, "rate_cps": 500, "wait_ms": 500}
@@ -33,7 +33,6 @@ SILENCE_S = 4
 """After so long a device undoes everything by itself here."""
 SILENCE_VM_S = 30
 """The same in a machine whose processor is a program: two logins one after the other may take long there."""
-_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _SURVEY_SCRIPT = (
     "ip -o link | grep -o 'v6t[^:@ ]*'; ip rule; ip route; ip -6 route show proto 86; nft list ruleset; "
     "ip -4 -o addr; cat /proc/sys/net/ipv4/conf/all/rp_filter; "
@@ -104,9 +103,8 @@ class Site:
                 if not matrix.program(place.driver):
                     return "no {} in PATH; {} may name one".format(*matrix.NAMED[place.driver])
                 continue
-            for program, package in make_driver(place.driver, {}).programs.items():
-                if shutil.which(program, path=_PATH) is None:
-                    return f"needs {package}"
+            if package := find_missing_package(make_driver(place.driver, {})):
+                return f"needs {package}"
         return sshserver.lacking() or ""
 
     def marks(self) -> list[Any]:

@@ -14,7 +14,10 @@ from v6t.drivers.duts.standing import ssh
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.drivers.transport.ssh_options import SshOptions
 
-LISTENING = "/run/v6t-lab"
+KILL_SESSIONS = (
+    "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
+    "do kill -9 $p 2>/dev/null; done; true"
+)
 _OURS = re.compile(r"v6t-lab-(test-.+-p(\d+)-(\d+))")
 
 
@@ -81,17 +84,15 @@ class Server(ssh.LabSshServer):
 
     def drop(self) -> None:
         """Cut all sessions, as a broken cable or a crash does."""
-        self.shell(
-            "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); "
-            "do kill -9 $p 2>/dev/null; done; true"
-        )
+        self.shell(KILL_SESSIONS)
 
-    def reboot(self) -> None:
-        """Everything that runs ends, everything in /run is gone, another boot identifier."""
-        self.stop_listening()
-        self.drop()
-        self.shell(f"rm -rf /run/v6t; echo second >/run/boot; rm -rf {LISTENING}")
-        self._serve()
+    def connect_sides(self, links) -> None:
+        """Add interfaces left and right with a device's MAC addresses, and cables that end."""
+        for side in ("left", "right"):
+            self.shell(
+                f"ip link add {side} address {getattr(links, side).dut_mac} type veth peer name "
+                f"{side}-cable; ip link set {side} up; ip link set {side}-cable up"
+            )
 
     def processes(self) -> str:
         return self.shell("ps -eo args")

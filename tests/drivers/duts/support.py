@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,7 +18,32 @@ over_ssh = [
     pytest.mark.lab,
     pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}"),
 ]
+DUMMY = {
+    "command": "ip link add v6tdummy type veth peer name v6tpeer",
+    "why": "an interface",
+    "undo": "ip link del v6tdummy",
+    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
+    "was": "foreign",
+    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
+}
+"""A step of the user's that adds an interface."""
+FORWARDING = {
+    "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
+    "why": "a kernel setting",
+    "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
+    "before": "sysctl -n net.ipv4.conf.lo.forwarding",
+    "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
+}
+"""A step of the user's that changes a setting."""
 CAPTURED = Path(__file__).parent / "captured"
+
+
+def find_missing_package(driver):
+    """Return the Debian package of a program that a driver needs and this machine lacks, or None."""
+    for program, package in {"sysctl": "procps", **driver.programs}.items():
+        if shutil.which(program, path="/usr/sbin:/sbin:/usr/bin:/bin") is None:
+            return package
+    return None
 
 
 def read_captured(name):

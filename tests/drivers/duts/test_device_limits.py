@@ -18,7 +18,7 @@ VERSIONS = ("unknown", "0.9.2-8", "0.9.2-10", "0.9.4", "0.9.5", "0.9.6", "0.9.6-
 def is_refused(technology, version, options=None):
     driver = {"siit": "tayga", "nat64": "tayga-nftables"}[technology.name]
     device = make_driver(driver, {**(options or {}), "version": version})
-    intent = technology.dut_intent()
+    intent = technology.make_dut_intent()
     try:
         device.plan(intent, device.make_example_facts(intent))
     except UsageError:
@@ -115,14 +115,14 @@ def test_it_is_known_by_its_name_which_the_undo_asks_for(driver, name):
     ],
 )
 def test_dynamic_pool_that_is_not_a_network_is_rejected(network, code):
-    intent = Nat64().dut_intent()
+    intent = Nat64().make_dut_intent()
     driver = make_driver("tayga-nftables", {"dynamic_pool": network})
     with expect_error(code, mentions="dut.options.dynamic_pool"):
         driver.plan(intent, driver.make_example_facts(intent))
 
 
 def test_tayga_address_option_is_used():
-    intent = Nat64().dut_intent()
+    intent = Nat64().make_dut_intent()
     driver = make_driver("tayga-nftables", {"ipv4_addr": "10.9.9.9"})
     assert any(
         "ipv4-addr 10.9.9.9" in step.text
@@ -132,7 +132,7 @@ def test_tayga_address_option_is_used():
 
 def plan(driver, technology, **options):
     device = make_driver(driver, options)
-    intent = technology.dut_intent()
+    intent = technology.make_dut_intent()
     return device.plan(intent, device.make_example_facts(intent))
 
 

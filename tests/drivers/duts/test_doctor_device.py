@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from . import field
 from .support import over_ssh
 
 pytestmark = over_ssh
 ELSEWHERE = {"kind": "trex", "options": {"start": "never", "trex_dir": "/nowhere"}}
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    made = field.Field("doctor", tmp_path_factory.mktemp("field"))
-    yield made
-    made.close()
 
 
 def bed(site, driver="linux-router", **options):

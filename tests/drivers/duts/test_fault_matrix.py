@@ -25,14 +25,14 @@ from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.drivers import matrix
 from v6t.tests.expect import expect_error
 
-from . import field, intents
+from . import field, intents, sshserver
 from .cases import CASES
 from .field import until
 from .support import over_ssh
 
 pytestmark = over_ssh
 
-CELLS = os.environ.get("V6T_FAULTS", "8")
+CELLS = os.environ.get("V6T_FAULTS", "5")
 """How many cells, ``all``, or a slice of them: ``100:200``, ``::9``."""
 LANES = int(os.environ.get("V6T_LANES", "1"))
 """Sites at which cells are tried side by side: a cell mostly waits for timers."""
@@ -48,11 +48,13 @@ DEVICES = {
     "iptables": intents.nat44(),
     "tayga": intents.SIIT,
     "tayga-nftables": intents.nat64(),
-    **dict.fromkeys(("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().dut_intent()),
+    **dict.fromkeys(
+        ("unbound", "bind9", "pdns-recursor", "knot-resolver"), Dns64().make_dut_intent()
+    ),
     # filters, and a route that is moved while it is measured
     "linux-router, modified": intents.requiring(intents.ROUTER4, filters=25, route_updates=True),
-    "ip6tables-npt": Nptv6().dut_intent(),
-    "nftables66": Nat66().dut_intent(),
+    "ip6tables-npt": Nptv6().make_dut_intent(),
+    "nftables66": Nat66().make_dut_intent(),
 }
 """What the driver makes, by its name, and words behind a comma."""
 CASE = {case.name: case.intent for case in CASES}
@@ -166,11 +168,10 @@ def state(site):
 
 def do(site, fault, session):
     """Make it happen."""
-    kill = "for p in $(ps -eo pid,args | awk '/sshd: root/ && !/awk/ {print $1}'); do kill -9 $p; done; true"
     if fault == "the session is killed":
-        site.device.shell(kill)
+        site.device.drop()
     elif fault == "sshd is killed":
-        site.device.shell("kill $(cat /run/sshd-field.pid); " + kill)
+        site.device.shell(f"kill $(cat /run/sshd-field.pid); {sshserver.KILL_SESSIONS}")
     elif fault == "the route is cut":
         site.cut()
     elif fault == "the disk is full":

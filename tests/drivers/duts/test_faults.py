@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from v6t.base.errors import DutError
 from v6t.base.log_levels import NOTICE
-from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.session import Session
 
 from . import sshserver
 from .faults import IGNORED, OUTCOMES, PHASES, REPORTED, RESTORED, UNTOUCHED
-from .intents import ROUTER4
-from .support import over_ssh
+from .support import DUMMY, FORWARDING, over_ssh
 
 pytestmark = over_ssh
 
@@ -41,15 +40,9 @@ esac
 """
 
 OPTIONS = {
-    "base": False,
-    "steps": [{"command": "ip link add v6tdummy type veth peer name v6tpeer", "why": "an interface",
-        "undo": "ip link del v6tdummy",
-        "before": "ip -o link show dev v6tdummy 2>/dev/null || true", "was": "foreign",
-        "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"}},
-        {"command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1", "why": "a kernel setting",
-        "undo": "sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
-        "before": "sysctl -n net.ipv4.conf.lo.forwarding",
-        "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"}},
+    "steps": [
+        DUMMY,
+        FORWARDING,
         {"command": "sh /run/fault commit", "why": "whatever goes wrong",
         "undo": "sh /run/fault rollback",
         "check": {"command": "sh /run/fault verify", "equals": "fine"}, "deadline_s": 1.0}],
@@ -60,6 +53,13 @@ CLEAN = (
     "rm -rf /run/fault-at /run/v6t; mkdir -p /run/v6t; echo first >/run/boot; "
     "ip link del v6tdummy 2>/dev/null; sysctl -q -w net.ipv4.conf.lo.forwarding=0"
 )
+SAMPLES = ("refused", "drop in the middle", "wrong exit status", "no UTF-8", "reboot")
+"""Faults in the phases that look alike."""
+CELLS = [
+    (fault, phase)
+    for phase in PHASES[1:]
+    for fault in (SAMPLES if phase in ("verify", "flush") else OUTCOMES)
+]
 BREAKS_SSHD = ("refused", "authentication failure", "changed host key")
 STATE = (
     "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding; "
@@ -67,31 +67,18 @@ STATE = (
 )
 
 
-@pytest.fixture(scope="module")
-def server():
-    made = sshserver.Server("faults")
-    made.shell("cat >/run/fault", FAULT)
-    yield made
-    sshserver.end(made)
+@pytest.fixture(scope="module", autouse=True)
+def _script(server):
+    server.shell("cat >/run/fault", FAULT)
 
 
 @pytest.fixture
-def device(server, tmp_path, monkeypatch):
+def device(server, make_session, monkeypatch):
     """A fresh device, and sessions with it whose short deadlines show a hang at once."""
-    monkeypatch.setattr("v6t.drivers.duts.session.undo_store.UNDO_DEADLINE_S", 1.0)
+    monkeypatch.setattr("v6t.drivers.duts.session.plan_steps.UNDO_DEADLINE_S", 1.0)
     monkeypatch.setattr("v6t.drivers.duts.session.undo_store.STEP_PATIENCE_S", 0)
     server.shell(CLEAN)
-    sessions = []
-
-    def make(**changes):
-        transport = server.login(command_deadline_s=1.5, connect_deadline_s=2.0, **changes)
-        made = Session(make_driver("command", OPTIONS), transport, ROUTER4, tmp_path)
-        sessions.append(made)
-        return made
-
-    yield make
-    for session in sessions:
-        session.close()
+    return partial(make_session, OPTIONS, command_deadline_s=1.5, connect_deadline_s=2.0)
 
 
 def heal(server):
@@ -127,8 +114,7 @@ def at_connect(server, fault, tmp_path):
     return {}
 
 
-@pytest.mark.parametrize("phase", PHASES[1:])
-@pytest.mark.parametrize("fault", OUTCOMES)
+@pytest.mark.parametrize(("fault", "phase"), CELLS)
 def test_a_fault_after_the_login(server, device, fault, phase):
     before = state(server)
     session = device()
@@ -183,7 +169,7 @@ def test_the_script_on_the_device_is_enough_without_v6t(server, device, tmp_path
     session = device()
     session.open()
     session.commit()
-    assert (tmp_path / "dut-undo.sh").read_text() == server.shell("cat /run/v6t/undo.sh")
+    assert (tmp_path / "keep" / "dut-undo.sh").read_text() == server.shell("cat /run/v6t/undo.sh")
     session.close()
     server.shell("sh /run/v6t/undo.sh")
     server.shell("sh /run/v6t/undo.sh")
@@ -212,9 +198,8 @@ def test_another_v6t_restores_what_a_killed_one_left(server, device, caplog):
 
 def test_odd_octets_in_what_is_only_noted_stop_nobody(server, device, monkeypatch):
     session = device()
-    survey = session.driver.survey()
-    odd = {**survey, "nic": "printf 'firmware \\377'"}
-    monkeypatch.setattr(session.driver, "survey", lambda: odd)
+    odd = {**session.driver.get_survey_commands(), "nic": "printf 'firmware \\377'"}
+    monkeypatch.setattr(session.driver, "get_survey_commands", lambda: odd)
     session.open()
     session.commit()
     session.verify()

@@ -16,22 +16,15 @@ from pathlib import Path
 import pytest
 from v6t.tests.core import warm
 
-from . import field, sshserver
+from . import sshserver
 from .field import until
-from .support import over_ssh
+from .support import DUMMY, over_ssh
 
 pytestmark = over_ssh
 
 LIMIT_S = 3
+WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 PLUGIN = ("--plugin", "ipv4-router")
-DUMMY = {
-    "command": "ip link add v6tdummy type veth peer name v6tpeer",
-    "why": "an interface",
-    "undo": "ip link del v6tdummy",
-    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-    "was": "foreign",
-    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-}
 
 
 def step(script, undo="", **more):
@@ -39,17 +32,11 @@ def step(script, undo="", **more):
     return {"command": f"sh /run/{script}", "why": f"/run/{script}", "undo": undo, **more}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    made = field.Field("guard", tmp_path_factory.mktemp("field"))
-    made.device.shell(
-        "cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n"
-    )  # as a test route would do that nothing foresees
-    made.device.shell(
-        "cat >/run/waits", "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
-    )
-    yield made
-    made.close()
+@pytest.fixture(scope="module", autouse=True)
+def _scripts(site):
+    # as a test route would do that nothing foresees
+    site.device.shell("cat >/run/cuts", "ip route add blackhole 10.9.9.0/24\n")
+    site.device.shell("cat >/run/waits", WAITS)
 
 
 @pytest.fixture
@@ -64,7 +51,7 @@ def device(site):
 
 
 def bed(site, steps, limit=LIMIT_S, **more):
-    ssh = {"connect_deadline_s": 2.0}
+    ssh = {"connect_deadline_s": 2.0, "command_deadline_s": 15.0}
     options = {"base": False, "steps": [DUMMY, *steps], "undo_after_s": limit, **more}
     return site.testbed("command", ssh=ssh, **options)
 
@@ -101,7 +88,7 @@ def test_a_configuration_that_cuts_its_own_session_is_undone_and_seen_to_be(devi
 def test_a_route_cut_in_the_middle_of_apply(device):
     """By somebody else, and for good: the device is as it was, as its console shows."""
     before = device.state()
-    path = bed(device, [step("waits")])
+    path = bed(device, [step("waits", deadline_s=5)])
     v6t = device.start("dut", "commit", "--testbed", path, *PLUGIN)
     until(lambda: reached(device), "the step that waits")
     assert configured(device)
@@ -200,7 +187,10 @@ TESTBED = {
     "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
     "dut": {
         "driver": "linux-router",
-        "options": {"ssh": {"lab": LAB, "connect_deadline_s": 2.0}, "undo_after_s": 3},
+        "options": {
+            "ssh": {"lab": LAB, "connect_deadline_s": 2.0, "command_deadline_s": 8.0},
+            "undo_after_s": 3,
+        },
     },
 }
 LONG = (

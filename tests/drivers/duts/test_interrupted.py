@@ -205,20 +205,10 @@ def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured(
     assert hides_interrupt(told.value)
 
 
-def test_an_error_of_its_own_is_no_interrupt():
-    try:
-        try:
-            raise ValueError("x")
-        except ValueError as exc:
-            raise DutError("y", code="command-failed") from exc
-    except DutError as exc:
-        assert not hides_interrupt(exc)
-    try:
-        try:
-            raise KeyboardInterrupt
-        finally:
-            raise DutError("not put back", code="command-failed")
-    except DutError as exc:
-        assert hides_interrupt(exc)
+def test_error_hides_an_interrupt_that_it_replaced():
+    hidden, other = DutError("x", code="command-failed"), DutError("x", code="command-failed")
+    hidden.__context__, other.__context__ = KeyboardInterrupt(), ValueError()
+    assert hides_interrupt(hidden)
     assert hides_interrupt(KeyboardInterrupt())
+    assert not hides_interrupt(other)
     assert not hides_interrupt(None)

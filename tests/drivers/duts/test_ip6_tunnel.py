@@ -20,11 +20,11 @@ from .cases import B4
 from .support import make_plan
 
 POSSIBLE, WHY = available()
-EDGE = MapECe().dut_intent().configuration
+EDGE = MapECe().make_dut_intent().configuration
 
 
 def test_what_the_kernel_writes_is_declared():
-    intent = LwB4().dut_intent()
+    intent = LwB4().make_dut_intent()
     own = make_driver("ip6-tunnel", {"hop_limit": 200}).get_header_profile(intent)
     assert (own.tunnel_hop_limit, own.outer_dscp, own.outer_ecn, own.inner_dscp) == (
         200, "copied", "reset", "copied",
@@ -57,7 +57,9 @@ def test_a_whole_address_has_no_rules_for_ports():
 @pytest.mark.parametrize("psid_offset", [0, 6])
 def test_nft_lists_the_rules_as_they_were_given(psid_offset):
     plan = make_plan(
-        "ip6-tunnel", LwB4(LwB4.params_model(psid_offset=psid_offset)).dut_intent(), checks=True
+        "ip6-tunnel",
+        LwB4(LwB4.params_model(psid_offset=psid_offset)).make_dut_intent(),
+        checks=True,
     )
     text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
     loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
@@ -75,7 +77,7 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
 
 def test_a_kernel_without_it_is_refused():
     driver = make_driver("ip6-tunnel", {})
-    intent = MapECe().dut_intent()
+    intent = MapECe().make_dut_intent()
     facts = replace(driver.make_example_facts(intent), sections={"ip6_tunnel": "none\n"})
     with expect_error("missing-kernel-module", mentions="ip6_tunnel"):
         driver.plan(intent, facts)
@@ -83,13 +85,13 @@ def test_a_kernel_without_it_is_refused():
 
 def test_what_is_no_tunnel_is_refused():
     with expect_error("unsupported-technology"):
-        make_plan("ip6-tunnel", MapTCe().dut_intent())
+        make_plan("ip6-tunnel", MapTCe().make_dut_intent())
     with expect_error("unsupported-by-device"):
         make_plan("ip6-tunnel", B4, checks=True)
 
 
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
-    intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).dut_intent()
+    intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).make_dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
     commands = [s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
@@ -97,7 +99,7 @@ def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
     assert "ip rule add priority 8676 iif right lookup 8676" in commands
     assert any("198.19.0.2/32 via 192.168.20.2 dev right" in s.text for s in
                driver.plan(intent, driver.make_example_facts(intent)).steps)  # fmt: skip
-    whole = DsLiteAftr().dut_intent()
+    whole = DsLiteAftr().make_dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
     with expect_error("unsupported-by-device", mentions="16"):
         driver.plan(whole, driver.make_example_facts(whole))

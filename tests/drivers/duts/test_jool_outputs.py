@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.jool_statistics import parse_statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
@@ -18,13 +17,9 @@ from . import intents
 from .support import make_plan, read_captured
 
 
-def checks_of(command):
-    plan = make_plan("jool", intents.nat64("64:ff9b::/96"))
-    return [c for c in plan.all_checks if command in c.command]
-
-
 def check_of(command):
-    (check,) = checks_of(command)
+    plan = make_plan("jool", intents.nat64("64:ff9b::/96"))
+    (check,) = [c for c in plan.all_checks if command in c.command]
     return check
 
 
@@ -137,23 +132,15 @@ def test_options_read_back():
     assert check.find_problem(other) is not None
 
 
-def test_an_own_instance_is_known_from_anothers():
-    driver = make_driver("jool", {})
-    intent = intents.nat64()
-    facts = driver.make_example_facts(intent)
-    ours = Facts(
-        facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
-        sections={"instances_jool": read_captured("jool-nat64-instances.txt")},
-    )  # fmt: skip
-    driver.check_device(intent, ours)
-    text = read_captured("jool-nat64-instances.txt").replace(",v6t,", ",theirs,")
-    theirs = Facts(
-        facts.system, facts.version, interfaces=facts.interfaces, programs=facts.programs,
-        sections={"instances_jool": text},
-    )  # fmt: skip
-    with expect_error("device-busy") as info:
-        driver.check_device(intent, theirs)
-    assert "jool instance remove" in info.value.hint
+def test_instance_of_somebody_else_is_refused():
+    driver, intent = make_driver("jool", {}), intents.nat64()
+    ours = read_captured("jool-nat64-instances.txt")
+    facts = replace(driver.make_example_facts(intent), sections={"instances_jool": ours})
+    driver.check_device(intent, facts)
+    theirs = {"instances_jool": ours.replace(",v6t,", ",theirs,")}
+    with expect_error("device-busy") as caught:
+        driver.check_device(intent, replace(facts, sections=theirs))
+    assert "jool instance remove" in caught.value.hint
 
 
 @pytest.mark.parametrize("version", ["4.1.255.5", "4.2.0-rc3", "4.2.0"])
@@ -168,7 +155,7 @@ def test_map_t_is_refused_for_all_others(version):
         make_plan("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
     assert relay.value.hint.endswith("or measure mapt-br on VPP")
     with expect_error("unsupported-by-version") as edge:
-        make_plan("jool", MapTCe().dut_intent(), version=version)
+        make_plan("jool", MapTCe().make_dut_intent(), version=version)
     assert edge.value.hint.endswith("or measure mapt-ce on nat46")
 
 
@@ -178,7 +165,7 @@ def test_a_reboot_in_place_of_a_new_instance():
     assert flush.deadline_s == 77
     (flush,) = make_plan("jool", intents.nat64()).flush
     assert not flush.reboots
-    assert flush.command.startswith("jool instance remove v6t && jool file handle")
+    assert flush.set.startswith("jool instance remove v6t && jool file handle")
 
 
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():

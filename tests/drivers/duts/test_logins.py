@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 
 import pytest
 from v6t.drivers.transport.openssh import SshTransport
@@ -15,7 +14,6 @@ from v6t.drivers.transport.ssh_client import SshClient
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.tests.expect import expect_error
 
-from . import sshserver
 from .support import over_ssh
 
 pytestmark = over_ssh
@@ -47,22 +45,6 @@ finally:
 """
 
 
-@dataclass
-class Outcome:
-    text: str
-
-    @property
-    def inside(self) -> bool:
-        return self.text.startswith("in\n")
-
-
-@pytest.fixture(scope="module")
-def server():
-    made = sshserver.Server("logins")
-    yield made
-    sshserver.end(made)
-
-
 @pytest.fixture
 def config(server, tmp_path):
     """Writes an OpenSSH client configuration."""
@@ -83,7 +65,7 @@ def beside(server, **options):
         [*words, json.dumps(options)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    return Outcome(done.stdout)
+    return done.stdout
 
 
 def own(server, **changes):
@@ -96,28 +78,32 @@ def own(server, **changes):
     } | changes
 
 
-def test_an_address_a_user_and_a_key(server):
-    assert beside(server, **own(server)).inside
+ONE = """\
+Host relay
+  HostName 127.0.0.1
+  User root
+  IdentityFile {key}
+  UserKnownHostsFile {known}
+"""
+TWO = """\
+Host relay
+  HostName localhost
+  ProxyJump 127.0.0.1
+Host *
+  User root
+  IdentityFile {key}
+  UserKnownHostsFile {known}
+"""
 
 
-def test_everything_from_the_configuration_file(server, config):
-    path = config(
-        "Host relay\n  HostName 127.0.0.1\n  User root\n  IdentityFile {key}\n"
-        "  UserKnownHostsFile {known}\n"
-    )
-    assert beside(server, host="relay", config=path).inside
+@pytest.mark.parametrize("text", [ONE, TWO], ids=["a host", "a jump"])
+def test_login_by_the_configuration_file(text, server, config):
+    assert beside(server, host="relay", config=config(text)).startswith("in\n")
 
 
-def test_a_jump_of_the_configuration_file(server, config):
-    path = config(
-        "Host relay\n  HostName localhost\n  ProxyJump 127.0.0.1\n"
-        "Host *\n  User root\n  IdentityFile {key}\n  UserKnownHostsFile {known}\n"
-    )
-    assert beside(server, host="relay", config=path).inside
-
-
-def test_a_jump_of_the_testbed_file(server):
-    assert beside(server, **own(server, host="localhost", jump="root@127.0.0.1")).inside
+@pytest.mark.parametrize("options", [{}, {"host": "localhost", "jump": "root@127.0.0.1"}])
+def test_login_by_the_testbed_file(options, server):
+    assert beside(server, **own(server, **options)).startswith("in\n")
 
 
 def test_the_host_key_of_a_jump_is_checked_too(server, tmp_path):
@@ -126,12 +112,12 @@ def test_the_host_key_of_a_jump_is_checked_too(server, tmp_path):
     assert line.startswith("localhost ")
     known.write_text(line + "\n")
     options = own(server, host="localhost", jump="root@127.0.0.1", known_hosts=str(known))
-    text = beside(server, **options).text
+    text = beside(server, **options)
     assert text.startswith("DutError: ssh root@localhost, through root@127.0.0.1: ")
 
 
 def test_a_jump_that_refuses_is_named(server):
-    text = beside(server, **own(server, jump="nobody@localhost")).text
+    text = beside(server, **own(server, jump="nobody@localhost"))
     assert "through nobody@localhost" in text
 
 
@@ -148,12 +134,12 @@ def test_a_key_of_the_agent(server, monkeypatch, tmp_path):
                 pass
             monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
             options = own(server, identity=[])
-            assert "login was refused" in beside(server, **options).text
+            assert "login was refused" in beside(server, **options)
             added = subprocess.run(
                 ["ssh-add", "-q", str(server.directory / "id")], check=False, timeout=20
             )
             assert added.returncode == 0
-            assert beside(server, **options).inside
+            assert beside(server, **options).startswith("in\n")
         finally:
             agent.terminate()
 
@@ -161,7 +147,7 @@ def test_a_key_of_the_agent(server, monkeypatch, tmp_path):
 def test_an_ordinary_user_becomes_root_and_keeps_its_connection_in_sight(server):
     if shutil.which("sudo") is None:
         pytest.skip("needs Debian package sudo")
-    text = beside(server, **own(server, become="sudo -n")).text
+    text = beside(server, **own(server, become="sudo -n"))
     assert text.startswith("in\n127.0.0.1 ")
 
 

@@ -27,7 +27,7 @@ OWN_PREFIX = {"prefix": "2001:db8:64::/96"}
 
 def intent(plugin: str, **given: object):
     kind = load_plugin(plugin)
-    return kind(kind.params_model(**given)).dut_intent()
+    return kind(kind.params_model(**given)).make_dut_intent()
 
 
 def plan(driver: str, plugin: str, options=None, **given: object):
@@ -38,30 +38,6 @@ def plan(driver: str, plugin: str, options=None, **given: object):
 
 def text(*args: object, **given: object) -> str:
     return "\n".join(f"{step.command}\n{step.text}" for step in plan(*args, **given).steps)
-
-
-@pytest.mark.parametrize(
-    ("driver", "plugin", "given", "value"),
-    [
-        ("vpp", "mape-br", {"iid_format": "draft"}, "draft"),
-        ("vpp", "mapt-br", {"iid_format": "draft", "rule_ipv6": "2001:db8:ce::/48"}, "draft"),
-        ("jool", "mapt-br", {"iid_format": "draft"}, "draft"),
-        ("jool", "mapt-ce", {"iid_format": "draft"}, "draft"),
-        ("vpp", "mapt-br", {**NO_EA_BITS, "psid": 0x34}, "psid 52"),
-        ("jool", "mapt-br", {**NO_EA_BITS, "psid": 0x34}, "psid 52"),
-        ("jool", "mapt-ce", ONE_CE, "psid 52"),
-        ("nat46", "mapt-ce", ONE_CE, "psid 52"),
-        ("nat46", "mapt-ce", {"ea_len": 4, "ce_psid": 0, "ce_ipv4": "192.0.2.176"}, "192.0.2.176/28"),
-        ("vpp", "mapt-br", {"lowest_ipv6_mtu": 1400, "rule_ipv6": "2001:db8:ce::/48"}, "1400"),
-        ("nat46", "siit", {"lowest_ipv6_mtu": 1400}, "1400"),
-        ("tundra", "siit", {"lowest_ipv6_mtu": 1400, "eam": [], **OWN_PREFIX}, "1400"),
-    ],
-)  # fmt: skip
-def test_setting_that_a_driver_cannot_configure_is_refused(driver, plugin, given, value):
-    with pytest.raises(UsageError) as info:
-        plan(driver, plugin, **given)
-    assert info.value.exit_code == 2
-    assert value in info.value.message
 
 
 def test_vpp_rule_without_ea_bits_is_one_softwire():

@@ -67,43 +67,39 @@ def test_line_shows_what_a_terminal_would_show(sent, shown):
 
 
 @pytest.mark.parametrize(
-    "last",
-    ["R1>", "R1#", "R1(config-if)#", "RP/0/RP0/CPU0:R1#", "me@R1> ", "<R1>", "[~R1]", "R1(config)# ",
-     "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ", "*A:R1>config>router# "],
+    ("last", "is_prompt"),
+    [
+        *((text, True) for text in (
+            "R1>", "R1#", "R1(config-if)#", "RP/0/RP0/CPU0:R1#", "me@R1> ", "<R1>", "[~R1]",
+            "R1(config)# ", "[*R1-GigabitEthernet0/0/1]", "me@R1:~$ ", "A:admin@R1# ",
+            "*A:R1>config>router# ",
+        )),
+        *((text, False) for text in ("", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->")),
+    ],
 )  # fmt: skip
-def test_prompt_of_a_common_command_line_is_one(last):
-    assert CliOptions().is_prompt(last, "")
+def test_prompt_is_recognized(last, is_prompt):
+    assert CliOptions().is_prompt(last, "") is is_prompt
     assert not CliOptions().is_prompt(last, "another")
 
 
 @pytest.mark.parametrize(
-    "last", ["", "R1", "Password: ", "####", "R1 has 5 routes #", "x>y", "-->"]
-)
-def test_other_line_is_not_a_prompt(last):
-    assert not CliOptions().is_prompt(last, "")
-
-
-@pytest.mark.parametrize(
-    ("first", "later"),
+    ("first", "later", "same"),
     [
-        ("R1#", "R1(config-if)#"),
-        ("RP/0/RP0/CPU0:R1#", "RP/0/RP0/CPU0:R1(config)#"),
-        ("me@R1>", "me@R1#"),
-        ("<R1>", "[~R1-bgp]"),
-        ("a-very-long-name-of-a-router#", "a-very-long-name-of-(config)#"),
+        ("R1#", "R1(config-if)#", False),
+        ("RP/0/RP0/CPU0:R1#", "RP/0/RP0/CPU0:R1(config)#", False),
+        ("me@R1>", "me@R1#", False),
+        ("<R1>", "[~R1-bgp]", False),
+        ("a-very-long-name-of-a-router#", "a-very-long-name-of-(config)#", False),
+        ("*A:R1# ", "A:R1#", True),  # marks of unsaved changes
+        ("[~R1]", "[*R1]", True),
     ],
 )
-def test_prompt_of_a_deeper_mode_holds_the_name(first, later):
+def test_prompt_of_another_mode_contains_the_name(first, later, same):
     dialogue = Dialogue(EchoLogin(), CliOptions())
     dialogue._text = first
     dialogue._store_home_prompt()
     assert CliOptions().is_prompt(later, dialogue._stem)
-    assert not is_same_mode(first, later)
-
-
-def test_marks_of_unsaved_changes_are_not_another_mode():
-    assert is_same_mode("*A:R1# ", "A:R1#")
-    assert is_same_mode("[~R1]", "[*R1]")
+    assert is_same_mode(first, later) is same
 
 
 @pytest.mark.parametrize(
@@ -205,7 +201,7 @@ def test_values_of_two_groups_in_one_line_are_rejected():
     "value", ["a\nreload", "a\rreload", "a\x03", "a\x1b[2J", "a\u2028b", "a\tb"]
 )
 def test_value_that_ends_a_line_is_rejected(value):
-    configuration = Dns64().dut_intent().configuration.model_copy(update={"zone": value})
+    configuration = Dns64().make_dut_intent().configuration.model_copy(update={"zone": value})
     intent = replace(intents.ROUTER6, configuration=configuration)
     with expect_error("invalid-placeholder", mentions="settings.zone"):
         fill_in("zone {settings.zone}", intent=intent)
@@ -216,7 +212,7 @@ def test_settings_of_a_technology_are_placeholders():
         "rule {settings.rules.ipv6_prefix} {settings.rules.ipv4_prefix} "
         "ratio {settings.rules.psid_len:power} br {settings.br_address}"
     )
-    assert fill_in(line, intent=MapEBorderRelay().dut_intent()) == [
+    assert fill_in(line, intent=MapEBorderRelay().make_dut_intent()) == [
         "rule 2001:db8:ce::/51 192.0.2.0/24 ratio 32 br 2001:db8:6::1"
     ]
 
@@ -257,17 +253,17 @@ def test_figures_make_the_common_shape():
     assert shape.table == {"used": 1200.0, "limit": 4000.0, "full": 30.0}
 
 
-def test_refused_connections_are_lost_for_want_of_room():
-    watched = {
-        "command": "show nat",
-        "pattern": r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)",
-    }
-    reading = make(telemetry=[watched]).get_telemetry_readings(intents.ROUTER6)["drops"]
-    lost = {name: reading.find_loss_reason(name) for name in reading.parse("no port 5\nlost 2\n")}
-    assert lost == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
+def test_figures_of_refused_connections_are_losses_for_want_of_room():
+    pattern = r"no port (?P<refused_port>\d+)|lost (?P<drops>\d+)"
+    readings = make(telemetry=[{"command": "show nat", "pattern": pattern}]).get_telemetry_readings(
+        intents.ROUTER6
+    )
+    figures = readings["drops"].parse("no port 5\nlost 2\n")
+    reasons = {name: readings["drops"].find_loss_reason(name) for name in figures}
+    assert reasons == {"refused port": LossReason.ROOM, "all": LossReason.QUEUE}
 
 
-def test_reading_takes_its_figures_from_all_of_its_lines():
+def test_reading_has_the_figures_of_all_its_lines():
     patterns = {"show sessions": r"active: (?P<used>\d+)", "show limits": r"most: (?P<limit>\d+)"}
     telemetry = [{"command": line, "pattern": pattern} for line, pattern in patterns.items()]
     reading = make(telemetry=telemetry).get_telemetry_readings(intents.ROUTER6)["table"]

@@ -28,11 +28,11 @@ PFCTL = os.environ.get("V6T_PFCTL", "")
 
 
 def nat44(**params):
-    return Nat44(Nat44Params(**params)).dut_intent()
+    return Nat44(Nat44Params(**params)).make_dut_intent()
 
 
 def nat64(**params):
-    return Nat64(Nat64Params(**params)).dut_intent()
+    return Nat64(Nat64Params(**params)).make_dut_intent()
 
 
 POOL = ["198.19.0.1", "198.19.0.2", "198.19.0.3"]
@@ -95,14 +95,15 @@ def test_pfctl_refuses_what_is_no_rule():
     assert parsed(text, "-nf").returncode != 0
 
 
-def test_every_connection_of_a_nat44_takes_two_states():
+@pytest.mark.parametrize(
+    ("intent", "states"), [(intents.nat44(), 2_100_000), (intents.nat64(), 1_050_000)]
+)
+def test_connection_of_a_nat44_takes_two_states(intent, states):
     """sys/net/pf.c, pf_find_state: a packet out has its ends in the other order, thus a state of
     its own; pf_test marks what af-to translated as generated, and lets that pass without one.
     """
-    four = intents.requiring(intents.nat44(), sessions=1_000_000)
-    six = intents.requiring(intents.nat64(), sessions=1_000_000)
-    assert "set limit states 2100000\n" in ruleset(four)
-    assert "set limit states 1050000\n" in ruleset(six)
+    text = ruleset(intents.requiring(intent, sessions=1_000_000))
+    assert f"set limit states {states}\n" in text
 
 
 def test_what_pfctl_prints_of_its_state():
@@ -133,19 +134,18 @@ def test_interfaces_are_read_in_every_routing_domain():
     ]
 
 
-def test_the_way_back_by_a_default_route_as_it_is_printed():
-    """A mask of length 0 is printed as an address."""
-    four, six = (
-        read_captured("openbsd-route-get-default.txt"),
-        read_captured("openbsd-route-get-default6.txt"),
-    )
-    way = openbsd.parse_route_back("10.9.9.2", four)
-    assert way == "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"
-    way = openbsd.parse_route_back("2001:db8::9", six)
-    assert way == "client 2001:db8::9 matched ::/0 dev vio1"
-    assert (
-        openbsd.parse_route_back("2001:db8::9", read_captured("openbsd-route-get-none.txt")) == ""
-    )
+@pytest.mark.parametrize(
+    ("address", "captured", "way"),
+    [
+        # a mask of length 0 is printed as an address
+        ("10.9.9.2", "default", "client 10.9.9.2 matched 0.0.0.0/0 dev vio0"),
+        ("2001:db8::9", "default6", "client 2001:db8::9 matched ::/0 dev vio1"),
+        ("2001:db8::9", "none", ""),
+    ],
+)
+def test_route_back_is_read_as_it_is_printed(address, captured, way):
+    text = read_captured(f"openbsd-route-get-{captured}.txt")
+    assert openbsd.parse_route_back(address, text) == way
 
 
 @pytest.mark.parametrize(
@@ -166,17 +166,22 @@ def test_a_route_of_somebody_is_found_as_it_is_listed(net, line):
     assert openbsd.format_listed_network(net) == line
 
 
-def test_cores_are_named_singly_only_where_there_is_one():
+CP_TIME = "kern.cp_time=1,0,2,3,4,90\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "figures"),
+    [
+        (f"hw.ncpuonline=1\n{CP_TIME}", {"cpu0.idle": 90.0, "cpu0.softirq": 4.0, "cpu0.total": 100.0}),
+        (f"hw.ncpuonline=4\n{CP_TIME}", {"mean_idle": 90.0, "mean_softirq": 4.0, "mean_total": 100.0}),
+        ("sysctl: third level name cp_time2 is invalid", {}),
+    ],
+)  # fmt: skip
+def test_core_is_named_only_where_there_is_one(text, figures):
     """sbin/sysctl/sysctl.c:474: of the ticks kern.cp_time alone is printed, the mean of all cores
     (sys/kern/kern_sysctl.c:677); the order is that of sys/sys/sched.h:81.
     """
-    text = "hw.ncpuonline=1\nkern.cp_time=1,0,2,3,4,90\n"
-    assert openbsd.parse_cpu(text) == {
-        "cpu0.idle": 90.0, "cpu0.softirq": 4.0, "cpu0.total": 100.0,
-    }  # fmt: skip
-    four = openbsd.parse_cpu(text.replace("line=1", "line=4"))
-    assert four == {"mean_idle": 90.0, "mean_softirq": 4.0, "mean_total": 100.0}
-    assert openbsd.parse_cpu("sysctl: third level name cp_time2 is invalid") == {}
+    assert openbsd.parse_cpu(text) == figures
 
 
 # what pfctl -nvf prints of a file with a list of addresses and an anchor of another file
@@ -216,34 +221,27 @@ def test_tables_of_lists_are_compared_by_what_they_hold():
         refused(LOADED.replace("block return", "pass"), TABLES)
 
 
-def address_step(text, port="em0"):
-    side = LinkIntent([text])
-    (step,) = [s for s in openbsd.configure_side(side, port) if "address on" in s.why]
-    return step
-
-
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "found", "ours"),
     [
-        ("inet6 2001:2::1 prefixlen 64", True),
-        ("inet6 2001:2::1:5 prefixlen 64", False),
-        ("inet6 2001:2::1 prefixlen 128", False),
-        ("inet6 2001:2::1 prefixlen 6", False),
-        ("inet6 a:2001:2::1 prefixlen 64", False),
+        ("inet6 2001:2::1 prefixlen 64", True, True),
+        ("inet6 2001:2::1 prefixlen 64 tentative", True, True),
+        ("inet6 2001:2::1 prefixlen 64 duplicated", True, False),
+        ("inet6 2001:2::1:5 prefixlen 64", False, False),
+        ("inet6 2001:2::1 prefixlen 128", False, False),
+        ("inet6 2001:2::1 prefixlen 6", False, False),
+        ("inet6 a:2001:2::1 prefixlen 64", False, False),
     ],
 )
-def test_an_address_stands_there_with_its_length_or_does_not(line, found):
-    step = address_step("2001:2::1/64")
-    shell = f"ifconfig() {{ printf 'em0: flags=8843<UP>\\n\\t{line}\\n'; }}; {step.before}"
-    said = run_shell(shell).stdout
-    assert bool(said) == found
-    assert (step.check.find_problem(f"em0: flags=8843<UP>\n\t{line}\n") is None) == found
-
-
-def test_an_address_that_somebody_else_has_is_not_ours():
-    checker = address_step("2001:2::1/64").check.find_problem
-    assert checker("\tinet6 2001:2::1 prefixlen 64 tentative\n") is None
-    assert checker("\tinet6 2001:2::1 prefixlen 64 duplicated\n") is not None
+def test_address_is_found_with_its_length(line, found, ours):
+    steps = openbsd.configure_side(LinkIntent(["2001:2::1/64"]), "em0")
+    (step,) = [s for s in steps if "address on" in s.why]
+    text = f"em0: flags=8843<UP>\n\t{line}\n"
+    shell = f"ifconfig() {{ printf '{text}'; }}; {step.before}".replace("\n", "\\n").replace(
+        "\t", "\\t"
+    )
+    assert bool(run_shell(shell).stdout) == found
+    assert (step.check.find_problem(text) is None) == ours
 
 
 def test_an_address_with_another_length_would_be_lost():
@@ -283,34 +281,28 @@ def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
 
 
 @pytest.mark.parametrize(
-    ("waits", "left", "waited"), [(0, 0, 0), (3, 0, 3), (3, 4, 33), (3, 11, 239)]
+    ("left", "waited"),
+    [
+        ("0", 0),
+        ("$((t < 3 ? 20 : 0))", 3),
+        # a few that stay are somebody else's; many are not taken for that
+        ("$((t < 3 ? 20 : 4))", 33),
+        ("$((t < 3 ? 20 : 11))", 239),
+        # the last of many, while the purge goes on
+        ("$((20 - t / 2))", 40),
+    ],
 )
-def test_the_purge_of_the_tests_own_states_is_waited_for(tmp_path, waits, left, waited):
-    """A pfctl that has freed what was marked after some seconds, each of which takes none here; a few
-    that stay are somebody else's, many are not taken for that."""
-    said = read_captured("openbsd-pfctl-vsr.txt")
-    (tmp_path / "before").write_text(said)
-    (tmp_path / "after").write_text(re.sub(r"( af-to .*\n.*States: )20 ", rf"\g<1>{left} ", said))
-    shell = (
-        f"t=0; sleep() {{ t=$((t+1)); }}; pfctl() {{ case $1 in -q) ;; "
-        f"-vsr) if [ $t -lt {waits} ]; then cat {tmp_path}/before; else cat {tmp_path}/after; fi;; "
-        f"esac; }}; {flush_of(intents.nat64()).command}; echo $t"
-    )
-    done = run_shell(shell)
-    assert int(done.stdout) == waited, done
-
-
-def test_the_last_of_many_states_are_waited_for_while_the_purge_goes_on(tmp_path):
-    """After its three intervals five are left, whom nobody else has: they would be missed in the next count."""
+def test_purge_of_own_states_is_waited_for(left, waited, tmp_path):
+    """A pfctl that has freed what was marked after some seconds, each of which takes none here."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     (tmp_path / "said").write_text(re.sub(r"( af-to .*\n.*States: )20 ", r"\g<1>LEFT ", said))
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
-        f'-vsr) sed "s/LEFT/$((20-t/2))/" {tmp_path}/said;; esac; }}; '
-        f"{flush_of(intents.nat64()).command}; echo $t"
+        f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/said;; esac; }}; '
+        f"{flush_of(intents.nat64()).set}; echo $t"
     )
     done = run_shell(shell)
-    assert int(done.stdout) == 40, done
+    assert int(done.stdout) == waited, done
 
 
 @pytest.mark.parametrize(("refusals", "status"), [(3, 0), (100, 1)])

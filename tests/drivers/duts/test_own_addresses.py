@@ -6,67 +6,53 @@ import pytest
 from v6t.tests.core.support import v6t
 
 SIIT = ("--plugin", "siit", "--set", "prefix=2001:db8:64::/96", "--set")
-
-
-def plan(driver, *words):
-    return v6t("dut", "plan", "--driver", driver, *words)
+NAT64 = ("--plugin", "nat64", "--set")
+RELAY = ("--set", "br_address=2404:9200:225:100::64")
+HOST = ("2404:9200:225:100::64/128", "2001:db8:6::1/64")
+"""The tunnel's address is a host address of the device."""
 
 
 @pytest.mark.parametrize(
-    ("hosts", "own"),
+    ("driver", "words", "own"),
     [
-        ("ipv4_hosts={first: 198.19.0.2}", "192.168.255.9"),
-        ("ipv4_hosts={first: 192.168.255.9}", "10.255.255.9"),
-        ("ipv6_hosts={first: 192.168.255.9}", "10.255.255.9"),
+        ("tayga", (*SIIT, "ipv4_hosts={first: 198.19.0.2}"), ["\nipv4-addr 192.168.255.9\n"]),
+        ("tayga", (*SIIT, "ipv4_hosts={first: 192.168.255.9}"), ["\nipv4-addr 10.255.255.9\n"]),
+        ("tayga", (*SIIT, "ipv6_hosts={first: 192.168.255.9}"), ["\nipv4-addr 10.255.255.9\n"]),
+        (
+            "tayga-nftables",
+            (*NAT64, "dut_left_ipv6=fd76:3674::1/64", "--set", "tester_left_ipv6=fd76:3674::2"),
+            ["\nipv6-addr fd76:3675::9\n"],
+        ),
+        ("vpp", ("--plugin", "mape-br", *RELAY), HOST),
+        ("vpp", ("--plugin", "lwaftr", *RELAY), HOST),
+        ("command", ("--plugin", "mape-br", *RELAY), HOST),
+        (
+            "snabb-lwaftr",
+            ("--plugin", "lwaftr", *RELAY, "--set", "softwires=1"),
+            ["internal-interface { ip 2001:db8:6::1;", "br-address 2404:9200:225:100::64;"],
+        ),
     ],
 )
-def test_tayga_gets_an_ipv4_address_that_no_host_has(hosts, own):
-    done = plan("tayga", *SIIT, hosts)
-    assert f"\nipv4-addr {own}\n" in done.out
-
-
-def test_tayga_gets_an_ipv6_address_outside_the_links():
-    link = ("--set", "dut_left_ipv6=fd76:3674::1/64", "--set", "tester_left_ipv6=fd76:3674::2")
-    done = plan("tayga-nftables", "--plugin", "nat64", *link)
-    assert "\nipv6-addr fd76:3675::9\n" in done.out
-
-
-def test_given_address_of_a_host_is_refused():
-    done = plan("tayga", *SIIT, "ipv4_hosts={first: 10.9.9.9}", "--set-dut", "ipv4_addr=10.9.9.9")
-    assert done.status == 2
+def test_device_has_addresses_that_the_test_does_not_use(driver, words, own):
+    plan = v6t("dut", "plan", "--driver", driver, *words).out
+    assert [text for text in own if text not in plan] == []
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("driver", "words", "hint"),
     [
-        ("responder_ipv4=192.168.255.2",),
-        ("pool_first=192.168.255.2",),
-        ("dut_right_ipv4=192.168.255.1/30", "tester_right_ipv4=192.168.255.2"),
+        ("tayga", (*SIIT, "ipv4_hosts={first: 10.9.9.9}", "--set-dut", "ipv4_addr=10.9.9.9"), ""),
+        ("chain", ("--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2"), ""),
+        ("tayga-nftables", (*NAT64, "responder_ipv4=192.168.255.2"), "10.255.255.0/"),
+        ("tayga-nftables", (*NAT64, "pool_first=192.168.255.2"), "10.255.255.0/"),
+        (
+            "tayga-nftables",
+            (*NAT64, "dut_right_ipv4=192.168.255.1/30", "--set", "tester_right_ipv4=192.168.255.2"),
+            "10.255.255.0/",
+        ),
     ],
 )
-def test_inner_network_that_the_test_uses_is_refused(given):
-    words = [word for text in given for word in ("--set", text)]
-    done = plan("tayga-nftables", "--plugin", "nat64", *words)
+def test_address_of_the_test_is_refused_for_the_device(driver, words, hint):
+    done = v6t("dut", "plan", "--driver", driver, *words)
     assert done.status == 2
-    assert "10.255.255.0/" in done.err
-
-
-def test_address_that_a_chain_chooses_is_refused_as_a_hosts():
-    done = plan("chain", "--plugin", "dslite-aftr", "--set", "responder_ipv4=192.168.20.2")
-    assert done.status == 2
-
-
-@pytest.mark.parametrize(
-    ("driver", "plugin"), [("vpp", "mape-br"), ("vpp", "lwaftr"), ("command", "mape-br")]
-)
-def test_tunnel_address_outside_the_link_is_a_host_address_of_the_device(driver, plugin):
-    done = plan(driver, "--plugin", plugin, "--set", "br_address=2404:9200:225:100::64")
-    assert "2404:9200:225:100::64/128" in done.out
-    assert "2001:db8:6::1/64" in done.out
-
-
-def test_snabb_has_its_link_address_beside_the_tunnel_address():
-    far = "br_address=2404:9200:225:100::64"
-    done = plan("snabb-lwaftr", "--plugin", "lwaftr", "--set", far, "--set", "softwires=1")
-    assert "internal-interface { ip 2001:db8:6::1;" in done.out
-    assert "br-address 2404:9200:225:100::64;" in done.out
+    assert hint in done.err

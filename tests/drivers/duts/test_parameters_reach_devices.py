@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 import pytest
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import list_technologies
+from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
-from v6t.core.config.plugins import names as plugin_names
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
 
@@ -63,7 +63,7 @@ def test_every_driver_is_a_device_of_its_technologies():
 @each_base
 def test_parameter_outside_the_configuration_changes_no_frame(base):
     technology = base.technology()
-    configured = walk.configuration(technology.dut_intent())
+    configured = walk.configuration(technology.make_dut_intent())
     own = walk.frames(base, {}) if base.plugin != "dns64" else []
     changed = []
     for name in walk.parameters(base):
@@ -80,7 +80,7 @@ def test_parameter_outside_the_configuration_changes_no_frame(base):
 def test_configured_parameter_changes_every_plan_or_is_refused(base):
     same = []
     for device in walk.devices(base):
-        driver, intent = device.made, device.base.technology().dut_intent()
+        driver, intent = device.made, device.base.technology().make_dut_intent()
         before, configured = walk.signature(driver, intent), walk.configuration(intent)
         for name in walk.parameters(base):
             for other in walk.accepted(device.base, name):

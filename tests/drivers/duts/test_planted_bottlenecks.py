@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from v6t.tests.core.support import v6t, v6t_process
 
 from .support import in_lab
 from .test_devices import missing
-from .test_vpp import OWN, PROGRAM
 
 pytestmark = [*in_lab, pytest.mark.slow]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it is done in this process")
@@ -154,19 +152,6 @@ def test_a_core_that_a_cgroup_limits(second_look):
 
 
 @as_root
-@needs("tayga")
-@pytest.mark.alone  # on busy cores the translator lacks CPU before its queue is full
-def test_a_queue_that_is_full(second_look):
-    def plant(session):
-        return told(session, "ip link set dev v6t-nat64 txqueuelen 1")
-
-    watched = second_look(plant, "siit", "bidirectional", {"driver": "tayga"}, "2M")
-    assert watched["limited_by"] == "queue", watched
-    assert "tun v6t-nat64 tx.dropped" in watched["says"]
-    assert at(watched)["drops"]["tun v6t-nat64 tx.dropped"] > 100
-
-
-@as_root
 @needs("nftables")
 @pytest.mark.alone
 def test_a_nat_without_ports(second_look):
@@ -180,25 +165,6 @@ def test_a_nat_without_ports(second_look):
     assert watched["limited_by"] == "table", watched
     assert "conntrack insert_failed" in watched["says"]
     assert "limit" in at(watched)["table"]
-
-
-@as_root
-@pytest.mark.alone
-@pytest.mark.vpp
-@pytest.mark.skipif(not PROGRAM, reason="no vpp in PATH; V6T_VPP may name one")
-def test_a_table_that_is_full(second_look):
-    """VPP's NAT44 with room for 50 sessions; the kernel's table is one for all of this machine."""
-
-    def plant(session):
-        own = [step for step in session.plan.steps if " nat44 " in step.command]
-        taken = [step.undo for step in reversed(own) if step.undo and "{old}" not in step.undo]
-        made = [re.sub(r"sessions \d+", "sessions 50", step.command) for step in own]
-        return told(session, "\n".join([*taken, *made]))
-
-    watched = second_look(plant, "nat44", "forward", {"driver": "vpp", "options": OWN})
-    assert watched["limited_by"] == "table", watched
-    assert "maximum sessions exceeded" in watched["says"]
-    assert at(watched)["table"]["used"] == 50
 
 
 def test_a_tester_that_is_too_slow(tmp_path, monkeypatch):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.session.session import Session
 from v6t.tests.expect import expect_error
 
-from . import sshserver
-from .intents import ROUTER4
-from .support import over_ssh
+from .support import DUMMY, over_ssh
 
 pytestmark = over_ssh
 
@@ -25,40 +22,24 @@ sleep 0.5
 cat /proc/sys/kernel/random/uuid >/run/boot
 /usr/sbin/sshd -f /run/v6t-lab/sshd_config -E /run/v6t-lab/log
 """
-STEP = {
-    "command": "ip link add v6tdummy type veth peer name v6tpeer",
-    "why": "an interface",
-    "undo": "ip link del v6tdummy",
-    "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-    "was": "foreign",
-    "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-}
 
 
-@pytest.fixture(scope="module")
-def server():
-    made = sshserver.Server("reboot")
-    made.shell("cat >/run/reboot", REBOOT)
-    yield made
-    sshserver.end(made)
+@pytest.fixture(scope="module", autouse=True)
+def _script(server):
+    server.shell("cat >/run/reboot", REBOOT)
 
 
 @pytest.fixture
-def device(server, monkeypatch):
+def device(make_session, monkeypatch):
     monkeypatch.setattr("v6t.drivers.duts.session.session.REBOOT_PAUSE_S", 0.1)
-    sessions = []
 
     def make(command, deadline_s=60.0):
         flush = {"command": command, "reboots": True, "deadline_s": deadline_s}
-        driver = make_driver("command", {"base": False, "steps": [STEP], "flush": [flush]})
-        session = Session(driver, server.login(connect_deadline_s=2.0), ROUTER4)
-        sessions.append(session)
+        session = make_session({"steps": [DUMMY], "flush": [flush]}, connect_deadline_s=2.0)
         session.open()
         return session
 
-    yield make
-    for session in sessions:
-        session.close()
+    return make
 
 
 def test_a_flush_by_reboot_configures_again(server, device):

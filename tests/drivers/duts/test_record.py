@@ -23,6 +23,7 @@ from v6t.drivers.duts.session.undo_store import (
     RECORD,
     SCRIPT,
     UNDO_DEADLINE_S,
+    UndoEntry,
     UndoRecord,
     UndoStore,
     build_undo_script,
@@ -257,3 +258,55 @@ def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
         session._save_artefacts()
     kept = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
     assert [gzip.decompress(file.read_bytes()) for file in kept] == [b"one\n", b"two\n"]
+
+
+def entry(**changes):
+    given = {"number": 1, "why": "x", "command": "true", "before": "echo 5", "old": "5"}
+    return UndoEntry(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "different"),
+    [
+        ("5", "5", False),
+        ("5", "6", True),
+        ("", "", False),
+        ("", "something", True),
+        ("5", "", True),
+        ("a\nb", "b\na\nc", False),
+        ("a\nb", "a", True),
+        ("net.x = 1\nnet.gone = 2", "net.x = 1", False),
+        ("net.x = 1\nnet.y = 2", "net.x = 1\nnet.y = 3", True),
+    ],
+)
+def test_what_counts_as_put_back(old, now, different):
+    assert entry(old=old).is_changed(now) is different
+
+
+def test_what_vanished_needs_no_undo(tmp_path):
+    seen = tmp_path / "seen"
+    entries = (
+        entry(number=1, command=f"echo one >>{seen}", gone="false"),
+        entry(number=2, command="exit 3", gone="true"),
+    )
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), entries)
+    (tmp_path / "progress").write_text("1\n2\n")
+    done = run_shell(build_undo_script(record), check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done
+    assert seen.read_text() == "one\n"
+    assert (tmp_path / "undone").read_text().split() == ["2", "1", "all"]
+    look = run_shell(entries[1].state_command, check=False)
+    assert look.stdout == "5\n"
+
+
+@pytest.mark.parametrize("old", ["it's", "$(touch /nowhere/x)", "`id`", "a\nb", "-n", 'x"y', ""])
+def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
+    out = tmp_path / "out"
+    step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
+    record = UndoRecord(
+        "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
+    )
+    (tmp_path / "progress").write_text("1\n")
+    done = run_shell(build_undo_script(record), check=False)
+    assert done.returncode == 0, done
+    assert out.read_text() == old

@@ -9,40 +9,16 @@ import time
 import pytest
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import Step
-from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import Heartbeat, Lock
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.session import Session
 from v6t.drivers.duts.session.undo_store import DamagedRecord
 from v6t.tests.expect import expect_error
 
-from . import sshserver
 from .field import until
-from .intents import ROUTER4
-from .support import over_ssh
+from .support import DUMMY, FORWARDING, over_ssh
 
-OPTIONS = {
-    "base": False,
-    "steps": [
-        {
-            "command": "ip link add v6tdummy type veth peer name v6tpeer",
-            "why": "an interface",
-            "undo": "ip link del v6tdummy",
-            "before": "ip -o link show dev v6tdummy 2>/dev/null || true",
-            "was": "foreign",
-            "check": {"command": "ip -o link show dev v6tdummy", "contains": "v6tdummy"},
-        },
-        {
-            "command": "sysctl -q -w net.ipv4.conf.lo.forwarding=1",
-            "why": "a kernel setting",
-            "undo": "[ -e /run/stubborn ] || sysctl -q -w net.ipv4.conf.lo.forwarding={words}",
-            "before": "sysctl -n net.ipv4.conf.lo.forwarding",
-            "check": {"command": "sysctl -n net.ipv4.conf.lo.forwarding", "equals": "1"},
-        },
-    ],
-}
-"""The second undo ends well and does nothing, while /run/stubborn is there: as one that ends in
-``true`` does."""
+STUBBORN = {**FORWARDING, "undo": f"[ -e /run/stubborn ] || {FORWARDING['undo']}"}
+"""Its undo succeeds without effect while /run/stubborn exists."""
 STATE = "ip -o link show | cut -d: -f2; sysctl -n net.ipv4.conf.lo.forwarding"
 CLEAN = (
     "rm -rf /run/stubborn /run/v6t /run/elsewhere; ip link del v6tdummy 2>/dev/null; "
@@ -50,40 +26,23 @@ CLEAN = (
 )
 
 
-@pytest.fixture(scope="module")
-def server():
-    if sshserver.lacking() is not None:
-        pytest.skip(f"needs {sshserver.lacking()}")
-    made = sshserver.Server("kept")
-    yield made
-    sshserver.end(made)
-
-
 @pytest.fixture
-def device(server, tmp_path):
+def device(server, make_session):
     server.shell(CLEAN)
-    sessions = []
 
     def make(**options):
-        driver = make_driver("command", {**OPTIONS, **options})
-        session = Session(driver, server.login(), ROUTER4, tmp_path / "keep")
-        sessions.append(session)
+        session = make_session({"steps": [DUMMY, STUBBORN], **options})
         session.open()
         return session
 
     yield make
-    for session in sessions:
-        session.close()
     server.shell(CLEAN)
 
 
 pytestmark = over_ssh
 
 
-# ----------------------------------------------------------------- S3: kept
-
-
-def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, tmp_path):
+def test_a_restore_that_finds_a_difference_keeps_the_record(server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
     session.commit()
@@ -102,7 +61,7 @@ def test_s3_a_restore_that_finds_a_difference_keeps_the_record(server, device, t
     assert session.rollback()[0].startswith("there is nothing")
 
 
-def test_s3_the_next_apply_does_not_take_the_difference_for_the_state_before(server, device):
+def test_the_next_apply_does_not_take_the_difference_for_the_state_before(server, device):
     session = device()
     session.commit()
     server.shell("touch /run/stubborn")
@@ -116,7 +75,7 @@ def test_s3_the_next_apply_does_not_take_the_difference_for_the_state_before(ser
     assert server.shell("sysctl -n net.ipv4.conf.lo.forwarding").strip() == "0"
 
 
-def test_s3_whoever_says_so_leaves_it_as_it_is(server, device):
+def test_whoever_says_so_leaves_it_as_it_is(server, device):
     session = device()
     session.commit()
     server.shell("touch /run/stubborn")
@@ -127,10 +86,7 @@ def test_s3_whoever_says_so_leaves_it_as_it_is(server, device):
     assert server.shell("ls -A /run/v6t").split() == ["beat", "lock"]
 
 
-# ------------------------------------------------------- S4: another's progress
-
-
-def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
+def test_progress_of_an_earlier_run_is_not_inherited(server, device):
     before = server.shell(STATE)
     server.shell("mkdir -p -m 700 /run/v6t; seq 1 13 >/run/v6t/undone; echo all >>/run/v6t/undone; "
                  "seq 1 13 >/run/v6t/progress")  # fmt: skip
@@ -139,9 +95,6 @@ def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
     assert server.shell("cat /run/v6t/progress").split() == ["1", "2"]
     session.rollback()
     assert server.shell(STATE) == before
-
-
-# ---------------------------------------------------------- S5: a damaged record
 
 
 @pytest.mark.parametrize(
@@ -153,7 +106,7 @@ def test_s4_progress_of_an_earlier_run_is_not_inherited(server, device):
         "sed -i s,v6t-undo/1,v6t-undo/9, /run/v6t/record.json",
     ],
 )
-def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, server, device, tmp_path):
+def test_a_damaged_record_is_told_and_its_script_offered(damage, server, device, tmp_path):
     before = server.shell(STATE)
     session = device()
     session.commit()
@@ -169,7 +122,7 @@ def test_s5_a_damaged_record_is_told_and_its_script_offered(damage, server, devi
     assert session.rollback()[0].startswith("there is nothing")
 
 
-def test_s5_a_lost_script_is_told(server, device):
+def test_a_lost_script_is_told(server, device):
     session = device()
     session.commit()
     server.shell("rm /run/v6t/record.json /run/v6t/undo.sh")
@@ -178,7 +131,7 @@ def test_s5_a_lost_script_is_told(server, device):
     assert "dut-undo.sh" in info.value.hint
 
 
-def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
+def test_what_an_interrupted_removal_leaves_is_nothing(server, device):
     """The record goes first, what says that all is undone last."""
     session = device()
     session.commit()
@@ -186,9 +139,6 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
     assert session.rollback()[0].startswith("there is nothing")
     session.commit()
     session.rollback()
-
-
-# ------------------------------------------------------------- S13: whose it is
 
 
 @pytest.mark.parametrize(
@@ -203,7 +153,7 @@ def test_s5_what_an_interrupted_removal_leaves_is_nothing(server, device):
         ("touch {d}", "missing-permission"),
     ],
 )
-def test_s13_a_directory_of_somebody_else_is_not_used(made, code, server, device):
+def test_a_directory_of_somebody_else_is_not_used(made, code, server, device):
     """Whoever can write there would have v6t run his script as root."""
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     with expect_error(code, mentions="/run/elsewhere"):
@@ -211,7 +161,7 @@ def test_s13_a_directory_of_somebody_else_is_not_used(made, code, server, device
 
 
 @pytest.mark.parametrize("made", ["mkdir -m 755 {d}", "chmod 1777 /run/elsewhere", "true"])
-def test_s13_a_directory_of_ones_own_is_closed_to_others(made, server, device):
+def test_a_directory_of_ones_own_is_closed_to_others(made, server, device):
     server.shell("mkdir -m 755 /run/elsewhere; " + made.format(d="/run/elsewhere/v6t"))
     session = device(state_dir="/run/elsewhere/v6t")
     session.commit()
@@ -220,67 +170,25 @@ def test_s13_a_directory_of_ones_own_is_closed_to_others(made, server, device):
     session.rollback()
 
 
-# ----------------------------------------------------- S14: small, but not harmless
-
-
-def test_s14_what_a_device_says_is_never_a_place_to_fill():
+def test_what_a_device_says_is_never_a_place_to_fill():
     said = "'{words}'; {old}"
     undo = make_undo_entry(1, Step("true", "x", undo="put {old} and {words}"), said)
     assert undo.command == """put ''"'"'{words}'"'"'; {old}' and ''"'"'{words}'"'"';' '{old}'"""
 
 
-def test_s14_the_lock_of_a_silent_owner_frees_itself(server, monkeypatch):
-    """Its process still stands, its connection, too: its owner has lost its power."""
+def test_lock_of_a_silent_owner_frees_itself(server, login, monkeypatch):
     monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
     server.shell(CLEAN)
-    first, second = server.login(), server.login()
-    first.open()
-    second.open()
-    silent = Lock(first, "/run/v6t", "alice@one process 1")
-    try:
-        silent.stop()
-        with expect_error("device-busy"):
-            Lock(second, "/run/v6t", "bob@two process 2")
-        until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
-        other = Lock(second, "/run/v6t", "bob@two process 2")
-        assert "bob@two" in server.shell("readlink /run/v6t/lock")
-        silent.release()  # takes nobody else's away
-        assert "bob@two" in server.shell("readlink /run/v6t/lock")
-        other.release()
-        until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
-    finally:
-        first.close()
-        second.close()
-
-
-def test_s14_an_owner_that_is_heard_of_keeps_the_lock(server, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
-    server.shell(CLEAN)
-    transport = server.login()
-    transport.open()
-    lock = Lock(transport, "/run/v6t", "alice@one process 1", beat_period_s=0.2)
-    try:
-        until(lambda: int(server.shell("cat /run/v6t/beat")) > 20, "twenty signs of life")
-        assert "alice@one" in server.shell("readlink /run/v6t/lock")
-        assert lock.silence_s < float("inf")
-    finally:
-        lock.release()
-        transport.close()
-
-
-def test_the_command_the_message_names_frees_the_lock(server):
-    """`kill PID` on the device, as the refusal of a second v6t says."""
-    server.shell(CLEAN)
-    transport = server.login()
-    transport.open()
-    lock = Lock(transport, "/run/v6t", "alice@one process 1")
-    try:
-        server.shell("kill $(readlink /run/v6t/lock | cut -d' ' -f1)")
-        until(lambda: server.shell("ls -A /run/v6t") == "", "the lock is free")
-        until(lambda: lock.silence_s == float("inf"), "its owner knows")
-    finally:
-        lock.release()
-        transport.close()
+    silent, second = Lock(login(), "/run/v6t", "alice@one process 1"), login()
+    silent.stop()
+    with expect_error("device-busy"):
+        Lock(second, "/run/v6t", "bob@two process 2")
+    until(lambda: "lock" not in server.shell("ls /run/v6t"), "the lock frees itself")
+    other = Lock(second, "/run/v6t", "bob@two process 2")
+    silent.release()  # takes nobody else's away
+    assert "bob@two" in server.shell("readlink /run/v6t/lock")
+    other.release()
+    until(lambda: server.shell("ls -A /run/v6t") == "", "nothing is left")
 
 
 class Deaf:
@@ -349,26 +257,17 @@ def either_ps(request, server):
     server.shell("umount /bin/ps")
 
 
-def test_a_lock_is_held_whatever_ps_the_device_has(server, either_ps):
-    first, second = server.login(), server.login()
-    try:
-        first.open()
-        second.open()
-        held = Lock(first, "/run/v6t", "alice@one process 1")
-        with expect_error("device-busy"):
-            Lock(second, "/run/v6t", "bob@two process 2")
-        held.release()
-        Lock(second, "/run/v6t", "bob@two process 2").release()
-    finally:
-        first.close()
-        second.close()
+def test_lock_is_held_whatever_ps_the_device_has(login, either_ps):
+    held, second = Lock(login(), "/run/v6t", "alice@one process 1"), login()
+    with expect_error("device-busy"):
+        Lock(second, "/run/v6t", "bob@two process 2")
+    held.release()
+    Lock(second, "/run/v6t", "bob@two process 2").release()
 
 
 def test_undo_sh_is_one_at_a_time(server, device, either_ps):
     """A second one takes the place of one that hangs."""
-    steps = [
-        {**OPTIONS["steps"][0], "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}
-    ]
+    steps = [{**DUMMY, "undo": "[ -e /run/stubborn ] && sleep 60; ip link del v6tdummy"}]
     session = device(steps=steps)
     session.commit()
     server.shell("touch /run/stubborn; (sh /run/v6t/undo.sh >/dev/null 2>&1 </dev/null &); "

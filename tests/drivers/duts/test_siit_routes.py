@@ -51,7 +51,7 @@ def translator(**given: Any) -> Siit:
 
 def exits_of(technology: Siit) -> dict[Any, set[str]]:
     """Where a router with a translator beside it sends each network."""
-    intent = technology.dut_intent()
+    intent = technology.make_dut_intent()
     exits: dict[Any, set[str]] = {}
     for side in ("left", "right"):
         for net in getattr(intent, side).routes:
@@ -158,7 +158,7 @@ def test_siit_routes_of_drawn_mappings_lead_every_host_to_its_side(technology):
 
 
 def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
-    routes = set(map(str, translator(**GAP).dut_intent().left.routes))
+    routes = set(map(str, translator(**GAP).make_dut_intent().left.routes))
     assert "2001:db8:64::c633:180/125" in routes
     assert "2001:db8:64::/96" not in routes
     assert "2001:db8:1::78/125" in routes
@@ -170,7 +170,7 @@ def test_siit_routes_hold_of_the_prefix_only_hosts_without_a_mapping():
 def test_siit_plan_routes_no_packet_back(driver, params, orientation):
     device = make_driver(driver, {})
     technology = translator(**params, orientation=orientation)
-    intent = technology.dut_intent()
+    intent = technology.make_dut_intent()
     try:
         plan = device.plan(intent, device.make_example_facts(intent))
     except UsageError:

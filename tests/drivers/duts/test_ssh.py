@@ -25,28 +25,6 @@ from .support import over_ssh
 pytestmark = over_ssh
 
 
-@pytest.fixture(scope="module")
-def server():
-    made = sshserver.Server("ssh")
-    yield made
-    sshserver.end(made)
-
-
-@pytest.fixture
-def login(server):
-    made = []
-
-    def connect(**changes):
-        transport = server.login(**changes)
-        made.append(transport)
-        transport.open()
-        return transport
-
-    yield connect
-    for transport in made:
-        transport.close()
-
-
 def test_commands_run_in_sh_with_input_and_status(login):
     transport = login()
     done = transport.run("cat; echo err >&2; exit 3", "in\n")
@@ -115,33 +93,31 @@ def test_a_changed_host_key_is_refused(server, login, tmp_path):
     assert "ssh-keygen -R" in info.value.hint
 
 
-def test_an_unknown_host_is_refused(login, tmp_path):
-    (tmp_path / "known_hosts").write_text("")
-    with expect_error("host-key-mismatch"):
-        login(known_hosts=str(tmp_path / "known_hosts"))
-
-
-def test_a_configuration_without_host_keys_is_refused(login, tmp_path):
-    off = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
-    (tmp_path / "config").write_text(off)
-    with expect_error("host-key-mismatch"):
-        login(known_hosts="", config=str(tmp_path / "config"))
-
-
-def test_a_wrong_key_is_refused(login, tmp_path):
+@pytest.mark.parametrize(
+    ("ssh", "code"),
+    [
+        ({"known_hosts": "{empty}"}, "host-key-mismatch"),
+        ({"known_hosts": "", "config": "{config}"}, "host-key-mismatch"),
+        ({"identity": ("{id}",)}, "login-refused"),
+        ({"identity": ("{none}",)}, "file-not-found"),
+        ({"inner_port": 2222}, "unreachable"),
+    ],
+)
+def test_login_that_fails_has_a_code(ssh, code, login, tmp_path):
+    files = {name: str(tmp_path / name) for name in ("empty", "config", "id", "none")}
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "config").write_text(
+        "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n"
+    )
     sshserver.ssh_keygen(tmp_path / "id")
-    with expect_error("login-refused"):
-        login(identity=(str(tmp_path / "id"),))
 
+    def fill(value):
+        if isinstance(value, tuple):
+            return tuple(map(fill, value))
+        return value.format_map(files) if isinstance(value, str) else value
 
-def test_a_missing_key_file_is_the_users_error(login, tmp_path):
-    with expect_error("file-not-found"):
-        login(identity=(str(tmp_path / "none"),))
-
-
-def test_no_server(login):
-    with expect_error("unreachable"):
-        login(inner_port=2222)
+    with expect_error(code):
+        login(**{name: fill(value) for name, value in ssh.items()})
 
 
 def test_a_silent_server(server, login):

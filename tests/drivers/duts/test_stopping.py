@@ -20,10 +20,10 @@ from v6t.tests.core.support import v6t
 
 from . import field, sshserver
 from .field import until
-from .test_guard import DUMMY, configured, reached, step
+from .support import DUMMY
+from .test_guard import LONG, WAITS, configured, reached, step
 
 PLUGIN = ("--plugin", "ipv4-router")
-WAITS = "echo here >/run/reached; while [ ! -e /run/go ]; do sleep 0.1; done\n"
 SCRIPTS = {
     "waits": WAITS,
     "late": f"{WAITS}ip link add v6tlate type veth peer name v6tlater\n",
@@ -31,19 +31,10 @@ SCRIPTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    if sshserver.lacking() is not None:
-        pytest.skip(f"needs {sshserver.lacking()}")
-    made = field.Field("stopping", tmp_path_factory.mktemp("field"))
-    for name, text in SCRIPTS.items():
-        made.device.shell(f"cat >/run/{name}", text)
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def device(site):
+    for name, text in SCRIPTS.items():
+        site.device.shell(f"cat >/run/{name}", text)
     before = site.state()
     site.device.shell("rm -f /run/reached /run/go")
     yield site
@@ -58,7 +49,7 @@ def bed(site, steps, limit=0):
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_says_what_is_put_back_and_what_a_second_one_costs(number, device):
     before = device.state()
     path = bed(device, [step("waits")])
@@ -144,10 +135,6 @@ TESTBED = {
     "line_rate": "1M",  # no search for the tester's own limit on a machine with other tests
     "dut": {"driver": "linux-router", "options": {"ssh": {"lab": LAB}}},
 }
-LONG = (
-    *("--plugin", "ipv4-router", "--mode", "forward", "--frame-size", "128", "--reps", "30"),
-    *("--duration", "0.5", "--resolution", "100", "--no-report"),
-)
 
 
 @pytest.mark.lab

@@ -19,7 +19,7 @@ from v6t.drivers.duts.kinds.vpp import outputs as vpp_outputs
 from v6t.drivers.duts.os.linux import add_neighbors
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.session.telemetry import TelemetryWatcher, build_watch_script, read_samples
-from v6t.drivers.transport.process import ProcessHeld
+from v6t.drivers.transport.here import HereTransport
 from v6t.tests.expect import expect_error
 
 from .support import read_captured, run_shell
@@ -27,30 +27,39 @@ from .support import read_captured, run_shell
 POOL = nat.NatPool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
 
-def test_cores_of_proc_stat():
-    found = telemetry.parse_cpu(read_captured("proc-stat.txt"))
-    assert found["cpu0.idle"] == 1639652 + 1144
-    assert found["cpu1.softirq"] == 28756
-    assert found["cpu0.total"] == 326019 + 81788 + 74542 + 1639652 + 1144 + 28363 + 581
-    assert not any(name.startswith("cpu.") for name in found)
+JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
 
 
-def test_softnet_counters_are_hexadecimal():
-    found = telemetry.parse_softnet(read_captured("softnet_stat.txt"))
-    assert found == {"dropped": 0.0, "squeezed": 0x0C + 0x0E}
-
-
-def test_drops_of_an_interface():
-    found = telemetry.parse_link(read_captured("ip-s-o-link.txt"))
-    assert found["rx.packets"] == 3
-    assert found["tx.packets"] == 6
-    assert found["rx.dropped"] == found["tx.errors"] == 0
-
-
-def test_conntrack_statistics_are_summed_over_cores():
-    text = read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2")
-    counted = {"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}
-    assert conntrack.parse_conntrack_statistics(text) == counted
+@pytest.mark.parametrize(
+    ("parse", "text", "expected"),
+    [
+        (telemetry.parse_cpu, read_captured("proc-stat.txt"), {
+            "cpu0.idle": 1639652 + 1144, "cpu1.softirq": 28756,
+            "cpu0.total": 326019 + 81788 + 74542 + 1639652 + 1144 + 28363 + 581}),
+        (telemetry.parse_softnet, read_captured("softnet_stat.txt"),
+         {"dropped": 0.0, "squeezed": 0x0C + 0x0E}),
+        (telemetry.parse_link, read_captured("ip-s-o-link.txt"),
+         {"rx.packets": 3, "tx.packets": 6, "rx.dropped": 0, "tx.errors": 0}),
+        (conntrack.parse_conntrack_statistics,
+         read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2"),
+         {"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}),
+        (telemetry.parse_schedstat,
+         "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n",
+         {"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0,
+          "quota.periods": 9.0, "quota.throttled": 4.0}),
+        (jool_statistics.parse_statistics, JOOL,
+         {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}),
+        (jool_statistics.parse_packet_fates, JOOL,
+         {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
+          "dropped (JSTAT_NEVER_SEEN)": 1.0}),
+        (jool_statistics.parse_occupancy, JOOL, {"used": 200.0}),
+    ],
+)  # fmt: skip
+def test_figures_are_read(parse, text, expected):
+    figures = parse(text)
+    assert {name: figures[name] for name in expected} == expected
+    assert parse("") in ({}, {"dropped": 0.0, "squeezed": 0.0})
+    assert not any(name.startswith("cpu.") for name in figures)
 
 
 def test_interfaces_of_a_linux():
@@ -81,19 +90,6 @@ def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
     assert check.find_problem("")
 
 
-def test_jools_counters():
-    text = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
-    counted = {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}
-    assert jool_statistics.parse_statistics(text) == counted
-    assert jool_statistics.parse_packet_fates(text) == {
-        "sessions": 200.0,
-        "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
-        "dropped (JSTAT_NEVER_SEEN)": 1.0,
-    }
-    assert jool_statistics.parse_occupancy(text) == {"used": 200.0}
-    assert jool_statistics.parse_occupancy("") == {}
-
-
 RUNTIME = """\
 Time 10.0, 10 sec internal node vector rate 201.00 loops/sec 1234.00
   vector rates in 2.0e5, out 2.0e5, drop 0.0000e0, punt 0.0000e0
@@ -109,14 +105,6 @@ def test_vectors_per_call_of_a_vpp():
     assert found["thread1.node.ip6-map.calls"] == 100.0
     assert found["thread1.node.ip6-map.vectors"] == 24100.0
     assert found["thread1.vector_rate_in"] == 2e5
-
-
-def test_threads_and_quota_are_read():
-    text = "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n"
-    assert telemetry.parse_schedstat(text) == {
-        **{"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0},
-        **{"quota.periods": 9.0, "quota.throttled": 4.0},
-    }
 
 
 def test_the_processes_that_one_forked_are_read_with_it(tmp_path):
@@ -145,24 +133,8 @@ def test_a_device_without_driver_cannot_be_watched():
 # ------------------------------------------------------------------ watcher
 
 
-class Here:
-    """The transport of this machine's own shell."""
-
-    name = "here"
-
-    def hold(self, command):
-        process = subprocess.Popen(
-            ["sh", "-c", command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        return ProcessHeld(self.name, process)
-
-
 def watch_here(readings):
-    process = Here().hold(build_watch_script(readings, 0.01))
+    process = HereTransport("here").hold(build_watch_script(readings, 0.01))
     return TelemetryWatcher(read_samples(process, readings), process.release)
 
 

@@ -30,7 +30,7 @@ NFT, OTHER = "nftables", "tayga-nftables"
         (OTHER, intents.nat64(), 0, RFC, 330),
         (OTHER, intents.nat64(), 4, RFC, 4),
         (OTHER, intents.nat64(), 4, {}, 4),
-        ("nftables66", Nat66().dut_intent(), 0, RFC, 330),
+        ("nftables66", Nat66().make_dut_intent(), 0, RFC, 330),
         ("jool", intents.nat64(), 0, {}, 3600),
         ("jool", intents.nat64(), 150, {}, 150),
         ("vpp", intents.nat44(), 0, {"timeout_s": 900}, 900),
@@ -70,7 +70,7 @@ def test_timers_of_rfcs_and_one_of_the_users_exclude_each_other(driver: str) -> 
 
 
 def test_icmp_of_both_versions_is_timed() -> None:
-    made, intent = make_driver("nftables66", RFC), Nat66().dut_intent()
+    made, intent = make_driver("nftables66", RFC), Nat66().make_dut_intent()
     commands = "\n".join(
         s.command for s in made.plan(intent, made.make_example_facts(intent)).steps
     )

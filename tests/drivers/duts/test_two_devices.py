@@ -20,6 +20,7 @@ from .support import in_lab
 pytestmark = [*in_lab, pytest.mark.slow]
 every_site = pytest.mark.parametrize("site", sites.asked_for(sites.TWO, sites.ONE))
 most_sites = pytest.mark.parametrize("site", sites.asked_for(sites.TWO))
+one_machine = pytest.mark.parametrize("site", sites.asked_for(sites.ONE))
 RUN = (
     *("--mode", "bidirectional", "--reps", "1", "--no-report"),
     *("--measure", "throughput", "--duration", "0.2", "--resolution", "500"),
@@ -130,17 +131,7 @@ def test_what_is_applied_stays_and_is_restored(standing):
     assert not any(server.find_pid() for server in standing.servers.values())
 
 
-@most_sites
-def test_kill_9_is_undone_on_all_by_one_command(standing, tmp_path):
-    killed(standing, tmp_path / "run")
-    done = v6t("dut", "rollback", *flags(standing))
-    assert done.stderr.count("is undone") == len(standing.site.placed)
-    assert not any(server.find_pid() for server in standing.servers.values())
-    again = v6t("dut", "rollback", *flags(standing))
-    assert "nothing is left" in again.stdout
-
-
-@every_site
+@one_machine
 def test_every_machines_own_timer_undoes_what_kill_9_left(standing, tmp_path):
     """Also with every session on the machines killed, as when they lose their network."""
     before = killed(standing, tmp_path / "run")

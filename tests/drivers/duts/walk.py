@@ -277,7 +277,7 @@ class Alternative:
     @cached_property
     def intent(self) -> DeviceIntent:
         """What the device must be."""
-        return self.technology.dut_intent()
+        return self.technology.make_dut_intent()
 
     @cached_property
     def configured(self) -> str:
@@ -319,7 +319,9 @@ def frames(base: Base, values: Values) -> list[Batch]:
             opening: Any = None
             for direction in DIRECTIONS:
                 try:
-                    streams = compile_traffic(own.traffic(direction, own.frame_pair(size))).streams
+                    streams = compile_traffic(
+                        own.build_traffic(direction, own.make_frame_pair(size))
+                    ).streams
                 except UsageError:
                     continue
                 batches = [
@@ -347,7 +349,7 @@ def emitted(technology: Any, batches: Sequence[Batch]) -> list[bytes | None]:
     out: list[bytes | None] = []
     for direction, rows, opening, learned in batches:
         if technology.stateful:
-            expected = technology.expect_connections(direction, rows, opening, learned)
+            expected = technology.expect_for_connections(direction, rows, opening, learned)
         else:
             expected = technology.expect(direction, rows)
         lengths = expected.length.tolist()
@@ -440,7 +442,7 @@ def devices(base: Base) -> Iterator[Device]:
             yield from _suited(name, base, options)
             continue
         yield Device(name, base)
-        intent = base.technology().dut_intent()
+        intent = base.technology().make_dut_intent()
         for part in (*intent.parts, *intent.alternatives):
             for own in list_driver_names():
                 if own != part.driver and _can_be_part(own, part):
@@ -471,7 +473,7 @@ def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:
         device = Device(driver, base, json.dumps(options))
         made = device.made
         try:
-            signature(made, base.technology().dut_intent())
+            signature(made, base.technology().make_dut_intent())
         except UsageError as exc:
             # without hints: what `v6t run` puts in by itself
             params = exc.params or {

@@ -36,8 +36,7 @@ class NatPool:
     @property
     def address_range(self) -> str:
         """Addresses in nft's form, which for IPv4 is that of iptables, too."""
-        ends = [f"[{a}]" if ":" in a else a for a in (self.addresses[0], self.addresses[-1])]
-        return ends[0] if ends[0] == ends[1] else "-".join(ends)
+        return format_span(self.addresses[0], self.addresses[-1])
 
     @property
     def snat_target(self) -> str:
@@ -45,6 +44,12 @@ class NatPool:
         return f"{self.address_range}:{self.first_port}" + (
             f"-{self.last_port}" if self.last_port > self.first_port else ""
         )
+
+
+def format_span(first: str, last: str) -> str:
+    """Return a range of addresses in nft's form; one address stands alone."""
+    ends = [f"[{a}]" if ":" in a else a for a in (first, last)]
+    return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str] = ()) -> NatPool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from typing import ClassVar
 
 from v6t.drivers.duts.facts import Facts
@@ -152,8 +153,15 @@ def expect_rules(hook: str, *rules: str) -> Expectation:
 
 
 def _normalize_rule(line: str) -> str:
-    """Return a rule without counter values and with protocols as numbers."""
+    """Return a rule without counter values, with protocol names, and with the ends of address ranges.
+
+    nft prints a range of addresses as a prefix if it is one.
+    """
     text = re.sub(r"counter packets \d+ bytes \d+", "counter", " ".join(line.split()))
+    if prefix := re.search(r"(?<=snat to )\[?([\da-f.:]+)\]?/(\d+)", text):
+        network = ip_network(f"{prefix[1]}/{prefix[2]}")
+        ends = (str(network[0]), str(network[-1]))
+        text = text.replace(prefix[0], nat.format_span(*ends))
     return re.sub(
         r"\b(meta l4proto|ip protocol) (\d+)\b",
         lambda match: f"{match[1]} {_PROTOCOL_NAMES.get(match[2], match[2])}",

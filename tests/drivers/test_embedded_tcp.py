@@ -1,4 +1,4 @@
-"""Connections of TCP with real frames: without a device, through nftables' NAT44, and beyond its table."""
+"""The embedded tester's connections of TCP without frames: times, resets, ICMP errors and late segments."""
 
 from __future__ import annotations
 
@@ -8,114 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from v6t.core.config.bound import bind
-from v6t.core.config.resolve import Flags, resolve
-from v6t.core.runs.bench import Bench, compile_streams
 from v6t.drivers.embedded.port import ClientPort
 from v6t.drivers.embedded.sender import Pace
 from v6t.drivers.embedded.tcp_client import TcpClient
 from v6t.drivers.embedded.tcp_end import ENDED, ENDING, OPEN, RESET, SENT, UNREACHABLE, Account
-from v6t.drivers.lab.privilege import available
 from v6t.profiles.tcp.http import REQUEST
 from v6t.profiles.tcp.segments import ACK, FIN, RST, SegmentFields
-from v6t.trials.connections import Connections
 from v6t.trials.tcp import Tcp
-from v6t.trials.trial import Trial
-
-
-def needs_lab(test):
-    """Marks what is done with real frames."""
-    able, why = available()
-    return pytest.mark.lab(pytest.mark.skipif(not able, reason=f"needs a lab: {why}")(test))
-
-
-COUNT = 300
-
-
-class Opened:
-    """Trials of one plugin on the embedded tester."""
-
-    def __init__(self, plugin: str, *, loopback: bool) -> None:
-        bound = bind(
-            resolve(flags=Flags(plugin=plugin, tester="embedded", benchmarks=("tcp-rate",)))
-        )
-        bound.tester.prepare()
-        self.bench = Bench(bound, loopback=loopback)
-        self.bench.load(
-            compile_streams(bound, bound.technology.sizes_of(bound.settings.frame_sizes[0]))
-        )
-
-    def trial(self, tcp: Tcp, count: int = COUNT, rate_cps: float = 1000.0):
-        """What became of so many connections."""
-        asked = Connections(
-            count, rate_cps, wait_s=tcp.max_wait_s, alpha=1.0, purpose="establish", tcp=tcp
-        )
-        key = f"{count}/{rate_cps}"
-        trial = Trial("tcp-rate", key, 74, 74, "forward", rate_cps, asked.phase_one_s, 0.2, 0.0,
-                      connections=asked)  # fmt: skip
-        result = self.bench.measure(trial)
-        assert result.connections is not None
-        assert result.connections.tcp is not None
-        assert result.connections.tcp.classified == result.connections.tcp.attempted == count
-        return result, result.connections
-
-
-@pytest.fixture(scope="module")
-def alone():
-    made = Opened("dslite-aftr", loopback=True)
-    yield made
-    made.bench.close()
-
-
-@pytest.fixture(scope="module")
-def nat():
-    made = Opened("nat44", loopback=False)
-    yield made
-    made.bench.close()
-
-
-@needs_lab
-@pytest.mark.parametrize(
-    "tcp", [Tcp(), Tcp(object_octets=3000, closing="fin"), Tcp(retransmissions=1)]
-)
-def test_the_tester_opens_tries_and_ends_connections_with_itself(alone, tcp):
-    """Segments in tunnels, an object of three segments, and both ends."""
-    _, found = alone.trial(tcp)
-    counted = found.tcp
-    assert counted.established == counted.requested == counted.answered == COUNT
-    assert counted.closed == COUNT
-    assert counted.wrong == counted.reset_later == counted.reset_refused == 0
-    assert 0 < counted.fastest_s <= counted.mean_s <= counted.slowest_s
-    assert counted.sum_s == pytest.approx(counted.mean_s * COUNT)
-
-
-@needs_lab
-def test_what_comes_too_late_is_timed_out(alone):
-    """A limit that no answer keeps."""
-    _, found = alone.trial(Tcp(timeout_s=1e-6))
-    # an answer that was there before the clock was looked at opens one end, and stands for nothing
-    assert (found.tcp.established, found.tcp.timed_out + found.tcp.half_open) == (0, COUNT)
-    assert found.tcp.timed_out > COUNT / 2
-
-
-@needs_lab
-@pytest.mark.parametrize("tcp", [Tcp(closing="rst"), Tcp(closing="fin")])
-def test_connections_are_opened_tried_and_ended(nat, tcp):
-    result, found = nat.trial(tcp)
-    assert not result.faults
-    assert found.learned == found.validated == found.sessions == found.tcp.closed == COUNT
-    assert found.duplicate_tuples == 0
-    assert found.outside_endpoints is not None
-    assert found.outside_endpoints > 1
-    assert found.tcp.sessions_after is not None
-
-
-@needs_lab
-def test_a_device_that_forgets_is_watched(nat):
-    """The kernel forgets connections that were reset after ten seconds: not within one."""
-    _, found = nat.trial(Tcp(aging_s=1.0))
-    assert found.tcp.expiry_s is None
-    assert found.tcp.sessions_after >= COUNT - 10
 
 
 def test_waits_double():

@@ -1,0 +1,94 @@
+"""What commands print on a terminal of 80 columns, kept as snapshots.
+
+`pytest tests/core/test_screens.py --snapshot-update` stores new screens; read the difference.
+"""
+
+import json
+import re
+import shlex
+import sys
+
+import pytest
+from v6t.core.runs.doctor import list_drivers
+
+from .terminal import Session
+
+INSTALLED = {"nft", "conntrack", "tayga"}
+MAIN = """
+import os, shutil
+os.environ.pop("TREX_DIR", None)
+programs, which = PROGRAMS, shutil.which
+shutil.which = lambda name, **k: programs[name] if name in programs else which(name, **k)
+from v6t.core.cli.main import main
+main()
+"""
+VOLATILE = {
+    r"  [\d.]+ (?:s|ms|min)$": "  <time>",
+    r"\d{4}-\d\d-\d\d[T ][\d:+]+": "<date>",
+    r", \d+ s$": ", <time>",
+    r"Linux \S+, Python [\d.]+": "Linux <version>, Python <version>",
+    r"^ok      cores: \d+": "ok      cores: <number>",
+    r"below\s+\S+\s+[\d,.]+\s+GiB\s+free": "below <directory>, <size> GiB free",
+    r"^(ok  |note|MISSING)    (embedded lab|TRex|frequency|hyper-threading): .*(\n  .*)*\n": "",
+}
+RUN = "run mape-br --tester sim --seed 1"
+QUICK = f"{RUN} --mode forward --set-procedure latency.tags=100 --measure throughput,latency -q"
+AUDIT = "audit siit --no-variants --clause 5.1-udp,4.1-udp,ttl-1,df-too-big,unreachable -o out"
+SCREENS = {
+    "run": f"{RUN} --frame-size 104,512,1518 --mode forward,reverse,bidirectional --reps 2 "
+    "--measure throughput,latency,frame-loss --set-procedure latency.tags=100 --no-report -o made",
+    "dry run": "run nat44 --dut nftables --set subscribers=1000 "
+    "--set connections_per_subscriber=200 --dry-run",
+    "dry run of sizes": "run mape-br --dut vpp --frame-size 104,512,1518 --dry-run",
+    "doctor": "doctor",
+    "dut list": "dut list",
+}
+MOST_LINES = {"run": 75, "dry run": 40, "dry run of sizes": 40}
+
+
+def show(command: str, status: int = 0) -> str:
+    """Return the screen of a command, with placeholders for what differs between machines."""
+    programs = {}
+    if command in ("doctor", "dut list"):
+        names = {name for driver in list_drivers() for name in driver.programs}
+        programs = {name: name if name in INSTALLED else None for name in names}
+    script = MAIN.replace("PROGRAMS", repr(programs))
+    session = Session([sys.executable, "-c", script, *shlex.split(command)], 80)
+    assert session.ended() == status, session.screen.text
+    text = session.screen.text
+    for pattern, placeholder in VOLATILE.items():
+        text = re.sub(pattern, placeholder, text, flags=re.MULTILINE)
+    return text
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_screen(name, tmp_path, monkeypatch, snapshot):
+    monkeypatch.chdir(tmp_path)
+    text = show(SCREENS[name])
+    assert len(text.splitlines()) <= MOST_LINES.get(name, 75)
+    assert text == snapshot
+
+
+def test_screen_of_comparison(tmp_path, monkeypatch, snapshot):
+    monkeypatch.chdir(tmp_path)
+    for name, rate in (("slow", 300_000), ("fast", 600_000)):
+        show(f"{QUICK} --set-tester capacity_fps={rate} --no-report --reps 4 -o {name}")
+    assert show("compare fast slow", status=7) == snapshot
+
+
+@pytest.mark.lab
+def test_screen_of_audit_of_correct_device(tmp_path, monkeypatch, snapshot):
+    monkeypatch.chdir(tmp_path)
+    assert show(AUDIT) == snapshot
+
+
+@pytest.mark.lab
+def test_screen_of_audit_of_wrong_device(tmp_path, monkeypatch, snapshot):
+    monkeypatch.chdir(tmp_path)
+    wrong = json.dumps(
+        [
+            {"ipv4": "198.18.0.0/24", "ipv6": "2001:2:0:77::/120"},
+            {"ipv4": "198.19.0.0/24", "ipv6": "2001:2:0:1000::/120"},
+        ]
+    )
+    assert show(f"{AUDIT} --set-dut {shlex.quote(f'eam={wrong}')}", status=6) == snapshot

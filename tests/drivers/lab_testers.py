@@ -1,0 +1,63 @@
+"""Real testers in the lab with streams loaded, and trials that a busy machine may spoil."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from textwrap import dedent
+
+import pytest
+from v6t.core.config.bound import bind
+from v6t.core.config.resolve import Flags, resolve
+from v6t.core.runs.bench import compile_point, make_tester
+from v6t.tests.needs import needs_lab, needs_trex
+from v6t.trials.trial import Trial
+from v6t.trials.verdict import assess_trial
+
+TRIES = 10
+REAL = [
+    pytest.param("embedded", marks=[pytest.mark.lab, needs_lab]),
+    pytest.param("trex", marks=[pytest.mark.trex, needs_trex, needs_lab]),
+]
+
+
+def bind_tester(kind, plugin="mape-br", testbed=None, options=None, **flags):
+    """Bind a run of a technology to a tester of the lab."""
+    lab = {"lab": "true"} if kind == "trex" else {}
+    flags = Flags(plugin=plugin, tester=kind, tester_options=lab | (options or {}), **flags)
+    return bind(resolve(testbed=testbed, flags=flags))
+
+
+@contextmanager
+def loaded(kind, plugin="mape-br", size=104, *, loopback=False, **run):
+    """Yield an open tester with streams, and a trial of one second in both directions."""
+    bound = bind_tester(kind, plugin, **run)
+    with closing(make_tester(bound, loopback=loopback)) as tester:
+        tester.open()
+        yield tester, load(tester, bound, size)
+
+
+def load(tester, bound, size, vary=lambda traffic: traffic):
+    """Load the streams of a technology; return a trial of one second."""
+    sizes = bound.technology.make_frame_pair(size)
+    streams = compile_point(bound.technology, sizes, bound.settings.seed, vary)
+    tester.load(streams, bound.oracle)
+    return Trial("throughput", "t", sizes.ipv6, sizes.ipv4, "bidirectional", 3000.0, 1.0, 0.4, 0.1)
+
+
+def measure_passed(tester, trial, *, tolerance=1.2, is_good=lambda result: True, **changes):
+    """Measure until a trial passes; changes are those of the trial."""
+    trial = replace(trial, **changes)
+    for _ in range(TRIES):
+        result = tester.measure(trial)
+        verdict = assess_trial(trial, result, sending_time_tolerance=tolerance)
+        if verdict.passed and is_good(result):
+            return result
+    pytest.fail(f"{verdict.reasons} {result.faults}")
+
+
+def write_testbed(directory, text):
+    """Write a testbed file."""
+    path = directory / "bed.yaml"
+    path.write_text(dedent(text))
+    return path

@@ -1,0 +1,116 @@
+"""Real frames by the embedded tester and by TRex: what is counted, compared, answered and noticed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from v6t.trials.verdict import assess_trial
+
+from .lab_testers import REAL, loaded, measure_passed, write_testbed
+from .test_trex_control_frames import OWN
+
+pytestmark = pytest.mark.parametrize("kind", REAL)
+RESOLVED = "dut: {driver: linux-router, options: {neighbours: resolved}}\n"
+
+
+@pytest.mark.alone  # a kernel that is late with its own frames has them counted
+@pytest.mark.parametrize("loopback", [True, False], ids=["cable", "reference BR"])
+def test_all_frames_return_and_match(kind, loopback):
+    with loaded(kind, loopback=loopback, params={"n": "10", "m": "9"}) as (tester, trial):
+        for mode in ("bidirectional", "forward", "reverse"):
+            result = measure_passed(tester, trial, mode=mode)
+            for counted in result.directions.values():
+                assert counted.checked == counted.matched > 50
+                assert {c.role for c in counted.classes.values()} == {"foreground", "background"}
+                assert counted.control == 0
+                assert counted.sending_time_s == pytest.approx(1.0, abs=0.1)
+
+
+def test_wrong_bit_of_rule_is_shown_beside_expected_frame(kind):
+    with loaded(kind, dut_params={"rule_ipv6": "2001:db8:ce:2000::/51"}) as (tester, trial):
+        counted = tester.measure(trial).directions["reverse"]
+        assert counted.matched == 0
+        wrong = counted.mismatch
+        assert "IPv6 destination" in wrong["why"]
+        assert len(wrong["expected"]) == len(wrong["received"])
+        assert wrong["expected"] != wrong["received"]
+
+
+def test_negative_traffic_is_counted_apart_and_dropped(kind):
+    with loaded(kind, params={"negative_percent": "20"}) as (tester, trial):
+        result = measure_passed(tester, trial, mode="forward")
+        classes = result.directions["forward"].classes.values()
+        negative = [c for c in classes if c.role == "negative"]
+        assert sum(c.sent for c in negative) == sum(c.required for c in negative) >= 500
+        assert sum(c.received for c in negative) == 0
+
+
+def test_router_without_static_neighbors_learns_the_hosts(kind, tmp_path):
+    """It learns them before the first trial, and is answered when it asks again during one."""
+    bed = write_testbed(tmp_path, RESOLVED)
+    with loaded(kind, "ipv4-router", 84, testbed=bed) as (tester, trial):
+        device = tester._bed.lab.device
+        # the kernel asks again after it has used an entry that was not confirmed
+        for name in ("left", "right"):
+            values = {f"net/ipv{v}/neigh/{name}/delay_first_probe_time": "1" for v in (4, 6)}
+            assert device.ask("set", values=values) == []
+        result = measure_passed(tester, trial, duration_s=3.0)
+        assert sum(d.control for d in result.directions.values()) >= 2
+        assert all(d.checked == d.matched > 0 for d in result.directions.values())
+        assert device.ask("run", command=["ip", "neigh", "show", "nud", "permanent"]) == (0, "")
+
+
+@pytest.mark.parametrize(("learning", "received"), [("true", 1000), ("false", 0)])
+@pytest.mark.parametrize("plugin", ["ipv4-router", "ipv6-router"])
+def test_router_needs_learning_frames_of_tester_without_answers(
+    kind, plugin, learning, received, tmp_path
+):
+    """RFC 2544 section 23 b."""
+    silent = f"{{answers: false, learning: {learning}}}"
+    bed = write_testbed(tmp_path, f"{RESOLVED}links: {{left: {silent}, right: {silent}}}\n")
+    with loaded(kind, plugin, 84, testbed=bed) as (tester, trial):
+        result = tester.measure(replace(trial, rate_fps=1000.0))
+        ways = result.directions.values()
+        assert [d.count_frames("received") for d in ways] == [received] * 2
+        assert (tester.describe()["answers_on"], bool(tester.describe()["learning_on"])) == (
+            [],
+            learning == "true",
+        )
+
+
+CHATTER = """
+import socket, sys
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(("right", 0))
+for _ in range(20):
+    for frame in sys.argv[1:]:
+        out.send(bytes.fromhex(frame))
+"""
+
+
+def test_frames_that_devices_send_themselves_are_no_test_frames(kind):
+    """With TRex its ports' counters alone, which see all frames."""
+    options = {"counting": "ports"} if kind == "trex" else {}
+    frames = [bytes(frame).hex() for name, frame in OWN.items() if "VLAN" not in name]
+    with loaded(kind, options=options) as (tester, trial):
+        device, done = tester._bed.lab.device, []
+
+        def talk():
+            time.sleep(1.0)
+            done.append(device.ask("run", command=[sys.executable, "-c", CHATTER, *frames]))
+
+        speaker = threading.Thread(target=talk)
+        speaker.start()
+        slow = replace(trial, mode="forward", rate_fps=500.0, duration_s=4.0)
+        result = tester.measure(slow)
+        speaker.join()
+        assert done == [(0, "")]
+        counted = result.directions["forward"]
+        assert counted.control == 20 * len(frames)
+        assert counted.count_frames("surplus") == 0
+        assert counted.count_frames("received") <= counted.count_frames("required")
+        assert not any("surplus" in r for r in assess_trial(slow, result).reasons)
