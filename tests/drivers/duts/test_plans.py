@@ -322,7 +322,7 @@ def test_without_root_nothing_is_begun(name):
 
 def test_a_learnt_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
-    plan = driver.plan(intents.ROUTER4, facts(learnt_default=frozenset({"mgmt"})))
+    plan = driver.plan(intents.ROUTER4, facts(advertised_route_interfaces=frozenset({"mgmt"})))
     assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
