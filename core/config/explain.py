@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +45,7 @@ _LIMITS = {
 TERM = "word of tables and figures"
 TITLE = "title of a table"
 _COLUMN_UNIT = re.compile(
-    r",? *(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
+    r",? +(?:fps|cps|ms|us|s|%|octets|frames|connections|entries|(?:connections|queries)/s)"
     r"(?: per direction)?$|^IPv6/IPv4 |^frame "
 )
 """The unit of a column, or the words before one, which the explained name lacks."""
@@ -174,7 +175,8 @@ def look_up(name: str, plugin: str | None = None) -> list[Setting]:
     if not matches:
         bare = _COLUMN_UNIT.sub("", name)
         if bare and bare != name:
-            return look_up(bare, plugin)
+            with contextlib.suppress(UsageError):  # the unit may be the only known word
+                return look_up(bare, plugin)
         words = f" {name.lower()} "
         matches = [row for row in known if row.kind == TITLE and f" {row.name.lower()}" in words]
         matches = matches or [

@@ -18,7 +18,8 @@ from pathlib import Path
 from v6t.drivers.transport.contract import Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.tests.core.support import COMMAND
-from v6t.tests.drivers.duts.test_guard import DUMMY, PLUGIN
+from v6t.tests.drivers.duts.support import DUMMY
+from v6t.tests.drivers.duts.test_guard import PLUGIN
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Recipe
 from v6t.tests.machine.machine import (
