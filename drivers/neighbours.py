@@ -19,7 +19,7 @@ SOURCE_ADDRESS, TARGET_ADDRESS = 1, 2
 """Options that hold a link-layer address."""
 SOLICITED, OVERRIDE = 0x40000000, 0x20000000
 FILTER = "(arp[6:2] = 1 or (icmp6 and ip6[40] = 135))"
-"""What asks for a host, for a capture; :meth:`Hosts.answer` looks at it more closely."""
+"""What asks for a host, for a capture; :meth:`Hosts.find_answer` looks at it more closely."""
 SHORTEST = 60
 MOST_INTRODUCED = 4096
 """Of more hosts than this none is introduced: the device asks for those it needs."""

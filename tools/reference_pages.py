@@ -167,7 +167,7 @@ def _run_file() -> Iterator[str]:
 def _testbed_file() -> Iterator[str]:
     from v6t.core.config.settings import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import REFERENCE, load_driver_type, names
+    from v6t.drivers.duts.registry import REFERENCE, list_driver_names, load_driver_type
     from v6t.drivers.testers import TESTERS
 
     yield "# Testbed file\n"
@@ -179,7 +179,7 @@ def _testbed_file() -> Iterator[str]:
         yield f"## tester: {tester}\n"
         yield f"{kind.title[0].upper()}{kind.title[1:]}. {summarize_docstring(kind.options_model)}\n"
         yield from _table(list_settings(kind.options_model, "tester.options."))
-    as_they_are = [n for n in names() if not load_driver_type(n).configures_device]
+    as_they_are = [n for n in list_driver_names() if not load_driver_type(n).configures_device]
     for name in sorted(as_they_are, key=lambda n: n != REFERENCE):
         model = load_driver_type(name).options_model
         yield f"## dut: {name}\n"
@@ -191,7 +191,7 @@ def _testbed_file() -> Iterator[str]:
     yield "## dut: every Linux device\n"
     yield summarize_docstring(LinuxOptions) + "\n"
     yield from _table(row for row in linux if row not in every)
-    for name in (n for n in names() if load_driver_type(n).configures_device):
+    for name in (n for n in list_driver_names() if load_driver_type(n).configures_device):
         made = load_driver_type(name)
         yield f"## dut: {name}\n"
         is_linux = issubclass(made.options_model, LinuxOptions)

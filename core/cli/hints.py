@@ -11,7 +11,7 @@ from contextlib import suppress
 from v6t.base.errors import UsageError, V6tError
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import load_plugin
-from v6t.drivers.duts.registry import REFERENCE, make_driver, names
+from v6t.drivers.duts.registry import REFERENCE, list_driver_names, make_driver
 
 SET_COMMANDS = ("run", "audit", "compile", "dut")
 """Commands with ``--set`` and ``--set-dut``."""
@@ -82,7 +82,7 @@ def list_drivers_for(technology: str, *, configured: bool = False) -> list[str]:
     """
     is_reference = not configured and _find_default_driver(technology) == REFERENCE
     drivers = [REFERENCE] if is_reference else []
-    for name in names():
+    for name in list_driver_names():
         with suppress(V6tError):  # a broken driver of another distribution
             if can_configure(name, technology):
                 drivers.append(name)

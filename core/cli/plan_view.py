@@ -146,7 +146,7 @@ def _describe_all(bound: BoundRun, planned: RunPlan) -> Iterator[str]:
     yield from (f"  {line}" for line in planned.streams)
     if bound.driver.configures_device and not bound.driver.is_chain:
         yield f"Capabilities of the {bound.settings.dut.driver} driver"
-        for row, text in find_capabilities(bound.driver, bound.intent).rows():
+        for row, text in find_capabilities(bound.driver, bound.intent).to_rows():
             yield f"  {row:<12} {text}"
     yield "State of the device"
     yield "  " + json.dumps(planned.intent, indent=1).replace("\n", "\n  ")

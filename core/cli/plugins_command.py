@@ -98,9 +98,11 @@ def _format_default(field: Any) -> Any:
 def _show_drivers(name: str | None, as_json: bool) -> None:
     """Print the capabilities of one driver, or of all that configure a single device."""
     from v6t.core.config.compatibility import list_capabilities
-    from v6t.drivers.duts.registry import load_driver_type, names
+    from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 
-    kinds = {driver: load_driver_type(driver) for driver in ([name] if name else names())}
+    kinds = {
+        driver: load_driver_type(driver) for driver in ([name] if name else list_driver_names())
+    }
     tables = {
         driver: {"title": kind.title, **dict(list_capabilities(driver))}
         for driver, kind in kinds.items()

@@ -110,7 +110,7 @@ class BoundRun:
         change = self.driver.plan(
             self.intent, self.driver.make_example_facts(self.intent)
         ).live_change
-        return "" if change is None else change.what + (change.how and f" ({change.how})")
+        return "" if change is None else change.description + (change.note and f" ({change.note})")
 
     @cached_property
     def oracle(self) -> Oracle:

@@ -63,7 +63,7 @@ def list_capabilities(driver: str) -> list[tuple[str, str]]:
         intent = _make_default_intent(load_plugin(technology))
         found |= find_capabilities(make_driver(driver, {}), intent)
     technologies = ", ".join(list_technologies(driver)) or "any"
-    return [("technologies", technologies), *found.rows()]
+    return [("technologies", technologies), *found.to_rows()]
 
 
 @cache

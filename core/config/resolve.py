@@ -48,7 +48,7 @@ from v6t.core.config.yaml_file import (
     validate,
 )
 from v6t.drivers.duts.registry import REFERENCE, load_driver_type, make_driver
-from v6t.drivers.duts.registry import names as driver_names
+from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 
 if TYPE_CHECKING:

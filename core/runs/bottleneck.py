@@ -250,7 +250,7 @@ def _sample_trials(
     """Return the samples before, during and after the trials, and the results of the trials."""
     ends: list[tuple[str, float]] = []
     results: dict[str, TrialResult] = {}
-    watcher = device.watcher()
+    watcher = device.start_watcher()
     try:
         time.sleep(IDLE_SAMPLING_S)
         ends.append(("before", time.time()))

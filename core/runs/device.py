@@ -113,7 +113,7 @@ def with_device_load(measure: Measure, session: Callable[[], DeviceSession | Non
         try:
             for name, device in driven.devices() if driven is not None else ():
                 with contextlib.suppress(V6tError, OSError):
-                    watchers[name] = device.watcher(LOAD_READING)
+                    watchers[name] = device.start_watcher(LOAD_READING)
             result = measure(trial)
         finally:
             for name, watcher in watchers.items():

@@ -17,7 +17,7 @@ from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import TECHNOLOGIES
 from v6t.core.runs.dut import find_technology
 from v6t.core.runs.manifest import describe_machine
-from v6t.drivers.duts.registry import DRIVERS, make_driver, names
+from v6t.drivers.duts.registry import DRIVERS, list_driver_names, make_driver
 from v6t.drivers.testers import DEFAULT, TESTERS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def list_drivers() -> list[DriverSummary]:
     """List the drivers that can be loaded, by name."""
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
     drivers = []
-    for name in names():
+    for name in list_driver_names():
         try:
             driver = make_driver(name, {})
             technologies = list_technologies(name)
@@ -174,7 +174,7 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
         yield _describe_refusal(exc, plugin)
         return
     if bound.driver.configures_device and not bound.driver.is_chain:
-        rows = find_capabilities(bound.driver, bound.intent).rows()
+        rows = find_capabilities(bound.driver, bound.intent).to_rows()
         capabilities = "; ".join(f"{row}: {text}" for row, text in rows if row != "options")
         yield Finding("driver", "ok", f"{bound.driver.name}: {capabilities}")
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
     from v6t.drivers.duts.plan import Plan
     from v6t.drivers.duts.session.plan_steps import Difference
-    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSshServer
 
 _LOG = logging.getLogger(__name__)
 
@@ -244,8 +244,8 @@ def find_technology(driver: str) -> str | None:
     """Return a technology that the driver can configure, or None for a chain."""
     from v6t.core.config.compatibility import list_technologies
     from v6t.core.config.plugins import list_names
+    from v6t.drivers.duts.registry import list_driver_names as drivers
     from v6t.drivers.duts.registry import load_driver_type
-    from v6t.drivers.duts.registry import names as drivers
 
     if driver not in drivers() or load_driver_type(driver).is_chain:
         return None
@@ -264,16 +264,16 @@ def _check(bound: BoundRun) -> None:
         raise UsageError(problem, "name a driver with --driver", code="missing-driver")
 
 
-def _list_lab_devices(bound: BoundRun) -> list[LabSsh]:
+def _list_lab_devices(bound: BoundRun) -> list[LabSshServer]:
     """List the lab devices that run an SSH server."""
     _check(bound)
     logins = bound.driver.get_logins(bound.intent)
     names = dict.fromkeys(ssh.lab for ssh in logins if ssh is not None and ssh.lab)
     if not names:
         return []
-    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSshServer
 
-    return [LabSsh(name) for name in names]
+    return [LabSshServer(name) for name in names]
 
 
 def _make_session(

@@ -8,7 +8,11 @@ from operator import itemgetter
 
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.telemetry_summary import Telemetry, compute_core_shares, summarize_samples
+from v6t.drivers.duts.telemetry_summary import (
+    TelemetrySummary,
+    compute_core_shares,
+    summarize_samples,
+)
 
 BUSY_CORE_IDLE_PERCENT = 3.0
 """A core that is idle for less than this share of the time is saturated [%]."""
@@ -55,7 +59,7 @@ def judge_device(
         shared: the tester works on the device's cores.
     """
     summary = summarize_samples(samples)
-    dropped = sum(summary.reasons.values())
+    dropped = sum(summary.drops_by_reason.values())
     # the drops of the device must be enough to explain what was lost
     explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
     speaks = dropped >= FEW_LOSSES if lost is None else explained
@@ -106,7 +110,9 @@ def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
     return "none of them is seen to limit: look at the tester and the cables"
 
 
-def _list_evidence(samples: Sequence[Sample], summary: Telemetry, lost: int | None) -> list[str]:
+def _list_evidence(
+    samples: Sequence[Sample], summary: TelemetrySummary, lost: int | None
+) -> list[str]:
     soft = compute_core_shares(samples, "softirq")
     lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
     for core, shares in compute_core_shares(samples, "idle").items():
@@ -140,13 +146,13 @@ _Finding = tuple[str, str]
 class _Judge:
     """Rules of a verdict; each returns a kind of limit and a sentence, or None if it does not apply."""
 
-    def __init__(self, summary: Telemetry, lost: int | None) -> None:
+    def __init__(self, summary: TelemetrySummary, lost: int | None) -> None:
         self.summary = summary
         self.lost = lost
         self.ran, self.waited = (summary.process.get(name, 0.0) for name in ("run", "wait"))
         nodes = summary.vectors_per_call.items()
         self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
-        self.worst = _find_most_frequent(summary.reasons) if summary.drops else ""
+        self.worst = _find_most_frequent(summary.drops_by_reason) if summary.drops else ""
         # losses for want of room have nothing to do with time
         room = (LossReason.ROOM, LossReason.ENTRY)
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
@@ -222,7 +228,7 @@ class _Judge:
         unfetched = self.summary.select_drops(LossReason.INGRESS)
         if (
             100 * sum(unfetched.values())
-            >= MAJORITY_PERCENT * sum(self.summary.reasons.values())
+            >= MAJORITY_PERCENT * sum(self.summary.drops_by_reason.values())
             > 0
         ):
             problem = "it polls, and frames came faster than it fetched them"
@@ -253,7 +259,7 @@ class _Judge:
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_most(self, count: float, excluded: float = 0.0) -> bool:
-        total = max(sum(self.summary.reasons.values()), self.lost or 0) - excluded
+        total = max(sum(self.summary.drops_by_reason.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total
 
     @property

@@ -13,14 +13,14 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.plan import Intent
 
-SETTINGS: Mapping[str, Any] = {
+OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "udp_timeout_s": 300,
     "port_block": 64,
     "session_limit": 100_000,
     "lowest_ipv6_mtu": 1400,
 }
 """Settings of technologies that not all devices have, with a value that is not the default."""
-TIMERS = ("udp_timeout_s",)
+TIMER_SETTINGS = ("udp_timeout_s",)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class DriverCapabilities:
     counters: tuple[str, ...] = ()
     operations: tuple[str, ...] = ()
 
-    def rows(self) -> list[tuple[str, str]]:
+    def to_rows(self) -> list[tuple[str, str]]:
         return [(name, ", ".join(values)) for name, values in asdict(self).items() if values]
 
     def __or__(self, other: DriverCapabilities) -> DriverCapabilities:
@@ -44,21 +44,21 @@ class DriverCapabilities:
 
 def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
     """Find what a driver supports for a technology, without a device."""
-    settings = tuple(name for name in SETTINGS if _can_configure(driver, intent, name))
-    timers = tuple(name for name in settings if name in TIMERS)
+    settings = tuple(name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name))
+    timers = tuple(name for name in settings if name in TIMER_SETTINGS)
     return DriverCapabilities(
         versions=tuple(filter(None, driver.versions)),
         settings=settings,
-        options=find_own_options(driver.options_model),
+        options=list_driver_options(driver.options_model),
         timers=timers if driver.get_timeout_s(intent) is None else (*timers, "timeout_s"),
         counters=tuple(
             dict.fromkeys(n.partition(" ")[0] for n in driver.get_telemetry_readings(intent))
         ),
-        operations=tuple(_find_operations(driver, intent)),
+        operations=tuple(_list_operations(driver, intent)),
     )
 
 
-def find_own_options(model: type[BaseModel]) -> tuple[str, ...]:
+def list_driver_options(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the options that a driver adds to, or declares differently from, the shared ones."""
     shared = {name for base in (DutOptions, LinuxOptions) for name in base.model_fields}
     declared = set() if model in (DutOptions, LinuxOptions) else model.__annotations__.keys()
@@ -68,13 +68,13 @@ def find_own_options(model: type[BaseModel]) -> tuple[str, ...]:
 def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
     if setting not in type(intent.configuration).model_fields:
         return False
-    changed = intent.configuration.model_copy(update={setting: SETTINGS[setting]})
+    changed = intent.configuration.model_copy(update={setting: OPTIONAL_SETTINGS[setting]})
     with suppress(UsageError, DutError):
         return not driver.has_equal_commands(intent, replace(intent, configuration=changed))
     return False
 
 
-def _find_operations(driver: Driver, intent: Intent) -> list[str]:
+def _list_operations(driver: Driver, intent: Intent) -> list[str]:
     facts = driver.make_example_facts(intent)
     operations = {
         "count sessions": lambda: driver.get_session_reading(intent),

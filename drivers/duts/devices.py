@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from v6t.base.errors import UsageError
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.chain.driver import check_places
-from v6t.drivers.duts.chain.session import ChainSession, LabChain, LabPart, PartSession
+from v6t.drivers.duts.chain.driver import check_lab_placement
+from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession, LabChain, LabChainPart
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.options import require_ssh
 from v6t.drivers.duts.plan import Intent
@@ -85,7 +85,7 @@ def _make_chain_session(
             session = make_device_session(
                 part.driver, transport, part.intent, part_dir, rollback_command, part.name
             )
-            sessions.append(PartSession(part, session))
+            sessions.append(ChainPartSession(part, session))
     return ChainSession(driver.name, sessions) if sessions else None
 
 
@@ -100,7 +100,7 @@ def make_lab_device(
         return LabDut(driver, intent, record_dir)
     references = {part.name: part for part in translation.parts}
     parts = driver.get_parts(intent)
-    check_places(parts)
+    check_lab_placement(parts)
     lab_parts = []
     for part in parts:
         if part.driver.configures_device:
@@ -110,7 +110,7 @@ def make_lab_device(
             reference, octets = references[part.name], frame_octets(part.intent.links)
             swapped = reference.mirrored != intent.links.swapped
             lab_part = ReferenceDevice(reference.reference, octets, swapped=swapped)
-        lab_parts.append(LabPart(part, lab_part))
+        lab_parts.append(LabChainPart(part, lab_part))
     return LabChain(driver.name, lab_parts, swapped=intent.links.swapped)
 
 

@@ -200,9 +200,11 @@ class Driver(ABC):
             raise self.chain_membership.translate_error(exc) from exc
         ssh = self.options.ssh
         # the session is in the machine's own namespace: nothing in another one takes its way
-        if ssh is not None and not ssh.netns and facts.path is not None:
+        if ssh is not None and not ssh.netns and facts.management_path is not None:
             check_management_path(
-                facts.path if self.uses_kernel_routes else replace(facts.path, peers=()),
+                facts.management_path
+                if self.uses_kernel_routes
+                else replace(facts.management_path, peers=()),
                 intent,
                 plan,
             )
@@ -274,12 +276,12 @@ class Driver(ABC):
             self.plan(intent, self.make_example_facts(intent)).steps
             for intent in (first_intent, second_intent)
         )
-        return [(s.set, s.text) for s in first] == [(s.set, s.text) for s in second]
+        return [(s.command, s.text) for s in first] == [(s.command, s.text) for s in second]
 
     def describe_flush(self, intent: Intent) -> str:
         """Return the commands that empty the connection table, for the report."""
         return "; ".join(
-            step.set for step in self.plan(intent, self.make_example_facts(intent)).flush
+            step.command for step in self.plan(intent, self.make_example_facts(intent)).flush
         )
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
@@ -289,7 +291,7 @@ class Driver(ABC):
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         """Return an oracle that expects this implementation's frames."""
         profile = self.get_header_profile(intent)
-        return oracle if profile.plain else ProfiledOracle(oracle, profile)
+        return oracle if profile.equals_reference else ProfiledOracle(oracle, profile)
 
     def get_further_hops(self, intent: Intent, direction: Direction) -> int:
         """Return the hops that the device adds to those of the technology."""
@@ -314,7 +316,7 @@ class Driver(ABC):
 
 def require_root(facts: Facts) -> None:
     """Check that commands on the device run as root."""
-    if not facts.root:
+    if not facts.is_root:
         hint = "log in as root, or set ssh.become to 'sudo -n' or 'doas -n'"
         raise DutError("commands on the device do not run as root", hint, code="not-root")
 
@@ -346,6 +348,6 @@ def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
             )
             hint = f"set links.{side}.dut_mac in the testbed file, or name another interface"
             raise DutError(problem, hint, code="wrong-interface")
-        if interface.up and not interface.carrier:
+        if interface.is_up and not interface.has_carrier:
             problem = f"the {side} interface {name} has no carrier"
             raise DutError(problem, "is the cable plugged in?", code="no-carrier")

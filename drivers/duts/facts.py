@@ -10,12 +10,12 @@ from typing import Any
 from v6t.base.errors import DutError
 from v6t.drivers.duts import management_path
 
-LINUX = {
+LINUX_SURVEY_COMMANDS = {
     "system": "uname -sr",
     "boot": "cat /proc/sys/kernel/random/boot_id",
     "user": "id -u",
-    "client": management_path.CLIENT,
-    "management": management_path.MANAGEMENT,
+    "client": management_path.CLIENT_COMMAND,
+    "management": management_path.MANAGEMENT_COMMAND,
     "way": management_path.make_survey_command(),
     "links": "ip -j link show",
     "default4": "ip -j -4 route show default",
@@ -36,11 +36,11 @@ class Interface:
     """An interface of the device."""
 
     mac: str
-    up: bool = True
-    carrier: bool = True
+    is_up: bool = True
+    has_carrier: bool = True
     mtu: int = 1500
     master: str = ""
-    lower: str = ""
+    lower_interface: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ class Facts:
     system: str
     """Operating system and kernel."""
     version: str
-    boot: str = "?"
-    root: bool = True
+    boot_id: str = "?"
+    is_root: bool = True
     """Whether commands run as root."""
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
-    management: frozenset[str] = frozenset()
+    management_interfaces: frozenset[str] = frozenset()
     """Interfaces that carry this connection."""
-    path: management_path.ManagementPath | None = None
-    default_via: frozenset[str] = frozenset()
+    management_path: management_path.ManagementPath | None = None
+    default_route_interfaces: frozenset[str] = frozenset()
     """Interfaces with a default route."""
-    learnt_default: frozenset[str] = frozenset()
+    advertised_route_interfaces: frozenset[str] = frozenset()
     """Those of them whose IPv6 default route was advertised."""
     programs: frozenset[str] = frozenset()
     sections: Mapping[str, str] = field(default_factory=dict)
@@ -70,18 +70,20 @@ class Facts:
 
     def find_protected_interfaces(self) -> dict[str, str]:
         """Return the interfaces that must not be changed, with the reasons."""
-        reasons = dict.fromkeys(self.management, "it carries this connection")
-        for name in self.default_via:
+        reasons = dict.fromkeys(self.management_interfaces, "it carries this connection")
+        for name in self.default_route_interfaces:
             reasons.setdefault(name, "a default route leads through it")
-        if self.path is not None:
-            reasons = {**self.path.devices, **reasons}
+        if self.management_path is not None:
+            reasons = {**self.management_path.devices, **reasons}
         previous_count = -1
         while len(reasons) > previous_count:  # bridges over VLANs over bonds over interfaces
             previous_count = len(reasons)
             for name, why in list(reasons.items()):
                 interface = self.interfaces.get(name)
-                if interface and interface.lower:
-                    reasons.setdefault(interface.lower, f"{name} is made of it, and {why}")
+                if interface and interface.lower_interface:
+                    reasons.setdefault(
+                        interface.lower_interface, f"{name} is made of it, and {why}"
+                    )
             for name, interface in self.interfaces.items():
                 if why := reasons.get(interface.master):
                     reasons.setdefault(name, f"it belongs to {interface.master}: {why}")
@@ -103,11 +105,11 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     interfaces = {
         link["ifname"]: Interface(
             mac=str(link.get("address", "")).lower(),
-            up="UP" in link.get("flags", ()),
-            carrier="LOWER_UP" in link.get("flags", ()),
+            is_up="UP" in link.get("flags", ()),
+            has_carrier="LOWER_UP" in link.get("flags", ()),
             mtu=int(link.get("mtu", 0)),
             master=link.get("master", ""),
-            lower=link.get("link", "") or "",
+            lower_interface=link.get("link", "") or "",
         )
         for link in _parse_json(sections, "links")
     }
@@ -120,13 +122,13 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     return Facts(
         system=system,
         version=version,
-        boot=sections.get("boot", "").strip(),
-        root=sections.get("user", "").strip() == "0",
+        boot_id=sections.get("boot", "").strip(),
+        is_root=sections.get("user", "").strip() == "0",
         interfaces=interfaces,
-        management=frozenset(management),
-        path=management_path.parse_management_path(client, survey_output, management),
-        default_via=frozenset(r["dev"] for r in hops if "dev" in r),
-        learnt_default=frozenset(learnt),
+        management_interfaces=frozenset(management),
+        management_path=management_path.parse_management_path(client, survey_output, management),
+        default_route_interfaces=frozenset(r["dev"] for r in hops if "dev" in r),
+        advertised_route_interfaces=frozenset(learnt),
         programs=frozenset(sections.get("programs", "").split()),
         sections=dict(sections),
     )

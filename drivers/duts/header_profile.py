@@ -49,7 +49,7 @@ class HeaderProfile(HeaderPolicy):
     why: str = ""
 
     @property
-    def plain(self) -> bool:
+    def equals_reference(self) -> bool:
         return replace(self, why="") == HeaderProfile()
 
 
@@ -59,21 +59,21 @@ class FrameOracle(OracleDecorator):
     def expect(self, direction: Direction, frames: U8) -> Expected:
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
-        for rows in self._groups(frames, out, length):
+        for rows in self._group_frames(frames, out, length):
             size = length[rows[0]]
             changed = out[rows, :size]
-            alive = self._change(direction, changed)
+            alive = self._adjust_frames(direction, changed)
             out[rows, :size] = changed
             length[rows[~alive]], reason[rows[~alive]] = 0, EXHAUSTED
         return Expected(out, length, reason)
 
-    def _groups(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
+    def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
         del frames, out
         for size in sort_unique(length[length > 0]):
             yield np.flatnonzero(length == size)
 
     @abstractmethod
-    def _change(self, direction: Direction, frames: U8) -> Mask:
+    def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
         """Change frames in place; return which of them have hops left."""
 
 
@@ -100,18 +100,18 @@ class ProfiledOracle(FrameOracle):
         length[short] = least
         return replace(answer, frames=out)
 
-    def _groups(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
+    def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
         if not (length > 0).any():
             return
         entered, left = _read_versions(frames), _read_versions(out)
-        for rows in super()._groups(frames, out, length):
+        for rows in super()._group_frames(frames, out, length):
             for version in (4, 6):
                 # what is merely routed passes the implementation's core by
                 group = rows[(left[rows] == version) & (entered[rows] != version)]
                 if len(group):
                     yield group
 
-    def _change(self, direction: Direction, frames: U8) -> Mask:
+    def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
         p, network = self.profile, locate_headers(frames[0]).networks[0]
         alive = _decrement_hops(frames, network.version, network.start, p.further_hops)
         packets = frames[:, network.start :]
@@ -156,7 +156,7 @@ class ChainOracle(FrameOracle):
     def header_policy(self) -> HeaderPolicy:
         return merge_policies(self.oracle.header_policy, self._policy)
 
-    def _change(self, direction: Direction, frames: U8) -> Mask:
+    def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
         version, start = locate_headers(frames[0]).networks[-1]
         alive = _decrement_hops(frames, version, start, self._hops[direction])
         if version == 4:

@@ -18,8 +18,8 @@ from v6t.drivers.duts.plan import Intent, Plan
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-CLIENT = 'echo "$SSH_CONNECTION"'
-MANAGEMENT = """\
+CLIENT_COMMAND = 'echo "$SSH_CONNECTION"'
+MANAGEMENT_COMMAND = """\
 set -- $SSH_CONNECTION; z=; case "$3" in *%*) z=${3#*%};; esac
 [ -z "$3" ] || ip -o addr show ${z:+dev "$z"} to "${3%%%*}"
 """
@@ -46,14 +46,14 @@ done
 sed -n 's/^nameserver[ \\t]*\\([0-9A-Za-z:.%]*\\).*/\\1/p' /etc/resolv.conf \\
 /run/systemd/resolve/resolv.conf | sort -u | while read n; do look nameserver "$n"; done
 """
-WHO = {
+ROLE_DESCRIPTIONS = {
     "client": "where this SSH session comes from",
     "gateway": "the device's default gateway",
     "nameserver": "the device's name server",
     "jump": "a jump host",
     "server": "the address this SSH session came to",
 }
-_NO_WAY = ("unreachable", "blackhole", "prohibit", "throw")
+_NO_ROUTE = ("unreachable", "blackhole", "prohibit", "throw")
 _PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
 
 
@@ -63,7 +63,7 @@ def make_survey_command(jumps: Sequence[str] = ()) -> str:
 
 
 @dataclass(frozen=True)
-class Peer:
+class ManagementPeer:
     """A host that the device must keep reaching.
 
     Attributes:
@@ -78,7 +78,7 @@ class Peer:
 
     @property
     def text(self) -> str:
-        return f"{self.address}, {WHO[self.role]}"
+        return f"{self.address}, {ROLE_DESCRIPTIONS[self.role]}"
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class ManagementPath:
         vrf: the virtual routing domain it runs in: routes elsewhere do not touch it.
     """
 
-    peers: tuple[Peer, ...] = ()
-    unknown: str = ""
+    peers: tuple[ManagementPeer, ...] = ()
+    unknown_reason: str = ""
     vrf: str = ""
 
     @property
@@ -109,36 +109,46 @@ def parse_management_path(
     """Parse the output of :func:`make_survey_command`."""
     words = client.split()
     if len(words) < 4:
-        return ManagementPath(unknown="$SSH_CONNECTION on the device does not name its origin")
+        return ManagementPath(
+            unknown_reason="$SSH_CONNECTION on the device does not name its origin"
+        )
     server = words[2].partition("%")[0]
     if not management:
-        return ManagementPath(unknown=f"no interface of the device has {server}, its address")
+        return ManagementPath(
+            unknown_reason=f"no interface of the device has {server}, its address"
+        )
     peers, vrf = [], ""
     for line in survey_output.splitlines():
         head, _, fields = line.partition(" ")
         if head == "vrf":
             vrf = fields.strip()
-        elif head in WHO:
+        elif head in ROLE_DESCRIPTIONS:
             peer = _parse_peer(head, fields)
             peers += [peer] if peer else []
     if not any(p.role == "client" for p in peers):
-        return ManagementPath(unknown=f"the device has no route back to its origin, {words[0]}")
+        return ManagementPath(
+            unknown_reason=f"the device has no route back to its origin, {words[0]}"
+        )
     own = _parse_address(server)
     if own is not None:
-        peers.append(Peer("server", own, own.max_prefixlen))
+        peers.append(ManagementPeer("server", own, own.max_prefixlen))
     return ManagementPath(tuple(peers), vrf=vrf)
 
 
 def make_client_path(client: str) -> ManagementPath:
     """Return the path of a session of which only the client is known."""
     address = _parse_address(client.partition(" ")[0].partition("%")[0])
-    return ManagementPath() if address is None else ManagementPath((Peer("client", address, 0),))
+    return (
+        ManagementPath()
+        if address is None
+        else ManagementPath((ManagementPeer("client", address, 0),))
+    )
 
 
 def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
     """Refuse a plan that would cut the operator's own path (DutError); nothing was changed."""
-    if path.unknown:
-        problem = f"the path of this SSH session cannot be determined: {path.unknown}"
+    if path.unknown_reason:
+        problem = f"the path of this SSH session cannot be determined: {path.unknown_reason}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
         raise DutError(problem, hint, code="operator-path-unknown")
     claimed = list(_list_claimed_networks("", intent.configuration.to_json()))
@@ -159,9 +169,9 @@ def _list_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
         yield from ((f"{name} route {net}", net) for net in side.routes)
     steps = [(f"step {number} ({step.why})", step) for number, step in enumerate(plan.steps, 1)]
     steps += [(f"step ({step.why})", step) for step in plan.flush]
-    texts = [(source, f"{step.set}\n{step.text}", step.is_mapping) for source, step in steps]
+    texts = [(source, f"{step.command}\n{step.text}", step.is_mapping) for source, step in steps]
     texts += [
-        (f"{change.what} beside the traffic", f"{change.add}\n{change.change}", False)
+        (f"{change.description} beside the traffic", f"{change.add}\n{change.change}", False)
         for change in (plan.live_change, plan.route_update)
         if change is not None
     ]
@@ -186,13 +196,13 @@ def _list_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network
             yield name, net
 
 
-def _parse_peer(role: str, rest: str) -> Peer | None:
+def _parse_peer(role: str, rest: str) -> ManagementPeer | None:
     """Parse a line of :func:`make_survey_command`; None: no route leads there."""
     text, _, route = rest.partition(" ")
     how, _, route = route.partition(" ")
     address = _parse_address(text)
     words = route.split()
-    if address is None or not words or words[0] in _NO_WAY:
+    if address is None or not words or words[0] in _NO_ROUTE:
         return None
     devices = tuple(dict.fromkeys(re.findall(r"\bdev (\S+)", route)))
     # without the matched prefix any route could take its place
@@ -200,7 +210,7 @@ def _parse_peer(role: str, rest: str) -> Peer | None:
     if how == "matched" and words[0] != "default":
         net = _parse_network(words[1] if words[0] == "local" else words[0])
         length = net.prefixlen if net is not None else 0
-    return Peer(role, address, length, devices)
+    return ManagementPeer(role, address, length, devices)
 
 
 def _parse_address(text: str) -> Address | None:

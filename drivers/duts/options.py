@@ -11,11 +11,11 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.trials.device_events import RESET_HOOKS as RESETS
 
-STATE_DIRECTORY = "/run/v6t"
+DEFAULT_STATE_DIRECTORY = "/run/v6t"
 InterfaceName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:/-]*(\.[A-Za-z0-9_:/-]+)*$", max_length=40)
 ]
-Directory = Annotated[
+DirectoryPath = Annotated[
     str,
     Field(pattern=r"^/[A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"),
     AfterValidator(lambda path: path.rstrip("/")),
@@ -34,7 +34,7 @@ class Hook(StrictModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _command_alone(cls, value: object) -> object:
+    def _accept_plain_command(cls, value: object) -> object:
         return {"command": value} if isinstance(value, str) else value
 
 
@@ -47,7 +47,7 @@ class HookOptions(StrictModel):
 
     @field_validator("hooks")
     @classmethod
-    def _commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
+    def _check_commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
         for name, hook in hooks.items():
             if not hook.command.strip():
                 raise InvalidValue(f"the hook {name} is not a command", code="wrong-form")
@@ -67,7 +67,7 @@ class DutOptions(HookOptions):
     """Interface towards the tester's left port."""
     right: InterfaceName = "right"
     """Interface towards the right port."""
-    state_dir: Directory = STATE_DIRECTORY
+    state_dir: DirectoryPath = DEFAULT_STATE_DIRECTORY
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     undo_after_s: int = Field(default=60, ge=0, le=86_400)
     """A device reached over SSH undoes everything by itself when the v6t that configured it has
@@ -89,7 +89,7 @@ class DutOptions(HookOptions):
         return {}
 
     @property
-    def machine(self) -> tuple[str, ...]:
+    def machine_wide_options(self) -> tuple[str, ...]:
         """Options that were given and change the whole machine, not only its links."""
         return ()
 
@@ -133,7 +133,7 @@ class LinuxOptions(DutOptions):
     """Timeout of UDP connections, longer than any test; 0: what the device has by itself."""
 
     @property
-    def machine(self) -> tuple[str, ...]:
+    def machine_wide_options(self) -> tuple[str, ...]:
         settings = {"cores": self.cores, "governor": self.governor, "clock_khz": self.clock_khz}
         return tuple(name for name, value in settings.items() if value)
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
-Checker = Callable[[str], "str | None"]
+ProblemFinder = Callable[[str], "str | None"]
 """Returns the problem of a command's output; None: the output is as wanted."""
-Comparer = Callable[[str], tuple[str, str]]
+DifferenceFinder = Callable[[str], tuple[str, str]]
 """Returns the parts of a wrong output that differ, as found and as wanted."""
 Intent = DeviceIntent
 """What a device must be."""
@@ -32,8 +32,8 @@ class Existing(Enum):
 
 
 @dataclass(frozen=True)
-class Want:
-    """The output that a read must have; see :func:`equals`, :func:`has_lines` and the others.
+class Expectation:
+    """The output that a read must have; see :func:`expect_text`, :func:`expect_lines` and the others.
 
     Text found anywhere in the output proves nothing: a want identifies its object.
 
@@ -43,15 +43,15 @@ class Want:
     """
 
     description: str
-    checker: Checker = field(compare=False)
-    comparer: Comparer | None = field(default=None, compare=False)
+    find_problem: ProblemFinder = field(compare=False)
+    find_difference: DifferenceFinder | None = field(default=None, compare=False)
 
-    def difference(self, output: str) -> tuple[str, str] | None:
-        if self.checker(output) is None:
+    def describe_difference(self, output: str) -> tuple[str, str] | None:
+        if self.find_problem(output) is None:
             return None
-        if self.comparer is not None:
-            return self.comparer(output)
-        return shorten(output), " ".join(self.description.split())
+        if self.find_difference is not None:
+            return self.find_difference(output)
+        return shorten_output(output), " ".join(self.description.split())
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class Check:
     """A read-back: what a shell line that changes nothing must print. Exit statuses are not evidence."""
 
     command: str
-    want: Want
+    expected: Expectation
 
     @property
     def description(self) -> str:
-        return self.want.description
+        return self.expected.description
 
-    def checker(self, output: str) -> str | None:
+    def find_problem(self, output: str) -> str | None:
         """Return the problem of the command's output; None if it is as wanted."""
-        return self.want.checker(output)
+        return self.expected.find_problem(output)
 
 
 @dataclass(frozen=True)
@@ -99,15 +99,15 @@ class Step:
             in any other step it counts as a route.
     """
 
-    set: str
+    command: str
     why: str
     text: str = ""
     read: str = ""
-    want: Want | None = None
+    expected: Expectation | None = None
     undo: str = ""
     undo_text: str = ""
     existing: Existing = Existing.RESTORE
-    is_gone: str = ""
+    gone_test: str = ""
     wait: str = ""
     proof: Check | None = None
     silent: bool = False
@@ -124,9 +124,9 @@ class Step:
 
     @property
     def check(self) -> Check | None:
-        if self.want is None:
+        if self.expected is None:
             return self.proof
-        return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.want)
+        return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.expected)
 
 
 Action = Literal["add", "change", "remove"]
@@ -147,14 +147,14 @@ class Change:
         exclusive: ``look`` must print nothing beyond ``added`` or ``changed``.
     """
 
-    what: str
+    description: str
     add: str
     change: str
     remove: str
-    look: str
-    added: str
-    changed: str
-    how: str = ""
+    show_command: str
+    added_words: str
+    changed_words: str
+    note: str = ""
     deadline_s: float = 60.0
     exclusive: bool = False
 
@@ -163,19 +163,19 @@ class Change:
 
     def find_problem(self, action: Action, output: str) -> str | None:
         if action == "remove":
-            return f"it is still there: {shorten(output)}" if output.strip() else None
-        expected = self.added if action == "add" else self.changed
+            return f"it is still there: {shorten_output(output)}" if output.strip() else None
+        expected = self.added_words if action == "add" else self.changed_words
         if self.exclusive and " ".join(output.split()) != expected:
-            return f"'{expected}' expected and nothing else; the output is {shorten(output)}"
+            return f"'{expected}' expected and nothing else; the output is {shorten_output(output)}"
         if find_line(output, expected) is None:
-            return f"'{expected}' is missing; the output is {shorten(output)}"
+            return f"'{expected}' is missing; the output is {shorten_output(output)}"
         return None
 
     @property
     def removal_step(self) -> Step:
         """The step that removes the object at every rollback."""
-        why = f"{self.what} beside the traffic is added, changed and removed under it"
-        return Step("true", why, read=self.look, undo=self.remove, existing=Existing.REFUSE)
+        why = f"{self.description} beside the traffic is added, changed and removed under it"
+        return Step("true", why, read=self.show_command, undo=self.remove, existing=Existing.REFUSE)
 
 
 @dataclass(frozen=True)
@@ -234,63 +234,65 @@ def find_line(output: str, *phrases: str) -> str | None:
     return next((line for line in lines if all(re.search(p, line) for p in patterns)), None)
 
 
-def equals(value: object) -> Want:
+def expect_text(value: object) -> Expectation:
     """Require this text, apart from white space around it."""
     text = str(value)
     description = " ".join(text.split()) or "nothing"
-    return passes(lambda output: output.strip() == text, description, f"'{text}' expected")
+    return expect_output(lambda output: output.strip() == text, description, f"'{text}' expected")
 
 
-def has_lines(*lines: str) -> Want:
+def expect_lines(*lines: str) -> Expectation:
     """Require each of these lines, with any spacing; other lines are allowed."""
     expected_lines = [" ".join(line.split()) for line in lines]
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         present = {" ".join(line.split()) for line in output.splitlines()}
         missing_line = next((line for line in expected_lines if line not in present), None)
         return (
             missing_line
-            and f"the line '{missing_line}' is missing; the output is {shorten(output)}"
+            and f"the line '{missing_line}' is missing; the output is {shorten_output(output)}"
         )
 
-    return Want(" and ".join(f"'{line}'" for line in expected_lines), checker)
+    return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 
 
-def has_words(*phrases: str) -> Want:
+def expect_words(*phrases: str) -> Expectation:
     """Require one line that holds every phrase as whole words, see :func:`find_line`."""
     description = " and ".join(f"'{phrase}'" for phrase in phrases)
-    return passes(
+    return expect_output(
         lambda output: find_line(output, *phrases), description, f"no line has {description}"
     )
 
 
-def has_line_like(pattern: str, description: str) -> Want:
+def expect_matching_line(pattern: str, description: str) -> Expectation:
     """Require a whole line of this form, apart from white space around it."""
     match = re.compile(pattern).fullmatch
-    return passes(
+    return expect_output(
         lambda output: any(match(line.strip()) for line in output.splitlines()), description
     )
 
 
-def passes(test: Callable[[str], object], description: str, problem: str = "") -> Want:
+def expect_output(
+    test: Callable[[str], object], description: str, problem: str = ""
+) -> Expectation:
     """Require an output that passes a test; ``problem`` describes another one."""
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         reason = problem or f"not {description}"
-        return None if test(output) else f"{reason}; the output is {shorten(output)}"
+        return None if test(output) else f"{reason}; the output is {shorten_output(output)}"
 
-    return Want(description, checker)
+    return Expectation(description, find_problem)
 
 
-def has_only_words(words: Iterable[object], description: str = "") -> Want:
+def expect_only_words(words: Iterable[object], description: str = "") -> Expectation:
     """Require exactly these words, in any order and number."""
     expected = set(map(str, words))
-    return passes(
+    return expect_output(
         lambda output: set(output.split()) == expected, description or " ".join(sorted(expected))
     )
 
 
-def shorten(output: str, limit: int = 200) -> str:
+def shorten_output(output: str, limit: int = 200) -> str:
     """Return the output of a program, short enough for a sentence."""
     text = " ".join(output.split())
     return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

@@ -43,14 +43,16 @@ class Reading:
 
     command: str
     parse: Callable[[str], Mapping[str, float]]
-    means: str = ""
-    losses: Mapping[str, LossReason] = field(default_factory=dict)
+    description: str = ""
+    loss_reasons: Mapping[str, LossReason] = field(default_factory=dict)
     polls: bool = False
-    lasts_s: float = 0.0
+    duration_s: float = 0.0
 
     def find_loss_reason(self, figure: str) -> LossReason | None:
         """Return the reason for which a figure counts lost frames; None: it does not."""
-        return next((why for name, why in self.losses.items() if re.fullmatch(name, figure)), None)
+        return next(
+            (why for name, why in self.loss_reasons.items() if re.fullmatch(name, figure)), None
+        )
 
 
 def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:

@@ -57,7 +57,7 @@ class UnconfiguredDriver(Driver):
         return []
 
 
-class Reference(UnconfiguredDriver):
+class ReferenceDriver(UnconfiguredDriver):
     """The plugin's own translation, or a device that was configured by hand."""
 
     name = "reference"
@@ -104,7 +104,7 @@ class CableOptions(StrictModel):
     """
 
 
-class Cable(UnconfiguredDriver):
+class CableDriver(UnconfiguredDriver):
     """No device between the tester's ports."""
 
     name = "cable"

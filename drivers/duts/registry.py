@@ -11,11 +11,13 @@ from v6t.drivers.duts.options import DutOptions
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
 
-GROUP = "v6t.duts"
+ENTRY_POINT_GROUP = "v6t.duts"
 REFERENCE = "reference"
 """The device where a file names none."""
-DRIVERS: Extensions[Driver] = Extensions(GROUP, "v6t.drivers.duts.driver:Driver", "device driver")
-names = DRIVERS.names
+DRIVERS: Extensions[Driver] = Extensions(
+    ENTRY_POINT_GROUP, "v6t.drivers.duts.driver:Driver", "device driver"
+)
+list_driver_names = DRIVERS.names
 load_driver_type = DRIVERS.load
 
 

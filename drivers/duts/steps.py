@@ -5,28 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from v6t.drivers.duts.plan import Existing, Step, Want, equals
+from v6t.drivers.duts.plan import Existing, Expectation, Step, expect_text
 
 
 def create_object(
-    create: str, delete: str, why: str, *, read: str, want: Want, **fields: Any
+    create: str, delete: str, why: str, *, read: str, expected: Expectation, **fields: Any
 ) -> Step:
     """Create an object that ``read`` prints if it exists, and delete it at the rollback."""
-    return Step(create, why, read=read, want=want, undo=delete, existing=Existing.REFUSE, **fields)
+    return Step(
+        create, why, read=read, expected=expected, undo=delete, existing=Existing.REFUSE, **fields
+    )
 
 
 def set_value(write: str, value: object, why: str, *, read: str, **fields: Any) -> Step:
     """Set a value by a shell line with ``VALUE``, and restore the output of ``read`` at the rollback."""
     set_to, undo = (write.replace("VALUE", word) for word in (str(value), "{words}"))
-    return Step(set_to, why, read=read, want=equals(value), undo=undo, **fields)
+    return Step(set_to, why, read=read, expected=expect_text(value), undo=undo, **fields)
 
 
 def write_config_file(path: str, text: str, why: str, mode: str = "600") -> Step:
     """Write a file in the state directory."""
     create = f"umask 077; cat >{path} && chmod {mode} {path}"
     read = f"ls {path} 2>/dev/null && cat {path}; true"
-    want = replace(equals(f"{path}\n{text.strip()}"), description="what was written")
-    return create_object(create, f"rm -f {path}", why, text=text, read=read, want=want)
+    expected = replace(expect_text(f"{path}\n{text.strip()}"), description="what was written")
+    return create_object(create, f"rm -f {path}", why, text=text, read=read, expected=expected)
 
 
 def make_directory(path: str, why: str) -> Step:
@@ -34,7 +36,7 @@ def make_directory(path: str, why: str) -> Step:
     create = f"mkdir -m 700 {path}"
     delete = f"find {path} -depth -delete"
     read = f"ls -d {path} 2>/dev/null || true"
-    return create_object(create, delete, why, read=read, want=equals(path))
+    return create_object(create, delete, why, read=read, expected=expect_text(path))
 
 
 def start_daemon(
@@ -44,7 +46,7 @@ def start_daemon(
     why: str,
     *,
     probe: str = "",
-    want: Want | None = None,
+    expected: Expectation | None = None,
     log: str = "",
     stop: str = "",
     deadline_s: float = 60.0,
@@ -72,7 +74,7 @@ def start_daemon(
         stop or stop_process(pid_file, process),
         why,
         read=f"{{ {name}; {f'{probe}; ' if probe else ''}}} 2>/dev/null; true",
-        want=want or equals(process),
+        expected=expected or expect_text(process),
         wait=f"n=0; until {is_ready}; do n=$((n+1)); [ $n -lt 50 ] && {runs} || break; sleep 0.2; done",
         deadline_s=deadline_s,
     )

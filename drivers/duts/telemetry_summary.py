@@ -25,8 +25,8 @@ from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
 _Figures = Mapping[str, float]
-LINK = "link "
-INTERFACES = "interfaces"
+LINK_PREFIX = "link "
+INTERFACES_READING = "interfaces"
 ROUNDING_ERROR = 0.005
 """Maximum relative error of figures with three digits."""
 MAX_RELATIVE_ERROR = 0.1
@@ -34,7 +34,7 @@ MAX_RELATIVE_ERROR = 0.1
 
 
 @dataclass(frozen=True)
-class Telemetry:
+class TelemetrySummary:
     """Summary of one device's telemetry; shares are percentages, empty fields are unknown.
 
     Attributes:
@@ -65,7 +65,7 @@ class Telemetry:
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
-    def reasons(self) -> Mapping[str, float]:
+    def drops_by_reason(self) -> Mapping[str, float]:
         """Drops by reason, without counters of sums unless the reasons explain less than half of these."""
         single = {n: count for n, count in self.drops.items() if self.lost_for[n] != LossReason.ALL}
         sums = sum(self.drops.values()) - sum(single.values())
@@ -75,7 +75,7 @@ class Telemetry:
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
-def summarize_samples(samples: Sequence[Sample]) -> Telemetry:
+def summarize_samples(samples: Sequence[Sample]) -> TelemetrySummary:
     """Summarize samples; a single sample has no rates."""
     more = {kind: compute_core_shares(samples, kind) for kind in ("softirq", "steal")}
     cores = {}
@@ -83,7 +83,7 @@ def summarize_samples(samples: Sequence[Sample]) -> Telemetry:
         cores[core] = {"busy": _compute_median([100 - share for share in shares])}
         cores[core] |= {kind: _compute_median(by[core]) for kind, by in more.items() if core in by}
     lost = _find_losses(samples)
-    return Telemetry(
+    return TelemetrySummary(
         seconds=round(samples[-1].seen_s - samples[0].seen_s, 1) if samples else 0.0,
         polls=is_polling(samples),
         cores=cores,
@@ -182,7 +182,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
     seconds = samples[-1].seen_s - samples[0].seen_s if samples else 0.0
     if seconds <= 0:
         return {}
-    links = [n for n in samples[-1].figures if n.startswith(LINK) or n == INTERFACES]
+    links = [n for n in samples[-1].figures if n.startswith(LINK_PREFIX) or n == INTERFACES_READING]
     packets = sum(_measure_growth(samples, link, "rx.packets") for link in links)
     # of a VPP, unless too few to be told from rounding
     first, last = (

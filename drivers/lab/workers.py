@@ -69,7 +69,7 @@ class Worker:
         return self.answer(deadline_s)
 
     def tell(self, request: str, /, **arguments: Any) -> None:
-        """Send a request; fetch its answer with :meth:`answer` later."""
+        """Send a request; fetch its answer with :meth:`find_answer` later."""
         self._send((request, arguments))
 
     def answer(self, deadline_s: float = DEADLINE_S) -> Any:

@@ -54,9 +54,9 @@ def test_the_device_has_its_private_side_there(run):
     assert (driver.options.left, driver.options.right) == ("eth2", "eth1")
     plan = driver.plan(bind(run).intent, driver.make_example_facts(bind(run).intent))
     private = str(bind(run).intent.left.addresses[0])
-    (step,) = [s for s in plan.steps if private in s.set and " addr " in s.set]
-    assert "eth2" in step.set
-    assert "eth1" not in step.set
+    (step,) = [s for s in plan.steps if private in s.command and " addr " in s.command]
+    assert "eth2" in step.command
+    assert "eth1" not in step.command
 
 
 def test_a_device_wired_the_other_way_is_told_by_the_files_names(run):

@@ -193,10 +193,10 @@ def test_addresses_read_back_as_nftables_writes_them():
         "ip saddr { 10.9.0.0/16, 10.0.0.0/23 } ip daddr 10.8.0.0/16 accept",
         "ip saddr { 10.0.0.0-10.0.1.255, 10.9.0.0/16 } ip daddr { 10.8.0.0/16 } accept",
     ):
-        assert filters._normalize(same) == filters._normalize(listed)
+        assert filters._normalize_rules(same) == filters._normalize_rules(listed)
     for other in ("10.0.0.0/24, 10.0.1.0/24", "10.0.0.0/22, 10.9.0.0/16"):
         changed = listed.replace("10.0.0.0/24, 10.0.1.0/24, 10.9.0.0/16", other)
-        assert filters._normalize(changed) != filters._normalize(listed)
+        assert filters._normalize_rules(changed) != filters._normalize_rules(listed)
 
 
 def test_a_device_without_nftables_makes_no_filters():
@@ -237,7 +237,7 @@ def test_a_route_of_nobody_is_moved_and_taken_back(plugin, dut):
     plan, bound = plan_of(plugin, dut, "routing")
     change = plan.route_update
     assert change is not None and plan.steps[-1].undo == change.remove
-    assert change.added != change.changed
+    assert change.added_words != change.changed_words
     assert change.add != change.change
     plain = plan_without_device(bind(resolve(flags=Flags(plugin, dut=dut))))[1]
     assert plain.route_update is None and len(plain.steps) < len(plan.steps)
@@ -252,7 +252,7 @@ def test_a_route_that_a_benchmark_moves_is_another_one():
     ))  # fmt: skip
     plan = plan_without_device(bind(run))[1]
     assert plan.live_change is not None and plan.route_update is not None
-    assert plan.live_change.look != plan.route_update.look
+    assert plan.live_change.show_command != plan.route_update.show_command
 
 
 @pytest.mark.parametrize(("plugin", "dut", "modifier", "code"), [

@@ -8,9 +8,9 @@ from v6t.core.config.plugins import load_plugin
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
-from v6t.drivers.duts.registry import names
+from v6t.drivers.duts.registry import list_driver_names
 
-PAIRS = [(t, d) for d in names() for t in list_technologies(d)]
+PAIRS = [(t, d) for d in list_driver_names() for t in list_technologies(d)]
 
 
 def plain(technology, driver, **more):

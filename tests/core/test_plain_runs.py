@@ -17,7 +17,7 @@ from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
 from v6t.core.runs.journal import Journal
 from v6t.drivers.duts.devices import make_lab_device
-from v6t.drivers.duts.registry import load_driver_type, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.lab.privilege import available
 from v6t.tests.drivers import matrix
 
@@ -50,7 +50,7 @@ MODULES = {"jool": "jool", "nat46": "nat46", "ip6-tunnel": "ip6_tunnel"}
 """Of the kernel's, that are looked for, or loaded, only where the device stands."""
 PAIRS = [
     (technology, driver)
-    for driver in names()
+    for driver in list_driver_names()
     for technology in list_technologies(driver)
     if load_driver_type(driver).configures_device
 ]

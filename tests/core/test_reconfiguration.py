@@ -76,7 +76,7 @@ def test_spare_networks_overlap_nothing_of_the_run():
 
 
 def test_what_a_change_reads_back():
-    change = Change("a route", "a", "c", "r", "l", added="via one", changed="via two")
+    change = Change("a route", "a", "c", "r", "l", added_words="via one", changed_words="via two")
     assert change.find_problem("add", "x  via   one y") is None
     assert change.find_problem("change", "x via two") is None
     assert "'via one'" in change.find_problem("add", "")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from v6t.core.runs import bench
-from v6t.drivers.duts.registry import names
+from v6t.drivers.duts.registry import list_driver_names
 from v6t.tests import standins, zoo
 from v6t.tests.expect import expect_error
 from v6t.tests.openbsd import vm as openbsd
@@ -89,7 +89,7 @@ def test_programs_of_variables_are_found_by_their_names(tmp_path):
 
 
 def test_machines_are_of_modules_and_systems_of_their_own_alone():
-    found = {d for d in names() if standing_of(d, "siit")}
+    found = {d for d in list_driver_names() if standing_of(d, "siit")}
     assert found == {"jool", "nat46", "ip6-tunnel", "openbsd-pf"}
     assert standing_of("jool", "mapt-br")[0] != standing_of("jool", "siit")[0]
 

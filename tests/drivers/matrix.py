@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from v6t.core.config.compatibility import list_part_families, list_technologies
-from v6t.drivers.duts.registry import load_driver_type, make_driver, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.tests.drivers import machines
 from v6t.tests.drivers.keeping import kept, kept_anew
 from v6t.tests.needs import NO_TREX
@@ -269,7 +269,7 @@ def _drivers() -> Iterator[str]:
     yield ""
     yield "| device | technologies | executed |"
     yield "|---|---|---|"
-    for name in names():
+    for name in list_driver_names():
         kind = load_driver_type(name)
         if kind.configures_device:
             can = ", ".join((*list_technologies(name), *list_part_families(name))) or "any"

@@ -576,7 +576,7 @@ def test_table_that_cannot_grow_is_refused_with_the_setting(driver, sections, co
 
 def test_buckets_of_a_large_table_are_increased():
     made, intent, facts = plan_of("nftables", {**WIDE, "conntrack_fixed": ""}, 4_000_000)
-    commands = [step.set for step in made.plan(intent, facts).steps]
+    commands = [step.command for step in made.plan(intent, facts).steps]
     assert "echo 8388608 >/sys/module/nf_conntrack/parameters/hashsize" in commands
     assert not any("nf_conntrack_max" in command for command in commands)
 

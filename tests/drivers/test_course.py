@@ -154,7 +154,7 @@ class Session:
     def devices(self):
         return [("router", self)]
 
-    def watcher(self, *readings):
+    def start_watcher(self, *readings):
         self.asked.append(readings)
         return self
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from v6t.core.runs.bench import compile_point
 from v6t.drivers.duts.kinds.netfilter.nftables import Nftables
-from v6t.drivers.duts.plan import Step, has_words
+from v6t.drivers.duts.plan import Step, expect_words
 from v6t.drivers.duts.standing.device import LabDut
 from v6t.drivers.duts.steps import write_config_file
 from v6t.drivers.embedded.connections import ReceiverConnections as Known
@@ -35,11 +35,11 @@ PORTS = {TcpNat: (slice(34, 36), slice(36, 38)), QueryNat: (slice(38, 40), slice
 class QueryNftables(Nftables):
     name = "nftables-queries"
 
-    def rules(self, pools, port):
+    def make_rule_steps(self, pools, port):
         rules = [
             f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.target}'
             for pool in pools
-            for net in pool.inside
+            for net in pool.client_networks
         ]
         lines = ["table ip v6t {", "chain post { type nat hook postrouting priority srcnat;"]
         text = "\n".join([*lines, *rules, "}", "}\n"])
@@ -51,7 +51,7 @@ class QueryNftables(Nftables):
                 "translate the clients' queries",
                 undo="nft delete table ip v6t",
                 read="nft list table ip v6t 2>/dev/null || true",
-                want=has_words("icmp"),
+                expected=expect_words("icmp"),
             ),
         ]
 

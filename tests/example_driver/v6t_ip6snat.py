@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackOptions
-from v6t.drivers.duts.kinds.netfilter.nat import PORTED, NetfilterNat, Pool
-from v6t.drivers.duts.plan import Step, has_lines
+from v6t.drivers.duts.kinds.netfilter.nat import PROTOCOLS_WITH_PORTS, NatPool, NetfilterNat
+from v6t.drivers.duts.plan import Step, expect_lines
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import Nat66Config
 
@@ -32,29 +32,31 @@ class Ip6tablesSnat(NetfilterNat):
     version_command = "ip6tables --version"
     options_model = SnatOptions
     ip_version = 6
-    limits = ("udp_timeout_s",)
-    forward = ("ip6tables -S FORWARD", "-P FORWARD DROP")
+    supported_settings = ("udp_timeout_s",)
+    forward_policy = ("ip6tables -S FORWARD", "-P FORWARD DROP")
 
-    def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
+    def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
         return [
             self._rule(pool, net, protocol, port)
             for pool in pools
-            for net in pool.inside
+            for net in pool.client_networks
             for protocol in ("udp", "tcp", "ipv6-icmp")
         ]
 
-    def _rule(self, pool: Pool, net: str, protocol: str, port: str) -> Step:
-        ports = protocol in PORTED
+    def _rule(self, pool: NatPool, net: str, protocol: str, port: str) -> Step:
+        ports = protocol in PROTOCOLS_WITH_PORTS
         addresses = "-".join(dict.fromkeys((pool.addresses[0], pool.addresses[-1])))
-        source = f"[{addresses}]:{pool.low}-{pool.high}" if ports else addresses
+        source = f"[{addresses}]:{pool.first_port}-{pool.last_port}" if ports else addresses
         target = f"SNAT --to-source {source}"
         if self.options.masquerade:
-            target = "MASQUERADE" + (f" --to-ports {pool.low}-{pool.high}" if ports else "")
+            target = "MASQUERADE" + (
+                f" --to-ports {pool.first_port}-{pool.last_port}" if ports else ""
+            )
         rule = f"POSTROUTING -s {net} -o {port} -p {protocol} -m comment --comment v6t -j {target}"
         return create_object(
             f"{CHAIN} -A {rule}",
             f"{CHAIN} -D {rule}",
             f"translate {protocol} of {net}",
             read=f"{CHAIN} -S POSTROUTING | grep -e '-s {net} .*-p {protocol} .*--comment v6t ' || true",
-            want=has_lines(f"-A {rule}"),
+            expected=expect_lines(f"-A {rule}"),
         )

@@ -36,9 +36,9 @@ class MyTayga(TunTranslator):
 
     process_name = "tayga"
     display_name = "TAYGA"
-    create_tun = "{program} -c {config} --mktun"
-    remove_tun = "{program} -c {config} --rmtun"
-    start = "{program} -c {config} -p {pid}"
+    create_tun_command = "{program} -c {config} --mktun"
+    remove_tun_command = "{program} -c {config} --rmtun"
+    start_command = "{program} -c {config} -p {pid}"
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         """Refuse mappings that TAYGA does not start with."""
@@ -59,7 +59,7 @@ class MyTayga(TunTranslator):
                 code="unsupported-by-device",
             )
 
-    def configuration(self, intent: Intent, facts: Facts) -> str:
+    def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the text of ``tayga.conf``."""
         siit = intent.configuration_as(SiitConfig)
         own4, own6 = self.choose_own_addresses(intent)

@@ -20,7 +20,7 @@ from v6t.core.config.plugins import list_names, load_plugin
 from v6t.core.config.resolve import resolve
 from v6t.core.config.settings import Flags
 from v6t.core.config.yaml_file import YamlFile
-from v6t.drivers.duts.registry import names as drivers
+from v6t.drivers.duts.registry import list_driver_names as drivers
 
 PIPE, ZERO, FOLDER = "a pipe", "/dev/zero", "a folder"
 """Files that are none."""

@@ -18,8 +18,8 @@ from v6t.core.config.settings import Flags
 from v6t.core.config.warnings import list_result_warnings
 from v6t.core.runs import dut
 from v6t.drivers.duts.plan import ACTIONS, Change, Check, Existing, Plan
+from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.drivers.duts.registry import names as driver_names
 from v6t.packets import header_policy as headerpolicy
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.base import Technology
@@ -80,25 +80,27 @@ def plan_technology(technology: str, testbed: str, **params: str) -> Parts:
 def describe(driver: Any, plan: Plan, intent: Any) -> Parts:
     """Return what a plan does, undoes and looks at, its flush, its checks and its readings."""
     steps = (*plan.steps, *plan.flush)
-    commands = "\n".join(step.set + "\n" + step.text for step in steps)
-    outputs = (*OUTPUTS, commands, *(step.set + "\n" + step.text for step in plan.steps))
+    commands = "\n".join(step.command + "\n" + step.text for step in steps)
+    outputs = (*OUTPUTS, commands, *(step.command + "\n" + step.text for step in plan.steps))
     checks = [check for step in steps if (check := step.check)] + list(plan.checks)
     readings = dict(driver.get_telemetry_readings(intent))
     sessions = driver.get_session_reading(intent)
     if sessions is not None:
         readings["sessions"] = sessions
     return {
-        "do": [line for s in plan.steps for line in _lines(s.set, s.text)],
+        "do": [line for s in plan.steps for line in _lines(s.command, s.text)],
         "undo": [line for s in plan.steps for line in _lines(s.undo, s.undo_text)],
         "look": [
-            line for s in plan.steps for line in _lines(s.before, s.is_gone, _command(s.check))
+            line for s in plan.steps for line in _lines(s.before, s.gone_test, _command(s.check))
         ]
         + [check.command for check in plan.checks],
         "terms": [
             f"{list(Existing).index(s.existing)}{s.silent:d}{s.reboots:d}{s.is_mapping:d}/{s.deadline_s:g}"
             for s in steps
         ],
-        "flush": [line for s in plan.flush for line in _lines(s.set, s.text, _command(s.check))],
+        "flush": [
+            line for s in plan.flush for line in _lines(s.command, s.text, _command(s.check))
+        ],
         "verdicts": ["".join(_accepts(check, o) for o in outputs) for check in checks],
         "changes": [
             line
@@ -126,15 +128,20 @@ def _command(check: Check | None) -> str:
 
 def _accepts(check: Check, output: str) -> str:
     try:
-        return str(int(check.checker(output) is None))
+        return str(int(check.find_problem(output) is None))
     except ValueError:
         return "e"
 
 
 def _change(change: Change) -> Iterator[str]:
     yield from map(change.command, ACTIONS)
-    outputs = ("", change.added, change.changed, f"{change.added} {change.changed}")
-    yield from (change.look, *outputs)
+    outputs = (
+        "",
+        change.added_words,
+        change.changed_words,
+        f"{change.added_words} {change.changed_words}",
+    )
+    yield from (change.show_command, *outputs)
     yield "".join(str(int(change.find_problem(a, o) is None)) for a in ACTIONS for o in outputs)
 
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import accepts_any
-from v6t.drivers.duts.registry import load_driver_type, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.intent.device import DeviceIntent, DeviceRequirements
 from v6t.intent.families import NatConfig
 from v6t.tests.drivers.duts import walk
@@ -138,7 +138,7 @@ def units_of(name: str) -> list[Unit]:
 
 DRIVERS = [
     name
-    for name in names()
+    for name in list_driver_names()
     if (kind := load_driver_type(name)).configures_device
     and not kind.is_chain
     and not accepts_any(name)
@@ -225,7 +225,7 @@ def plan_of(driver: Any, intent: DeviceIntent) -> Any:
         change and (change.add, change.change) for change in (plan.live_change, plan.route_update)
     ]
     return (
-        [s.set + s.text for s in plan.steps],
+        [s.command + s.text for s in plan.steps],
         changes,
         plan.management_query and plan.management_query.command,
     )

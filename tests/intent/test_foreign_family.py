@@ -38,14 +38,16 @@ def driver(sixrd):
             tunnel = f"ip tunnel add v6t-6rd mode sit local {relay.br_ipv4}"
             prefix = f"ip tunnel 6rd dev v6t-6rd 6rd-prefix {relay.prefix}"
             steps = [Step(tunnel, "the relay"), Step(prefix, "the 6rd prefix")]
-            return self.finish(facts, [*self.base(intent, facts), *steps])
+            return self.assemble_plan(facts, [*self.make_base_steps(intent, facts), *steps])
 
     return SitRelay({})
 
 
 def test_foreign_driver_plans_foreign_configuration(sixrd, driver):
     intent = sixrd.SixrdBorderRelay().make_dut_intent()
-    commands = [step.set for step in driver.plan(intent, driver.make_example_facts(intent)).steps]
+    commands = [
+        step.command for step in driver.plan(intent, driver.make_example_facts(intent)).steps
+    ]
     assert commands[-2:] == [
         "ip tunnel add v6t-6rd mode sit local 192.88.99.129",
         "ip tunnel 6rd dev v6t-6rd 6rd-prefix 2001:db8::/32",
@@ -65,7 +67,7 @@ def test_built_in_driver_plans_foreign_technology_of_known_family(monkeypatch, n
     intent = load(monkeypatch, "example_plugin", "v6t_nptv6").Nptv6().make_dut_intent()
     driver = make_driver(name, {})
     commands = "\n".join(
-        s.set for s in driver.plan(intent, driver.make_example_facts(intent)).steps
+        s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps
     )
     assert "fd01:203:405::/48" in commands
     assert "2001:db8:1::/48" in commands

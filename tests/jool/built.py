@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from v6t.base.errors import EnvironmentLacking
-from v6t.drivers.duts.kinds.jool_instances import PROGRAMS, parse_version
+from v6t.drivers.duts.kinds.jool_instances import PROGRAM_SOURCES, parse_version
 from v6t.tests.machine import cpio
 from v6t.tests.machine.image import Image
 
@@ -40,7 +40,7 @@ class Built:
     @property
     def programs(self) -> list[Path]:
         """Those of its programs that it has."""
-        found = [p for name in PROGRAMS for p in self.place.rglob(name)]
+        found = [p for name in PROGRAM_SOURCES for p in self.place.rglob(name)]
         return [p for p in found if p.is_file()]
 
     @property

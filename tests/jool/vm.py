@@ -144,7 +144,7 @@ class Stand(ABC, Generic[M]):
     def namespace(self) -> int:
         """The id of a process in its namespaces."""
         if self._host is None:
-            self._host, self._pid = host.start(persistent=False)
+            self._host, self._pid = host.start_namespaces(persistent=False)
         return self._pid
 
     def cable(self, macs: Mapping[str, str]) -> None:

@@ -111,12 +111,12 @@ def test_what_it_is(machine):
     finally:
         session.close()
     assert facts.system.startswith("OpenBSD")
-    assert facts.root
-    assert facts.boot
-    assert len(facts.management) == 1
-    assert facts.management.isdisjoint(machine.machine.ports().values())
-    assert facts.path.unknown == ""
-    assert {str(p.address) for p in facts.path.peers} >= {"10.0.2.2", "10.0.2.15"}
+    assert facts.is_root
+    assert facts.boot_id
+    assert len(facts.management_interfaces) == 1
+    assert facts.management_interfaces.isdisjoint(machine.machine.ports().values())
+    assert facts.management_path.unknown_reason == ""
+    assert {str(p.address) for p in facts.management_path.peers} >= {"10.0.2.2", "10.0.2.15"}
 
 
 @pytest.mark.parametrize("technology", INTENTS)

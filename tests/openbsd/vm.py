@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from v6t.drivers.duts.os.openbsd import read_ifconfig
+from v6t.drivers.duts.os.openbsd import parse_ifconfig
 from v6t.drivers.duts.standing.ssh import LabTransport
 from v6t.drivers.transport.here import enter
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -112,7 +112,7 @@ class OpenBsdMachine(QemuProcess):
     def ports(self) -> dict[str, str]:
         """Its names for left and right."""
         if not self._ports:
-            interfaces, _ = read_ifconfig(self.run("ifconfig -A"))
+            interfaces, _ = parse_ifconfig(self.run("ifconfig -A"))
             named = {i.mac: name for name, i in interfaces.items()}
             self._ports = {side: named[MACS[side].lower()] for side in SIDES}
         return self._ports

@@ -26,7 +26,7 @@ from v6t.analysis.sheet import Table, format_count
 from v6t.core.campaigns.campaign import Overrides, load_campaign, plan_campaign
 from v6t.core.campaigns.packaged import list_packaged
 from v6t.core.config.compatibility import can_configure, list_technologies
-from v6t.drivers.duts.registry import load_driver_type, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type
 from v6t.drivers.trex.options import TrexOptions
 from v6t.procedures.trial_runner import SHARED_CORES
 from v6t.tests.core.support import done_of, tree, v6t
@@ -294,7 +294,7 @@ WITHHELD = {
 
 
 def test_of_every_option_it_is_decided_whether_it_is_published():
-    kinds = [*(load_driver_type(n).options_model for n in names()), TrexOptions]
+    kinds = [*(load_driver_type(n).options_model for n in list_driver_names()), TrexOptions]
     found = {name for kind in kinds for name in models_of(kind)}
     assert len(found) > 50
     assert found - options() - WITHHELD == set()
@@ -730,6 +730,6 @@ def test_the_zoo_stands_in_the_lab_and_every_driver_takes_its_technology():
         assert can_configure(driver, plugin) or driver == "reference"
     # boxes of others and names for others' devices
     elsewhere = {"network-cli", "command", "cable", "reference"}
-    known = {(t, d) for d in set(names()) - elsewhere for t in list_technologies(d)}
+    known = {(t, d) for d in set(list_driver_names()) - elsewhere for t in list_technologies(d)}
     assert not known - set(pairs)
     assert all(r.config["tester"]["kind"] == "embedded" for r in runs)

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.ssh_options import SshOptions
 
 
-_ZEROES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
+_ZERO_CHECKSUM_VALUES: tuple[Literal["always", "ipv6", "never"], ...] = ("always", "ipv6", "never")
 """Values of :attr:`HeaderPolicy.zero_checksum`, the strictest last."""
 
 
 @dataclass(frozen=True)
-class Part:
+class ChainPart:
     """A part of a chain with its driver; ``device`` names the device that contains it, such as ``CE``."""
 
     name: str
@@ -55,7 +55,7 @@ class Part:
         return self.driver.get_header_profile(self.intent)
 
 
-class PartOptions(StrictModel):
+class ChainPartOptions(StrictModel):
     """The driver of a part with its options; empty: the technology's own choice."""
 
     driver: str = ""
@@ -65,10 +65,10 @@ class PartOptions(StrictModel):
 class ChainOptions(DutOptions):
     """Options of a chain: the drivers of its parts."""
 
-    parts: dict[str, PartOptions] = Field(default_factory=dict)
+    parts: dict[str, ChainPartOptions] = Field(default_factory=dict)
 
 
-class Chain(Driver):
+class ChainDriver(Driver):
     """Driver of a chain, which combines the drivers of the parts."""
 
     name = "chain"
@@ -78,7 +78,7 @@ class Chain(Driver):
     options_model = ChainOptions
     is_chain = True
 
-    def get_parts(self, intent: Intent) -> tuple[Part, ...]:
+    def get_parts(self, intent: Intent) -> tuple[ChainPart, ...]:
         chosen = list(intent.parts)
         for part in intent.alternatives:
             if part.name in self.options.parts:
@@ -94,9 +94,9 @@ class Chain(Driver):
             )
             problem = f"unknown part '{unknown}' of the chain"
             raise UsageError(problem, f"parts: {', '.join(names)}{instead}", code="unknown-name")
-        parts: list[Part] = []
+        parts: list[ChainPart] = []
         for part in chosen:
-            driver = self._driver(part, parts, swapped=intent.links.swapped)
+            driver = self._make_part_driver(part, parts, swapped=intent.links.swapped)
             try:
                 driver.check_supported(part.intent, in_chain=True)
             except UsageError as exc:  # another driver is the part's remedy, not the whole device's
@@ -106,7 +106,7 @@ class Chain(Driver):
             requirements = DeviceRequirements(sessions=sessions)
             part_intent = replace(part.intent, links=links, requirements=requirements)
             parts.append(
-                Part(part.name, part.device, part.stateful, part_intent, driver, part.to_ipv4)
+                ChainPart(part.name, part.device, part.stateful, part_intent, driver, part.to_ipv4)
             )
         return tuple(parts)
 
@@ -115,8 +115,10 @@ class Chain(Driver):
         if not intent.parts:
             raise cls.make_refusal(intent, "name the driver of one device")
 
-    def _driver(self, part: PartIntent, earlier_parts: Sequence[Part], *, swapped: bool) -> Driver:
-        chosen = self.options.parts.get(part.name, PartOptions())
+    def _make_part_driver(
+        self, part: PartIntent, earlier_parts: Sequence[ChainPart], *, swapped: bool
+    ) -> Driver:
+        chosen = self.options.parts.get(part.name, ChainPartOptions())
         name = chosen.driver or part.driver
         if name == self.name:
             problem = "a chain cannot be part of a chain"
@@ -168,7 +170,7 @@ class Chain(Driver):
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
         parts = self.get_parts(intent)
-        last = {way: find_last_translator(parts, way) for way in DIRECTIONS}
+        last = {way: get_last_translator_profile(parts, way) for way in DIRECTIONS}
         hops = {way: count_hops_in_direction(parts, way) for way in DIRECTIONS}
         df = {way: profile.df for way, profile in last.items()}
         policy = combine_policies(parts, last)
@@ -181,12 +183,12 @@ class Chain(Driver):
         return [p.driver.options.ssh for p in self.get_parts(intent) if p.driver.configures_device]
 
 
-def count_further_hops(parts: tuple[Part, ...]) -> int:
+def count_further_hops(parts: tuple[ChainPart, ...]) -> int:
     """Count the hops inside the chain beyond one for each device."""
     return sum(1 + p.profile.further_hops for p in parts) - len({p.device for p in parts})
 
 
-def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> int:
+def count_hops_in_direction(parts: tuple[ChainPart, ...], direction: Direction) -> int:
     """Count further hops of inner IPv4 packets in a direction; some tunnel ends keep the TTL."""
     hops = count_further_hops(parts)
     for part in parts:
@@ -197,11 +199,13 @@ def count_hops_in_direction(parts: tuple[Part, ...], direction: Direction) -> in
 
 
 def combine_policies(
-    parts: tuple[Part, ...], last: Mapping[Direction, HeaderProfile]
+    parts: tuple[ChainPart, ...], last: Mapping[Direction, HeaderProfile]
 ) -> HeaderPolicy:
     """Return the combined effect of the parts on UDP checksums and DF, as seen behind the last part."""
     profiles = [part.profile for part in parts]
-    zero = next(value for value in _ZEROES if any(p.zero_checksum == value for p in profiles))
+    zero = next(
+        value for value in _ZERO_CHECKSUM_VALUES if any(p.zero_checksum == value for p in profiles)
+    )
     either = [way for way, own in last.items() if own.dont_fragment == "either"]
     return HeaderPolicy(
         absent_checksum=any(p.absent_checksum for p in profiles),
@@ -210,13 +214,15 @@ def combine_policies(
     )
 
 
-def find_last_translator(parts: tuple[Part, ...], direction: Direction) -> HeaderProfile:
+def get_last_translator_profile(
+    parts: tuple[ChainPart, ...], direction: Direction
+) -> HeaderProfile:
     """Return the profile of a direction's last translator to IPv4, else the reference's."""
     from_its_end = parts if direction == "reverse" else parts[::-1]
     return next((p.profile for p in from_its_end if p.to_ipv4 == direction), HeaderProfile())
 
 
-def choose_state_directory(earlier_parts: Sequence[Part], name: str, driver: Driver) -> str:
+def choose_state_directory(earlier_parts: Sequence[ChainPart], name: str, driver: Driver) -> str:
     """Return the state directory of a part that shares a machine; empty: the directory in its options.
 
     The first part of a machine has the directory itself, and with it the machine's lock. Timer, record and
@@ -246,7 +252,7 @@ def choose_state_directory(earlier_parts: Sequence[Part], name: str, driver: Dri
     return f"{directory}/{PART_PREFIX}{name}" if directory in used_directories else ""
 
 
-def check_places(parts: Sequence[Part]) -> None:
+def check_lab_placement(parts: Sequence[ChainPart]) -> None:
     """Check that each part can be cabled in the lab."""
     part_names: dict[tuple[str, str], str] = {}
     for part in _find_remote_parts(parts):
@@ -260,5 +266,5 @@ def check_places(parts: Sequence[Part]) -> None:
             raise UsageError(problem, hint, code="chain-conflict")
 
 
-def _find_remote_parts(parts: Iterable[Part]) -> list[Part]:
+def _find_remote_parts(parts: Iterable[ChainPart]) -> list[ChainPart]:
     return [p for p in parts if p.driver.configures_device and p.driver.options.ssh is not None]

@@ -10,24 +10,24 @@ from typing import Any, NamedTuple
 
 from v6t.base.errors import DutError, V6tError
 from v6t.drivers.device import DeviceSession
-from v6t.drivers.duts.chain.driver import Part
+from v6t.drivers.duts.chain.driver import ChainPart
 from v6t.drivers.duts.session.plan_steps import Difference
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.lab.namespaces import Lab
 from v6t.drivers.lab.setup import LabDevice
 
 
-class PartSession(NamedTuple):
+class ChainPartSession(NamedTuple):
     """A part and the session with it."""
 
-    part: Part
+    part: ChainPart
     session: Session
 
 
 class ChainSession(DeviceSession):
     """The sessions with the parts that have a driver, from left to right."""
 
-    def __init__(self, kind: str, parts: Sequence[PartSession]) -> None:
+    def __init__(self, kind: str, parts: Sequence[ChainPartSession]) -> None:
         self._kind = kind
         self.parts = list(parts)
 
@@ -51,7 +51,7 @@ class ChainSession(DeviceSession):
             raise
 
     def close(self) -> None:
-        run_all([s.close for s in self._sessions])
+        run_all_actions([s.close for s in self._sessions])
 
     def make_plan(self) -> None:
         for session in self._sessions:
@@ -72,7 +72,7 @@ class ChainSession(DeviceSession):
                 committed_sessions.append(session)
         except BaseException as cause:
             try:
-                run_all([s.rollback for s in reversed(committed_sessions)])
+                run_all_actions([s.rollback for s in reversed(committed_sessions)])
             except V6tError as exc:
                 text = cause.message if isinstance(cause, V6tError) else f"{cause!r}"
                 raise DutError(f"{text}; and {exc.message}", exc.hint, code=exc.code) from cause
@@ -82,14 +82,14 @@ class ChainSession(DeviceSession):
         return [f"{p.part.name}: {line}" for p in self.parts for line in p.session.verify()]
 
     def confirm(self) -> None:
-        run_all([s.confirm for s in self._sessions])
+        run_all_actions([s.confirm for s in self._sessions])
 
     def schedule_rollback(self, limit_s: int) -> None:
-        run_all([partial(s.schedule_rollback, limit_s) for s in self._sessions])
+        run_all_actions([partial(s.schedule_rollback, limit_s) for s in self._sessions])
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         """Undo all plans, the rightmost first; a part that cannot be reached does not prevent the others."""
-        return run_all(
+        return run_all_actions(
             [partial(s.rollback, forget=forget, by_script=by_script) for s in self._sessions[::-1]]
         )
 
@@ -146,17 +146,17 @@ class ChainState:
         return sum(counts) if counts else None
 
 
-class LabPart(NamedTuple):
+class LabChainPart(NamedTuple):
     """A part and its device in the lab."""
 
-    part: Part
+    part: ChainPart
     device: LabDevice
 
 
 class LabChain(LabDevice):
     """The parts of a chain in namespaces of the lab."""
 
-    def __init__(self, kind: str, parts: Sequence[LabPart], *, swapped: bool = False) -> None:
+    def __init__(self, kind: str, parts: Sequence[LabChainPart], *, swapped: bool = False) -> None:
         self._kind = kind
         self._parts = list(parts)
         self._cabled = self._parts[::-1] if swapped else self._parts
@@ -178,7 +178,7 @@ class LabChain(LabDevice):
     @property
     def session(self) -> ChainSession | None:
         standing = [(each.part, each.device.session) for each in self._parts]
-        driven = [PartSession(part, s) for part, s in standing if isinstance(s, Session)]
+        driven = [ChainPartSession(part, s) for part, s in standing if isinstance(s, Session)]
         return ChainSession(self._kind, driven) if driven else None
 
     def check(self) -> None:
@@ -201,10 +201,10 @@ class LabChain(LabDevice):
         return {"kind": self._kind, "parts": parts}
 
     def close(self) -> None:
-        run_all([each.device.close for each in reversed(self._parts)])
+        run_all_actions([each.device.close for each in reversed(self._parts)])
 
 
-def run_all(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
+def run_all_actions(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
     """Run all actions even after Ctrl-C, then raise the first error with the messages of the others."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None

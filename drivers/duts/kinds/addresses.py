@@ -13,19 +13,19 @@ from v6t.intent.device import Network
 from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Config, SiitConfig
 from v6t.packets.address_layouts import map_address
 
-WELL_KNOWN = IPv6Network("64:ff9b::/96")
+WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
-_SHORTER = (32, 40, 48, 56, 64)
-SPARE_IPV4 = (
+_SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)
+SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
     "198.51.100.0/24",
     "192.0.2.0/24",
     "100.64.113.0/24",
     "192.88.99.0/24",
 )
-SPARE_IPV6 = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
+SPARE_IPV6_NETWORKS = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:74::/64")
 
 
 def find_prefix_parameter(configuration: DeviceConfig) -> str:
@@ -54,12 +54,15 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
     return list(get_address_table(intent).eam)
 
 
-def get_single_mapping(intent: Intent, words: str, instead: Mapping[str, Any]) -> tuple[Any, Any]:
+def get_single_mapping(
+    intent: Intent, display_name: str, suggested_params: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """Return the IPv4 and the IPv6 address of the only host of an address table."""
     table = list_mappings(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
-        problem = f"{words}'s CLAT translates one address, not {', '.join(str(four) for four, _ in table)}"
-        raise make_unsupported_error(problem, "map a single host", params=dict(instead))
+        mapped = ", ".join(str(four) for four, _ in table)
+        problem = f"{display_name}'s CLAT translates one address, not {mapped}"
+        raise make_unsupported_error(problem, "map a single host", params=dict(suggested_params))
     four, six = table[0]
     return four[0], six[0]
 
@@ -91,12 +94,12 @@ def get_opposite_side(side: str) -> str:
 
 
 def require_prefix_96(
-    intent: Intent, does: str, hint: str, params: Mapping[str, Any]
+    intent: Intent, requirement: str, hint: str, params: Mapping[str, Any]
 ) -> IPv6Network:
     """Return the prefix of an implementation that supports a single RFC 6052 prefix, a /96."""
     prefix = get_prefix(intent)
     if prefix is None or prefix.prefixlen != 96:
-        problem = f"{does} a prefix of /96, not {prefix or 'mappings alone'}"
+        problem = f"{requirement} a prefix of /96, not {prefix or 'mappings alone'}"
         raise make_unsupported_error(problem, hint, params=dict(params))
     return prefix
 
@@ -109,7 +112,7 @@ def find_networks_behind(intent: Intent, side: str, ip_version: int) -> list[Any
 def extract_ipv4_network(prefix: IPv6Network, net: IPv6Network) -> IPv4Network:
     """Return the IPv4 network that is embedded in a part of an RFC 6052 prefix (section 2.2)."""
     value, length = int(net.network_address), net.prefixlen
-    if prefix.prefixlen in _SHORTER:  # bits 64 to 71 hold nothing
+    if prefix.prefixlen in _SHORT_PREFIX_LENGTHS:  # bits 64 to 71 hold nothing
         value = value >> 64 << 64 | (value & (1 << 56) - 1) << 8
         length = length - 8 if length > 64 else length
     bits = length - prefix.prefixlen
@@ -153,8 +156,8 @@ def find_translated_networks(intent: Intent) -> tuple[list[IPv4Network], list[IP
     return [net for net in four if net not in far], [net for net in six if net not in near]
 
 
-OWN_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
-OWN_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
+TRANSLATOR_IPV4_CANDIDATES = ("192.168.255.9", "10.255.255.9", "172.31.255.9")
+TRANSLATOR_IPV6_CANDIDATES = ("fd76:3674::9", "fd76:3675::9", "2001:2:0:f::9")
 """Candidate source addresses of a translator's ICMP errors."""
 POOL_CANDIDATES = ("192.168.255.0/24", "10.255.255.0/24", "172.31.255.0/24")
 """Candidate networks between a translator and a NAT."""
@@ -194,7 +197,7 @@ def _find_overlap(text: str, used_networks: Sequence[Any]) -> Any:
 
 def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Network:
     """Return a network that the test does not use, preferably of documentation addresses."""
-    candidates = SPARE_IPV6 if ip_version == 6 else SPARE_IPV4
+    candidates = SPARE_IPV6_NETWORKS if ip_version == 6 else SPARE_IPV4_NETWORKS
     used_networks = list_networks(intent)
     unused = [text for text in candidates if not _find_overlap(text, used_networks)]
     if len(unused) > skip:

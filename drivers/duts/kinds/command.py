@@ -16,11 +16,20 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.management_path import make_client_path
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Existing, Intent, Plan, Step, equals, has_words, passes
+from v6t.drivers.duts.plan import (
+    Check,
+    Existing,
+    Intent,
+    Plan,
+    Step,
+    expect_output,
+    expect_text,
+    expect_words,
+)
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.intent.families import DeviceConfig
 
-CRITERIA = ("contains", "equals", "matches", "absent")
+CHECK_CRITERIA = ("contains", "equals", "matches", "absent")
 
 
 def check_pattern(pattern: object) -> object:
@@ -33,7 +42,7 @@ def check_pattern(pattern: object) -> object:
     return pattern
 
 
-class CheckText(StrictModel):
+class CheckOptions(StrictModel):
     """A read-back with exactly one criterion."""
 
     command: str = Field(min_length=1)
@@ -48,8 +57,8 @@ class CheckText(StrictModel):
     """The output must not hold this text, however it is spaced."""
 
     @model_validator(mode="after")
-    def _check_criteria(self) -> CheckText:
-        if sum(getattr(self, name) is not None for name in CRITERIA) != 1:
+    def _check_criteria(self) -> CheckOptions:
+        if sum(getattr(self, name) is not None for name in CHECK_CRITERIA) != 1:
             problem = "give one of contains, equals, matches and absent"
             raise InvalidValue(problem, code="missing-setting")
         for name in ("contains", "matches", "absent"):
@@ -62,22 +71,22 @@ class CheckText(StrictModel):
 
     def make_check(self, line: str) -> Check:
         if self.contains is not None:
-            return Check(line, has_words(self.contains))
+            return Check(line, expect_words(self.contains))
         if self.equals is not None:
-            return Check(line, equals(self.equals))
+            return Check(line, expect_text(self.equals))
         if self.matches is not None:
             pattern = re.compile(self.matches, re.MULTILINE)
-            return Check(line, passes(pattern.search, f"a match of {self.matches}"))
+            return Check(line, expect_output(pattern.search, f"a match of {self.matches}"))
         unwanted = " ".join(str(self.absent).split())
 
-        def lacks(output: str) -> bool:  # silence proves nothing
+        def lacks_text(output: str) -> bool:  # silence proves nothing
             text = " ".join(output.split())
             return bool(text) and unwanted not in text
 
-        return Check(line, passes(lacks, f"no '{self.absent}'"))
+        return Check(line, expect_output(lacks_text, f"no '{self.absent}'"))
 
 
-class StepText(StrictModel):
+class StepOptions(StrictModel):
     """A change; an empty ``undo`` states that none is needed."""
 
     command: str = Field(min_length=1)
@@ -90,18 +99,18 @@ class StepText(StrictModel):
     """A line that prints the state to restore."""
     was: Literal["value", "there", "foreign"] = "value"
     """What output of `before` means: a value to write back, done already, or somebody else's."""
-    check: CheckText | None = None
+    check: CheckOptions | None = None
     """The read-back."""
     deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """How long it may take [s]."""
 
 
-class FlushText(StrictModel):
+class FlushOptions(StrictModel):
     """A line that empties the device's state, with its read-back."""
 
     command: str = Field(min_length=1)
     """The shell line."""
-    check: CheckText | None = None
+    check: CheckOptions | None = None
     """The read-back, which must agree in the end."""
     reboots: bool = False
     """The line starts the device anew, which empties it: it is then logged in to and configured
@@ -110,23 +119,23 @@ class FlushText(StrictModel):
     """How long it may take [s]; with `reboots`, until the next login."""
 
     @model_validator(mode="after")
-    def _require_check(self) -> FlushText:
+    def _require_check(self) -> FlushOptions:
         if (self.check is None) != self.reboots:
             raise InvalidValue("give a check, or say reboots: true", code="missing-setting")
         return self
 
 
-Choice = Literal["allowed", "copied", "zero"]
+HeaderFieldValue = Literal["allowed", "copied", "zero"]
 
 
-class ProfileText(StrictModel):
+class HeaderProfileOptions(StrictModel):
     """See :class:`v6t.drivers.duts.header_profile.HeaderProfile`."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""
     df: Literal["reference", "set", "clear"] = "reference"
     """Don't Fragment of IPv4 packets made from IPv6."""
-    outer_dscp: Choice | Annotated[int, Field(ge=0, le=63)] = "allowed"
+    outer_dscp: HeaderFieldValue | Annotated[int, Field(ge=0, le=63)] = "allowed"
     """DSCP of headers put before packets: whatever RFCs allow, the packet's, 0, or a value."""
     outer_ecn: Literal["allowed", "copied", "zero", "reset"] = "allowed"
     """ECN of headers put before packets; `reset`: the packet's, but CE becomes ECT(0)."""
@@ -134,7 +143,7 @@ class ProfileText(StrictModel):
     """DSCP of packets taken out of a tunnel: their own or the outer header's."""
     inner_ecn: Literal["rfc6040", "rfc3168", "kept"] = "rfc6040"
     """How ECN of packets taken out of a tunnel and of the outer header are combined."""
-    traffic_class: Choice | Annotated[int, Field(ge=0, le=255)] = "allowed"
+    traffic_class: HeaderFieldValue | Annotated[int, Field(ge=0, le=255)] = "allowed"
     """Traffic class or TOS of translated packets: the other header's octet, 0, or a value."""
     flow_label: Literal["allowed", "zero"] = "allowed"
     """Flow label of IPv6 headers that are made; RFCs allow any."""
@@ -149,7 +158,7 @@ class ProfileText(StrictModel):
     least_octets: int = Field(default=0, ge=0, le=60)
     """Frames are padded to so many octets, FCS off."""
 
-    def declare(self) -> HeaderProfile:
+    def make_profile(self) -> HeaderProfile:
         return HeaderProfile(**self.model_dump(), why="declared in the testbed file")
 
 
@@ -158,8 +167,8 @@ class CommandOptions(LinuxOptions):
 
     base: bool = True
     """Do what every Linux device needs first: addresses, neighbours, routes, forwarding."""
-    steps: tuple[StepText, ...] = ()
-    flush: tuple[FlushText, ...] = ()
+    steps: tuple[StepOptions, ...] = ()
+    flush: tuple[FlushOptions, ...] = ()
     sessions_command: str = ""
     """Prints the number of sessions."""
     watch: dict[str, str] = Field(default_factory=dict)
@@ -167,14 +176,14 @@ class CommandOptions(LinuxOptions):
     ``drop`` count lost frames, with ``refused`` those for whose connection there was no room or port."""
     version_command: str = "uname -sr"
     """Prints the version for the manifest."""
-    profile: ProfileText = ProfileText()
+    profile: HeaderProfileOptions = HeaderProfileOptions()
 
 
-LOSSES = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
+LOSS_REASONS = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
 """Loss reasons of the names that the user chooses."""
 
 
-class Command(LinuxDriver):
+class CommandDriver(LinuxDriver):
     """A device configured by shell lines, which see ``$LEFT``, ``$RIGHT`` and ``$STATE``."""
 
     name = "command"
@@ -197,9 +206,9 @@ class Command(LinuxDriver):
         return Facts(
             system=sections["version"],
             version=sections["version"],
-            boot=sections.get("boot", "").strip(),
-            root=sections.get("user", "").strip() == "0",
-            path=make_client_path(sections.get("client", "")),
+            boot_id=sections.get("boot", "").strip(),
+            is_root=sections.get("user", "").strip() == "0",
+            management_path=make_client_path(sections.get("client", "")),
             sections=dict(sections),
         )
 
@@ -208,45 +217,52 @@ class Command(LinuxDriver):
             super().check_device(intent, facts)
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        user_steps = [self._step(intent, step) for step in self.options.steps]
+        user_steps = [self._make_step(intent, step) for step in self.options.steps]
         flush = []
         for text in self.options.flush:
-            line, proof = self._line(intent, text.command), self._check(intent, text.check)
+            line, proof = (
+                self._add_variables(intent, text.command),
+                self._make_check(intent, text.check),
+            )
             fields = {"deadline_s": text.deadline_s, "reboots": text.reboots}
             flush.append(Step(line, "empty the device's state", proof=proof, **fields))
-        base = self.base(intent, facts) if self.options.base else []
-        return self.finish(facts, [*base, *user_steps], flush=flush)
+        base = self.make_base_steps(intent, facts) if self.options.base else []
+        return self.assemble_plan(facts, [*base, *user_steps], flush=flush)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        return self.options.profile.declare()  # type: ignore[no-any-return]
+        return self.options.profile.make_profile()  # type: ignore[no-any-return]
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         text, parse = self.options.sessions_command, partial(parse_numbers, "sessions")
-        return Reading(self._line(intent, text), parse) if text else None
+        return Reading(self._add_variables(intent, text), parse) if text else None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = dict(super().get_telemetry_readings(intent)) if self.options.base else {}
         for name, text in self.options.watch.items():
             parse = partial(parse_numbers, name)
-            readings[name] = Reading(self._line(intent, text), parse, losses=LOSSES)
+            readings[name] = Reading(
+                self._add_variables(intent, text), parse, loss_reasons=LOSS_REASONS
+            )
         return readings
 
-    def _step(self, intent: Intent, step: StepText) -> Step:
+    def _make_step(self, intent: Intent, step: StepOptions) -> Step:
         return Step(
-            self._line(intent, step.command),
+            self._add_variables(intent, step.command),
             step.why,
-            read=self._line(intent, step.before) if step.before else "",
-            undo=self._line(intent, step.undo) if step.undo else "",
+            read=self._add_variables(intent, step.before) if step.before else "",
+            undo=self._add_variables(intent, step.undo) if step.undo else "",
             existing=Existing(step.was),
-            proof=self._check(intent, step.check),
+            proof=self._make_check(intent, step.check),
             deadline_s=step.deadline_s,
         )
 
-    def _check(self, intent: Intent, check: CheckText | None) -> Check | None:
-        return None if check is None else check.make_check(self._line(intent, check.command))
+    def _make_check(self, intent: Intent, check: CheckOptions | None) -> Check | None:
+        return (
+            None if check is None else check.make_check(self._add_variables(intent, check.command))
+        )
 
-    def _line(self, intent: Intent, text: str) -> str:
-        left, right = self.ports(intent).values()
+    def _add_variables(self, intent: Intent, text: str) -> str:
+        left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
 

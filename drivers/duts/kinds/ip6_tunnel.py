@@ -16,24 +16,39 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.linux import filters, telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
-from v6t.drivers.duts.kinds.netfilter.nftables import load_table
-from v6t.drivers.duts.kinds.softwires import Customer, get_customer
+from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
+from v6t.drivers.duts.kinds.softwires import TunnelEnd, get_tunnel_end
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_address, is_link, load_module, read_link, set_sysctls
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, has_lines, has_words, passes
+from v6t.drivers.duts.os.linux import (
+    add_address,
+    expect_link,
+    load_module,
+    make_link_command,
+    set_sysctls,
+)
+from v6t.drivers.duts.plan import (
+    Expectation,
+    Intent,
+    Plan,
+    Step,
+    expect_lines,
+    expect_output,
+    expect_words,
+    find_line,
+)
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import AftrTunnelConfig, B4Config, CustomerConfig, LwB4Config
 from v6t.packets.address_layouts import PSID, port_layout
 
-MODULE = "ip6_tunnel"
-TUNNEL = "v6t-tunnel"
-TABLE = 8676
+KERNEL_MODULE = "ip6_tunnel"
+TUNNEL_NAME = "v6t-tunnel"
+ROUTING_TABLE_NUMBER = 8676
 """Number of the routing table, and priority of the rule that selects it."""
 OUTER_HEADER_OCTETS = 40
 """Octets of the header that is put before a packet."""
-UP = "LOWER_UP"
+LINK_UP_FLAG = "LOWER_UP"
 TCP, UDP = 6, 17
 """By number: a small system has no names for them."""
 
@@ -62,27 +77,28 @@ class Ip6Tunnel(LinuxDriver):
         "(Debian's kernel 6.1)"
     )
     options_model = Ip6TunnelOptions
-    helpers = (filters.PROGRAM,)
+    optional_programs = (filters.FILTER_PROGRAM,)
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        known = f"ls -d /sys/module/{MODULE} 2>/dev/null || modinfo -n {MODULE} 2>/dev/null || echo none"
-        return {**super().get_survey_commands(), MODULE: known}
+        find = f"modinfo -n {KERNEL_MODULE} 2>/dev/null || echo none"
+        known = f"ls -d /sys/module/{KERNEL_MODULE} 2>/dev/null || {find}"
+        return {**super().get_survey_commands(), KERNEL_MODULE: known}
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
-        get_customer(intent)
+        get_tunnel_end(intent)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
-        customer = get_customer(intent)
-        if facts.sections.get(MODULE, "").strip() == "none":
-            problem = f"the device's kernel {facts.version} has no {MODULE}"
+        customer = get_tunnel_end(intent)
+        if facts.sections.get(KERNEL_MODULE, "").strip() == "none":
+            problem = f"the device's kernel {facts.version} has no {KERNEL_MODULE}"
             hint = "take a kernel with CONFIG_IPV6_TUNNEL, as every distribution's"
             raise DutError(problem, hint, code="missing-kernel-module")
-        if self.options.checks and filters.PROGRAM not in facts.programs:
+        if self.options.checks and filters.FILTER_PROGRAM not in facts.programs:
             use = ", which checks are made with"
-            raise make_missing_program_error(filters.PROGRAM, "nftables", use)
+            raise make_missing_program_error(filters.FILTER_PROGRAM, "nftables", use)
         if self.options.checks and customer.edge is None:
             problem = "a B4 of DS-Lite has no address and no port set to check"
             raise make_unsupported_error(problem, "leave dut.options.checks out")
@@ -99,11 +115,11 @@ class Ip6Tunnel(LinuxDriver):
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         words = "its errors are packets that it could not send, and marks it cannot keep"
-        tunnel = telemetry.make_link_reading(TUNNEL, words)
-        return {**super().get_telemetry_readings(intent), f"tunnel {TUNNEL}": tunnel}
+        tunnel = telemetry.make_link_reading(TUNNEL_NAME, words)
+        return {**super().get_telemetry_readings(intent), f"tunnel {TUNNEL_NAME}": tunnel}
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        customer = get_customer(intent)
+        customer = get_tunnel_end(intent)
         notes = [
             "hub and spoke: there are no forwarding mapping rules, everything goes to the relay",
             "no encapsulation limit (RFC 2473 section 6.6); a flow label of each flow (RFC 6438)",
@@ -111,65 +127,75 @@ class Ip6Tunnel(LinuxDriver):
         ]
         if customer.edge is not None and not self.options.checks:
             notes.append("inner addresses and ports are not checked, see dut.options.checks")
-        customer_addresses = [*self._make_tunnel(intent, customer), *self._checks(intent, customer)]
-        return self.finish(facts, [*self.base(intent, facts), *customer_addresses], notes=notes)
+        customer_addresses = [
+            *self._make_tunnel_steps(intent, customer),
+            *self._make_filter_steps(intent, customer),
+        ]
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), *customer_addresses], notes=notes
+        )
 
-    def _make_tunnel(self, intent: Intent, customer: Customer) -> list[Step]:
-        outside, inside = self.port(intent, customer.side), self.port(intent, customer.inside)
+    def _make_tunnel_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
+        outside, inside = (
+            self.get_port(intent, customer.side),
+            self.get_port(intent, customer.inside),
+        )
         taken = getattr(intent, customer.side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
         # it stays if somebody else has a tunnel by the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
         why = "whatever comes out of it, from whomever"
-        unload = f"{others} >/dev/null || modprobe -r {MODULE}"
+        unload = f"{others} >/dev/null || modprobe -r {KERNEL_MODULE}"
         return [
-            load_module(MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
+            load_module(KERNEL_MODULE, "the kernel's module", unload, in_lab=self.options.in_lab),
             # the kernel sends from no address, and takes packets for none, that is not its own
             *([] if here else [add_address(IPv6Interface(customer.local), outside)]),
-            self._create_tunnel(customer),
+            self._make_create_step(customer),
             Step(
-                f"ip link set dev {TUNNEL} mtu {mtu} up",
+                f"ip link set dev {TUNNEL_NAME} mtu {mtu} up",
                 "what is put into it must fit the link with its header",
-                read=read_link(TUNNEL),
-                want=is_link(TUNNEL, UP, mtu=mtu),
+                read=make_link_command(TUNNEL_NAME),
+                expected=expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
-            set_sysctls({f"net.ipv4.conf.{TUNNEL}.rp_filter": 0}, why),
+            set_sysctls({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
             *_route_into_tunnel(inside),
         ]
 
-    def _create_tunnel(self, customer: Customer) -> Step:
+    def _make_create_step(self, customer: TunnelEnd) -> Step:
         ends = f"remote {customer.remote} local {customer.local}"
         how = f"encaplimit none hoplimit {self.options.hop_limit}"
         uniform = self.options.dscp == "uniform"
         dscp = ("tclass inherit", "dscp inherit") if uniform else ("tclass 0x00",)
-        create = f"ip -6 tunnel add {TUNNEL} mode ipip6 {ends} {how} {' '.join(dscp)}"
-        delete = f"ip -6 tunnel del {TUNNEL}"
-        read = f"ip -6 tunnel show {TUNNEL} 2>/dev/null || true"
-        want = _is_tunnel(f"{TUNNEL}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
-        return create_object(create, delete, "the tunnel to the relay", read=read, want=want)
+        create = f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}"
+        delete = f"ip -6 tunnel del {TUNNEL_NAME}"
+        read = f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true"
+        expected = _expect_tunnel(f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
+        return create_object(
+            create, delete, "the tunnel to the relay", read=read, expected=expected
+        )
 
-    def _checks(self, intent: Intent, customer: Customer) -> list[Step]:
+    def _make_filter_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
         if customer.edge is None or not self.options.checks:
             return []
         file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
-        drops = parse_drops(customer.edge, self.port(intent, customer.inside))
+        drops = format_drop_rules(customer.edge, self.get_port(intent, customer.inside))
         why = "what is none of the customer's is dropped"
-        return load_table(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
+        return make_table_steps(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
 
 
-def _is_tunnel(*phrases: str, dscp: bool) -> Want:
+def _expect_tunnel(*phrases: str, dscp: bool) -> Expectation:
 
     def is_tunnel(output: str) -> bool:
         line = find_line(output, *phrases)
         return line is not None and (find_line(line, "dscp inherit") is not None) == dscp
 
-    return passes(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
+    return expect_output(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
-def parse_drops(edge: CustomerConfig, inside: str) -> list[str]:
+def format_drop_rules(edge: CustomerConfig, inside: str) -> list[str]:
     """Parse the nftables rules that drop packets of other customers."""
-    ways = ((f'iifname "{inside}" oifname "{TUNNEL}"', "s"), (f'iifname "{TUNNEL}"', "d"))
+    ways = ((f'iifname "{inside}" oifname "{TUNNEL_NAME}"', "s"), (f'iifname "{TUNNEL_NAME}"', "d"))
     net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
     if not edge.psid_len:
@@ -185,20 +211,20 @@ def parse_drops(edge: CustomerConfig, inside: str) -> list[str]:
 
 
 def _route_into_tunnel(inside: str) -> Sequence[Step]:
-    rule = f"iif {inside} lookup {TABLE}"
+    rule = f"iif {inside} lookup {ROUTING_TABLE_NUMBER}"
     return [
         create_object(
-            f"ip route add default dev {TUNNEL} table {TABLE} proto 86",
-            f"ip route flush table {TABLE}",
+            f"ip route add default dev {TUNNEL_NAME} table {ROUTING_TABLE_NUMBER} proto 86",
+            f"ip route flush table {ROUTING_TABLE_NUMBER}",
             "everybody's IPv4 is behind the relay",
-            read=f"ip route show table {TABLE} 2>/dev/null || true",
-            want=has_words(f"default dev {TUNNEL} proto 86"),
+            read=f"ip route show table {ROUTING_TABLE_NUMBER} 2>/dev/null || true",
+            expected=expect_words(f"default dev {TUNNEL_NAME} proto 86"),
         ),
         create_object(
-            f"ip rule add priority {TABLE} {rule}",
-            f"ip rule del priority {TABLE}",
+            f"ip rule add priority {ROUTING_TABLE_NUMBER} {rule}",
+            f"ip rule del priority {ROUTING_TABLE_NUMBER}",
             "for what comes from the customer",
-            read=f"ip rule show priority {TABLE}",
-            want=has_lines(f"{TABLE}: from all {rule}"),
+            read=f"ip rule show priority {ROUTING_TABLE_NUMBER}",
+            expected=expect_lines(f"{ROUTING_TABLE_NUMBER}: from all {rule}"),
         ),
     ]

@@ -14,36 +14,36 @@ from v6t.drivers.duts.kinds import jool_statistics
 from v6t.drivers.duts.kinds.jool_instances import (
     MAPT,
     NAT64,
-    PROGRAMS,
+    PROGRAM_SOURCES,
     JoolOptions,
-    add_pool4,
     choose_program,
     is_own_instance,
-    make_instance,
-    make_mapt_instance,
+    make_flush_step,
+    make_instance_steps,
+    make_mapt_instance_steps,
+    make_pool4_steps,
     make_statistics_command,
     parse_version,
-    renew_instance,
 )
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.os.linux import load_module
-from v6t.drivers.duts.plan import Intent, Plan, Step, shorten
+from v6t.drivers.duts.plan import Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
-MAPT_SINCE = (4, 1, 255)
+FIRST_MAPT_VERSION = (4, 1, 255)
 """First version with MAP-T: release candidates of 4.2.0 report this number."""
-CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
+RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
 """Published names of release candidates, by the version that they report."""
-UDP_MIN_S = 120
+MIN_UDP_TIMEOUT_S = 120
 """Minimum timeout of UDP sessions [s] (RFC 4787, section 4.3)."""
-NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
-MORE_NOTES = {
+COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
+PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
     MAPT: ("the BR of 4.2.0-rc3 does not check source ports against the PSID",),
 }
-JSTAT = (
+COUNTERS_DESCRIPTION = (
     "Jool's own counters: packets that it lost, by reason; packets that it handed back to the kernel, for "
     "which it has no rule, and which are no loss; totals"
 )
@@ -61,7 +61,7 @@ class Jool(LinuxDriver):
     )
     versions = ("4.0.9", "4.1.9", "4.1.15", "4.2.0-rc3")
     options_model = JoolOptions
-    helpers = tuple(PROGRAMS)
+    optional_programs = tuple(PROGRAM_SOURCES)
     version_command = (
         "cat /sys/module/jool*/version 2>/dev/null | head -1; "
         "for p in jool_siit jool jool_mapt; do $p --version 2>/dev/null && break; done"
@@ -69,7 +69,7 @@ class Jool(LinuxDriver):
 
     def get_survey_commands(self) -> Mapping[str, str]:
         commands = dict(super().get_survey_commands())
-        for program in sorted(PROGRAMS):
+        for program in sorted(PROGRAM_SOURCES):
             commands[f"instances_{program}"] = f"{program} instance display --csv --no-headers"
         return commands
 
@@ -81,7 +81,7 @@ class Jool(LinuxDriver):
             hint = "install both from one version, and reload the module"
             raise DutError(problem, hint, code="version-mismatch")
         version = plain.pop() if plain else ""
-        return CANDIDATES.get(version, version)
+        return RELEASE_CANDIDATES.get(version, version)
 
     def make_example_facts(self, intent: Intent) -> Facts:
         """Return facts with the oldest version that supports the function, unless an option sets one."""
@@ -92,7 +92,7 @@ class Jool(LinuxDriver):
         super().check_device(intent, facts)
         program = choose_program(intent)
         # a device without a version has no Jool at all
-        if program == MAPT and facts.version and parse_version(facts.version) < MAPT_SINCE:
+        if program == MAPT and facts.version and parse_version(facts.version) < FIRST_MAPT_VERSION:
             other = "VPP" if isinstance(intent.configuration, MapTRelayConfig) else "nat46"
             problem = f"Jool {facts.version} has no MAP-T; the 4.2.0 release candidates have"
             hint = f"build 4.2.0-rc3 on the device, or measure {intent.technology} on {other}"
@@ -100,23 +100,23 @@ class Jool(LinuxDriver):
         if program == NAT64:
             self._refuse_timeout(intent)
         if program not in facts.programs:
-            raise make_missing_program_error(program, PROGRAMS[program])
+            raise make_missing_program_error(program, PROGRAM_SOURCES[program])
         for name, text in facts.sections.items():
             lines = filter(str.strip, text.splitlines())
             if name.startswith("instances_") and not all(map(is_own_instance, lines)):
-                problem = f"another translator is at work on the device: {shorten(text)}"
+                problem = f"another translator is at work on the device: {shorten_output(text)}"
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
 
     def _refuse_timeout(self, intent: Intent) -> None:  # as global.c does in all versions
         told_s = intent.configuration_as(Nat64Config).udp_timeout_s
         given_s = told_s or self.options.timeout_s
-        if 0 < given_s < UDP_MIN_S:
+        if 0 < given_s < MIN_UDP_TIMEOUT_S:
             name = "udp_timeout_s" if told_s else "timeout_s"
-            instead = {name: UDP_MIN_S}
+            instead = {name: MIN_UDP_TIMEOUT_S}
             raise make_unsupported_error(
-                f"the UDP timeout of Jool must be at least {UDP_MIN_S} s, not {given_s}",
-                f"set {name} to {UDP_MIN_S} or more",
+                f"the UDP timeout of Jool must be at least {MIN_UDP_TIMEOUT_S} s, not {given_s}",
+                f"set {name} to {MIN_UDP_TIMEOUT_S} or more",
                 params=instead if told_s else {},
                 dut_params={} if told_s else instead,
             )
@@ -128,20 +128,25 @@ class Jool(LinuxDriver):
         load = load_module(program, "Jool's kernel module", unload, in_lab=lab)
         flush: tuple[Step, ...] = ()
         if program == MAPT:
-            own = make_mapt_instance(intent, self.options)
+            own = make_mapt_instance_steps(intent, self.options)
         elif program == NAT64:
-            own = [*make_instance(intent, self.options), *add_pool4(intent, facts.version)]
+            own = [
+                *make_instance_steps(intent, self.options),
+                *make_pool4_steps(intent, facts.version),
+            ]
             if self.options.flush == "instance":
-                flush = (renew_instance(intent, self.options, facts.version),)
+                flush = (make_flush_step(intent, self.options, facts.version),)
             else:
                 command = "(sleep 1; reboot) >/dev/null 2>&1 </dev/null &"
                 why = "no state of an earlier trial is left"
                 limit_s = self.options.reboot_deadline_s
                 flush = (Step(command, why, reboots=True, deadline_s=limit_s),)
         else:
-            own = make_instance(intent, self.options)
-        notes = NOTES + MORE_NOTES.get(program, ())
-        return self.finish(facts, [*self.base(intent, facts), load, *own], flush, notes)
+            own = make_instance_steps(intent, self.options)
+        notes = COMMON_NOTES + PROGRAM_NOTES.get(program, ())
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), load, *own], flush, notes
+        )
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "where a UDP checksum comes out as 0 towards IPv6 it writes 0, not 0xFFFF"
@@ -150,17 +155,17 @@ class Jool(LinuxDriver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
-        return Reading(make_statistics_command(NAT64), jool_statistics.sessions)
+        return Reading(make_statistics_command(NAT64), jool_statistics.parse_sessions)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = make_statistics_command(program)
-        outcomes = partial(jool_statistics.parse_outcomes, nat64=program == NAT64)
-        counters = Reading(command, outcomes, JSTAT, jool_statistics.LOSSES)
+        outcomes = partial(jool_statistics.parse_packet_fates, nat64=program == NAT64)
+        counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_statistics.LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
             description = (
                 "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
             )
-            readings["table"] = Reading(command, jool_statistics.table, description)
+            readings["table"] = Reading(command, jool_statistics.parse_occupancy, description)
         return readings

@@ -11,12 +11,21 @@ from pydantic import Field
 from v6t.drivers.duts.kinds import addresses, jool_statistics, softwires
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Check, Intent, Step, Want, equals, has_lines, passes, shorten
+from v6t.drivers.duts.plan import (
+    Check,
+    Expectation,
+    Intent,
+    Step,
+    expect_lines,
+    expect_output,
+    expect_text,
+    shorten_output,
+)
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import MapRuleConfig, MapTCeConfig, MapTRelayConfig, Nat64Config
 
 SIIT, NAT64, MAPT = "jool_siit", "jool", "jool_mapt"
-PROGRAMS = {
+PROGRAM_SOURCES = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
@@ -40,7 +49,7 @@ def _choose_lowest_mtu(intent: Intent, options: JoolOptions) -> int:
     return options.lowest_ipv6_mtu or getattr(intent.configuration, "lowest_ipv6_mtu", 1280)
 
 
-def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
+def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     """Write the configuration of SIIT or NAT64, and make an instance of it in one step."""
     program = choose_program(intent)
     prefix = addresses.get_prefix(intent)
@@ -73,12 +82,12 @@ def make_instance(intent: Intent, options: JoolOptions) -> list[Step]:
             f"{program} instance remove v6t",
             "the translator",
             read=f"{{ {show}; }} 2>/dev/null; true",
-            want=replace(has_lines(*checks), description=description),
+            expected=replace(expect_lines(*checks), description=description),
         ),
     ]
 
 
-def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
+def make_mapt_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
     """Make an instance of MAP-T, and add its rules one by one."""
     program, configuration = MAPT, intent.configuration
     edge: MapTCeConfig | None = None
@@ -87,7 +96,7 @@ def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
     else:
         edge = intent.configuration_as(MapTCeConfig)
         rules, dmr = (edge.rule,), edge.dmr
-    softwires.refuse_draft(rules, "Jool")
+    softwires.refuse_draft_format(rules, "Jool")
     softwires.refuse_psid(rules, "Jool")
     run = f"{program} -i v6t"
     steps = [
@@ -96,7 +105,9 @@ def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
             f"{program} instance remove v6t",
             "the translator",
             read=f"{program} instance display --csv --no-headers 2>/dev/null | grep ',v6t,' || true",
-            want=passes(lambda out: any(map(is_own_instance, out.splitlines())), "an instance v6t"),
+            expected=expect_output(
+                lambda out: any(map(is_own_instance, out.splitlines())), "an instance v6t"
+            ),
         )
     ]
     if edge is None:
@@ -105,19 +116,19 @@ def make_mapt_instance(intent: Intent, options: JoolOptions) -> list[Step]:
                 f"{run} fmrt add {_format_rule(rule)}",
                 f"forwarding mapping rule {rule.ipv6_prefix}",
                 read=f"{run} fmrt display --csv --no-headers",
-                want=has_lines(_format_row(_format_rule(rule))),
+                expected=expect_lines(_format_row(_format_rule(rule))),
             )
             for rule in rules
         ]
     else:
         steps += [
-            _set_global(run, "end-user-ipv6-prefix", str(edge.end_user_prefix)),
-            _set_global(run, "bmr", _format_rule(edge.rule)),
+            _make_global_step(run, "end-user-ipv6-prefix", str(edge.end_user_prefix)),
+            _make_global_step(run, "bmr", _format_rule(edge.rule)),
         ]
     return [
         *steps,
-        _set_global(run, "map-t-type", "CE" if edge else "BR"),
-        _set_global(run, "lowest-ipv6-mtu", str(_choose_lowest_mtu(intent, options))),
+        _make_global_step(run, "map-t-type", "CE" if edge else "BR"),
+        _make_global_step(run, "lowest-ipv6-mtu", str(_choose_lowest_mtu(intent, options))),
     ]
 
 
@@ -146,50 +157,52 @@ def is_own_instance(row: str) -> bool:
     return row.split(",")[1:2] == ["v6t"]
 
 
-def _set_global(run: str, name: str, value: str) -> Step:
+def _make_global_step(run: str, name: str, value: str) -> Step:
     command = f"{run} global update {name} {value}"
     why = f"{name} of the translator"
     read = f"{run} global display --csv --no-headers | grep '^{name},'"
-    return Step(command, why, read=read, want=equals(_format_row(f"{name} {value}")))
+    return Step(command, why, read=read, expected=expect_text(_format_row(f"{name} {value}")))
 
 
-def add_pool4(intent: Intent, version: str) -> list[Step]:
+def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
     """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
-    pool = nat.get_pool(intent, supported_limits=("udp_timeout_s",))
+    pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [
         Step(
-            f"jool -i v6t pool4 add {address} {pool.low}-{pool.high} --{name}{force}",
+            f"jool -i v6t pool4 add {address} {pool.first_port}-{pool.last_port} --{name}{force}",
             f"public addresses and ports of {name.upper()}; without, only 61001-65535",
             read=f"jool -i v6t pool4 display --{name} --csv --no-headers",
-            want=_has_ports(name, address, pool),
+            expected=_expect_ports(name, address, pool),
         )
         for name in nat.PROTOCOLS
         for address in pool.addresses
     ]
 
 
-def _has_ports(name: str, address: str, pool: nat.Pool) -> Want:  # of packets without a mark
-    expected = ["0", name.upper(), address, str(pool.low), str(pool.high)]
-    return passes(
+def _expect_ports(
+    name: str, address: str, pool: nat.NatPool
+) -> Expectation:  # of packets without a mark
+    expected = ["0", name.upper(), address, str(pool.first_port), str(pool.last_port)]
+    return expect_output(
         lambda output: expected in [row.split(",")[:5] for row in output.splitlines()],
-        f"{address} {pool.low}-{pool.high}",
+        f"{address} {pool.first_port}-{pool.last_port}",
     )
 
 
-def renew_instance(intent: Intent, options: JoolOptions, version: str) -> Step:
+def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
     """Replace the instance with an empty one; flushing single sessions takes minutes."""
     file = f"{options.state_dir}/jool.json"
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
-    lines += [step.set for step in add_pool4(intent, version)]
+    lines += [step.command for step in make_pool4_steps(intent, version)]
 
-    def checker(output: str) -> str | None:
-        left = jool_statistics.sessions(output).get("sessions")
+    def find_problem(output: str) -> str | None:
+        left = jool_statistics.parse_sessions(output).get("sessions")
         if left is None:
-            return f"it does not say how many sessions are left; the output is {shorten(output)}"
+            return f"it does not say how many sessions are left; the output is {shorten_output(output)}"
         return f"{left:.0f} sessions are left" if left else None
 
-    proof = Check(make_statistics_command(NAT64), Want("no session", checker))
+    proof = Check(make_statistics_command(NAT64), Expectation("no session", find_problem))
     return Step(" && ".join(lines), "no session of an earlier trial is left", proof=proof)
 
 

@@ -12,24 +12,24 @@ from collections.abc import Mapping
 
 from v6t.drivers.duts.readings import LossReason, sum_matches
 
-_TOTALS = re.compile(
+_TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
 _NOT_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
-_HANDED_BACK = re.compile(
+_UNTRANSLATED_COUNTERS = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
     r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
-_NAT64_HANDS_BACK = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
+_NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
 """Packets that only NAT64 hands back untranslated; SIIT and MAP-T drop them during translation."""
-LOSSES = {
+LOSS_REASONS = {
     r"dropped: out of ports.*": LossReason.ROOM,
     r"dropped: no connection.*": LossReason.UNKNOWN,
     r"dropped: (no memory|the kernel did not take|none that it knows).*|dropped \(.*": LossReason.QUEUE,
     r"dropped: .*": LossReason.RULE,
 }
-"""Loss reasons of the names of :func:`parse_outcomes`; reasons of later versions count as any."""
-_REASONS = {
+"""Loss reasons of the names of :func:`parse_packet_fates`; reasons of later versions count as any."""
+_DROP_REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
     "JSTAT_POOL6_UNSET": "it has no prefix",
@@ -61,27 +61,27 @@ _REASONS = {
 }
 
 
-statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
+parse_statistics = sum_matches(r"^\s*(JSTAT\w*),\s*(\d+)\s*$")
 """Parses ``stats display --csv --no-headers``: value by name."""
-sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
-table = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
+parse_sessions = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "sessions")
+parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 """Parse the number of a NAT64's connections, which only memory limits; nothing if it is not printed."""
 
 
-def parse_outcomes(text: str, *, nat64: bool = False) -> Mapping[str, float]:
+def parse_packet_fates(text: str, *, nat64: bool = False) -> Mapping[str, float]:
     """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals."""
-    counters = statistics(text).items()
+    counters = parse_statistics(text).items()
     return {
-        _find_outcome(n, nat64=nat64): value
+        _name_packet_fate(n, nat64=nat64): value
         for n, value in counters
         if not _NOT_PACKET_COUNTERS.match(n)
     }
 
 
-def _find_outcome(name: str, *, nat64: bool) -> str:
-    if _TOTALS.match(name):
+def _name_packet_fate(name: str, *, nat64: bool) -> str:
+    if _TOTAL_COUNTERS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
-    if _HANDED_BACK.match(name) or (nat64 and _NAT64_HANDS_BACK.match(name)):
+    if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):
         return f"not translated ({name})"
-    words = _REASONS.get(name)
+    words = _DROP_REASONS.get(name)
     return f"dropped: {words} ({name})" if words else f"dropped ({name})"

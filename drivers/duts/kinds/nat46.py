@@ -15,22 +15,28 @@ from v6t.drivers.duts.kinds import addresses, softwires
 from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import add_routes, is_link, load_module, read_link, set_sysctls
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, has_lines, passes
+from v6t.drivers.duts.os.linux import (
+    add_routes,
+    expect_link,
+    load_module,
+    make_link_command,
+    set_sysctls,
+)
+from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, expect_lines, expect_output
 from v6t.drivers.duts.readings import LossReason, Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
-DEVICE = "v6t-nat46"
-NOT_SENT = "not sent"
-CONTROL = "/proc/net/nat46/control"
+DEVICE_NAME = "v6t-nat46"
+UNSENT_FIGURE = "not sent"
+CONTROL_FILE = "/proc/net/nat46/control"
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
 _MAX_RULE_CHARACTERS = 199
 """Rules are shown truncated to this length (``NAT46_CFG_BUFLEN``)."""
 _RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
-_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
+_IPV4_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
 """All of IPv4, in two routes that leave an existing default route in place."""
 
 
@@ -45,31 +51,31 @@ class Nat46Options(LinuxOptions):
 class MappedSide:
     """One side of a nat46 rule: two prefixes, and the keyword of the mapping between them."""
 
-    four: IPv4Network
-    six: IPv6Network
+    ipv4_prefix: IPv4Network
+    ipv6_prefix: IPv6Network
     style: str = "MAP"
     ea_len: int = 0
     psid_offset: int = 0
 
     @classmethod
-    def embed(cls, prefix: IPv6Network) -> MappedSide:
+    def from_prefix(cls, prefix: IPv6Network) -> MappedSide:
         """Map all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
-    def map_explicitly(
-        cls, four: IPv4Network, six: IPv6Network, instead: Mapping[str, str]
+    def from_mapping(
+        cls, four: IPv4Network, six: IPv6Network, suggested_params: Mapping[str, str]
     ) -> MappedSide:
         """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
             problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
             hint = f"use an IPv6 prefix of /{128 - suffix} for {four}"
-            raise make_unsupported_error(problem, hint, params=instead)
+            raise make_unsupported_error(problem, hint, params=suggested_params)
         return cls(four, six, ea_len=suffix)
 
-    def words(self, side: str) -> str:
-        values = (self.four, self.six, self.style, self.ea_len, self.psid_offset)
+    def format_words(self, side: str) -> str:
+        values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
         return " ".join(map(f"{side}.{{}} {{}}".format, _RULE_WORDS, values))
 
 
@@ -124,11 +130,13 @@ class Nat46(LinuxDriver):
         return f"module {text.strip()} (SHA-256)" if text.strip() else "unknown"
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        words = f"`{NOT_SENT}`: what it received and did not send, for it could not translate it"
-        counted = telemetry.make_link_reading(DEVICE, words)
-        losses = {NOT_SENT: LossReason.RULE, **counted.losses}
-        device = replace(counted, parse=count_unsent, losses=losses)
-        return {**super().get_telemetry_readings(intent), f"device {DEVICE}": device}
+        words = (
+            f"`{UNSENT_FIGURE}`: what it received and did not send, for it could not translate it"
+        )
+        counted = telemetry.make_link_reading(DEVICE_NAME, words)
+        losses = {UNSENT_FIGURE: LossReason.RULE, **counted.loss_reasons}
+        device = replace(counted, parse=parse_counters, loss_reasons=losses)
+        return {**super().get_telemetry_readings(intent), f"device {DEVICE_NAME}": device}
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         softwires.refuse_lowest_mtu(
@@ -146,33 +154,36 @@ class Nat46(LinuxDriver):
         load, unload = f"[ -d /sys/module/nat46 ] || insmod {named}", "rmmod nat46"
         if "/" not in named:
             load, unload = f"modprobe {named}", f"modprobe -r {named}"
-        unless_used = f"grep -q ^add {CONTROL} || {unload}"
+        unless_used = f"grep -q ^add {CONTROL_FILE} || {unload}"
         mtu = max(intent.links.left.mtu, intent.links.right.mtu)
         edge = intent.configuration
         four, six = (
-            (_HALVES, [edge.end_user_prefix])
+            (_IPV4_HALVES, [edge.end_user_prefix])
             if isinstance(edge, MapTCeConfig)
             else addresses.find_translated_networks(intent)
         )
-        ways = {str(net): f"dev {DEVICE}" for net in (*four, *six)}
-        own = (f"net.ipv6.conf.{DEVICE}.disable_ipv6", f"net.ipv4.conf.{DEVICE}.rp_filter")
+        ways = {str(net): f"dev {DEVICE_NAME}" for net in (*four, *six)}
+        own = (
+            f"net.ipv6.conf.{DEVICE_NAME}.disable_ipv6",
+            f"net.ipv4.conf.{DEVICE_NAME}.rp_filter",
+        )
         settings = dict.fromkeys(own, 0)
         steps = [
             load_module("nat46", why, unless_used, in_lab=self.options.in_lab, load=load),
             create_object(
-                f"echo add {DEVICE} >{CONTROL}",
-                f"echo del {DEVICE} >{CONTROL}",
+                f"echo add {DEVICE_NAME} >{CONTROL_FILE}",
+                f"echo del {DEVICE_NAME} >{CONTROL_FILE}",
                 "nat46's device",
-                read=f"{{ ip -o link show dev {DEVICE}; grep -x 'add {DEVICE}' {CONTROL}; }} "
+                read=f"{{ ip -o link show dev {DEVICE_NAME}; grep -x 'add {DEVICE_NAME}' {CONTROL_FILE}; }} "
                 "2>/dev/null; true",
-                want=has_lines(f"add {DEVICE}"),
+                expected=expect_lines(f"add {DEVICE_NAME}"),
             ),
-            *_list_rules(local, remote),
+            *_make_rule_steps(local, remote),
             Step(
-                f"ip link set dev {DEVICE} mtu {mtu} up",
+                f"ip link set dev {DEVICE_NAME} mtu {mtu} up",
                 "its own is 16384",
-                read=read_link(DEVICE),
-                want=is_link(DEVICE, "UP", mtu=mtu),
+                read=make_link_command(DEVICE_NAME),
+                expected=expect_link(DEVICE_NAME, "UP", mtu=mtu),
             ),
             set_sysctls(settings, "both versions through the device, whatever the source"),
             add_routes(ways, "into the translator"),
@@ -181,44 +192,54 @@ class Nat46(LinuxDriver):
             "IPv4 packets without DF are not fragmented to the lowest IPv6 MTU",
             "what it cannot translate it drops without an ICMP error",
         )
-        return self.finish(facts, [*self.base(intent, facts), *steps], notes=notes)
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), *steps], notes=notes
+        )
 
 
-def count_unsent(text: str) -> Mapping[str, float]:
+def parse_counters(text: str) -> Mapping[str, float]:
     """Parse the device's counters and compute the packets that did not leave it (nat46-netdev.c)."""
     found = dict(telemetry.parse_link(text))
     if {"rx.packets", "tx.packets"} <= found.keys():
-        found[NOT_SENT] = max(0.0, found["rx.packets"] - found["tx.packets"])
+        found[UNSENT_FIGURE] = max(0.0, found["rx.packets"] - found["tx.packets"])
     return found
 
 
-def _list_rules(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> list[Step]:
+def _make_rule_steps(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> list[Step]:
     """List a rule for each pair of sides; nat46 does not combine sides of different rules."""
-    pairs = [f"{own.words('local')} {other.words('remote')}" for own in local for other in remote]
+    pairs = [
+        f"{own.format_words('local')} {other.format_words('remote')}"
+        for own in local
+        for other in remote
+    ]
     # a new device has one rule, which is configured; all others go before it
     verbs = [*(["insert"] * (len(pairs) - 1)), "config"]
     return [
         Step(
-            f"echo {verb} {DEVICE} {pair} >{CONTROL}",
+            f"echo {verb} {DEVICE_NAME} {pair} >{CONTROL_FILE}",
             "addresses of the IPv4 side (local) and of the IPv6 side (remote)",
-            read=f"cat {CONTROL}",
-            want=_has_rule(pair),
+            read=f"cat {CONTROL_FILE}",
+            expected=_expect_rule(pair),
             is_mapping=True,
         )
         for verb, pair in reversed(list(zip(verbs, pairs, strict=True)))
     ]
 
 
-def _has_rule(pair: str) -> Want:
+def _expect_rule(pair: str) -> Expectation:
     """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
     shown_pair = f"{pair} "[:_MAX_RULE_CHARACTERS]
 
     def is_listed(output: str) -> bool:
         rows = (line.split(" ", 2) for line in output.splitlines())
-        return any(row[1:2] == [DEVICE] and f"{row[-1]} ".startswith(shown_pair) for row in rows)
+        return any(
+            row[1:2] == [DEVICE_NAME] and f"{row[-1]} ".startswith(shown_pair) for row in rows
+        )
 
-    return passes(
-        is_listed, f"'{shown_pair.strip()}'", f"'{shown_pair.strip()}' is not a rule of {DEVICE}"
+    return expect_output(
+        is_listed,
+        f"'{shown_pair.strip()}'",
+        f"'{shown_pair.strip()}' is not a rule of {DEVICE_NAME}",
     )
 
 
@@ -229,7 +250,7 @@ def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
         rule, dmr = edge.rule, edge.dmr
         # nat46 derives PSIDs from EA bits only; one CE is a mapping of one host
         if rule.psid is not None:
-            return [MappedSide(*addresses.list_mappings(intent)[0])], [MappedSide.embed(dmr)]
+            return [MappedSide(*addresses.list_mappings(intent)[0])], [MappedSide.from_prefix(dmr)]
         if edge.ipv4.num_addresses > 1:
             problem = f"nat46 drops packets of a CE with an IPv4 prefix such as {edge.ipv4}"
             instead = {"ea_len": 32 - rule.ipv4_prefix.prefixlen}
@@ -237,16 +258,16 @@ def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
             raise make_unsupported_error(problem, hint, params=instead)
         style = "MAP0" if rule.iid_format == "draft" else "MAP"
         own = MappedSide(rule.ipv4_prefix, rule.ipv6_prefix, style, rule.ea_len, rule.psid_offset)
-        return [own], [MappedSide.embed(dmr)]
+        return [own], [MappedSide.from_prefix(dmr)]
     near = addresses.find_networks_behind(intent, addresses.get_ipv6_side(intent), 6)
     local, remote = [], []
     for four, six in addresses.list_mappings(intent):
         there = remote if any(net.overlaps(six) for net in near) else local
-        there.append(MappedSide.map_explicitly(four, six, addresses.suggest_equal_suffixes(intent)))
+        there.append(MappedSide.from_mapping(four, six, addresses.suggest_equal_suffixes(intent)))
     prefix = addresses.get_prefix(intent)
     if prefix is not None:
         if any(net.subnet_of(prefix) for net in near):
-            remote.append(MappedSide.embed(prefix))
+            remote.append(MappedSide.from_prefix(prefix))
         if not isinstance(edge, ClatConfig):
-            local.append(MappedSide.embed(prefix))
+            local.append(MappedSide.from_prefix(prefix))
     return local, remote

@@ -16,24 +16,32 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
 from v6t.drivers.duts.kinds.pf_rules import (
-    LOADED,
-    LOSSES,
-    PURGE,
+    AWAIT_PURGE_COMMAND,
+    LIST_RULES_COMMAND,
+    LIST_TABLES_COMMAND,
+    LOSS_REASONS,
     PURGE_INTERVAL_S,
-    TABLES,
-    count_translated,
-    has_rules,
-    kill_states,
+    expect_rules,
     list_translating_rules,
+    make_kill_command,
+    make_reload_command,
     parse_info,
     parse_limits,
     parse_occupancy,
     parse_rules,
-    reload_rules,
+    parse_translated_states,
 )
-from v6t.drivers.duts.options import Directory, DutOptions
+from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.os import openbsd
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, Want, equals, shorten
+from v6t.drivers.duts.plan import (
+    Check,
+    Expectation,
+    Intent,
+    Plan,
+    Step,
+    expect_text,
+    shorten_output,
+)
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import write_config_file
@@ -44,7 +52,7 @@ NAT44_STATES, NAT64_STATES = 2, 1
 translated is not filtered again."""
 
 
-LIMIT_MARGIN = 1.05
+STATE_LIMIT_MARGIN = 1.05
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -57,7 +65,7 @@ OPEN_RULES_NOTE = (
 class OpenBsdOptions(DutOptions):
     """Options of OpenBSD."""
 
-    state_dir: Directory = "/var/run/v6t"
+    state_dir: DirectoryPath = "/var/run/v6t"
     """Directory on the device for lock, undo record and configuration files; best a tmpfs."""
     flush: Literal["reboot", "purge"] = "reboot"
     """``pfctl -F states`` only marks states: reboot, or wait for the purge (a declared
@@ -93,13 +101,13 @@ class OpenBsdPf(Driver):
             "boot": "ps -o lstart= -p 1",  # kern.boottime moves when the clock is stepped
             "user": "id -u",
             "version": "uname -r",
-            "client": management_path.CLIENT,
+            "client": management_path.CLIENT_COMMAND,
             "way": 'set -- $SSH_CONNECTION; [ -z "$1" ] || route -n get "$1"',
             "links": "ifconfig -A",
             "default4": "route -n get -inet default",
             "default6": "route -n get -inet6 default",
             "rules": "pfctl -sr",
-            "tables": TABLES,
+            "tables": LIST_TABLES_COMMAND,
             "file": "pfctl -nvf /etc/pf.conf",
             "info": "pfctl -si",
         }
@@ -108,12 +116,12 @@ class OpenBsdPf(Driver):
         system = sections.get("system", "")
         if not system.startswith("OpenBSD"):
             raise DutError(
-                f"the device does not run OpenBSD: uname prints {shorten(system)}",
+                f"the device does not run OpenBSD: uname prints {shorten_output(system)}",
                 "the lab's devices are Linux: give dut.options.ssh.host in a testbed file, and a "
                 "tester wired to that OpenBSD",
                 code="wrong-system",
             )
-        interfaces, addresses = openbsd.read_ifconfig(sections.get("links", ""))
+        interfaces, addresses = openbsd.parse_ifconfig(sections.get("links", ""))
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
@@ -122,14 +130,16 @@ class OpenBsdPf(Driver):
         return Facts(
             system=system,
             version=sections.get("version", "").strip(),
-            boot=sections.get("boot", "").strip(),
-            root=sections.get("user", "").strip() == "0",
+            boot_id=sections.get("boot", "").strip(),
+            is_root=sections.get("user", "").strip() == "0",
             interfaces=interfaces,
-            management=frozenset(managed),
-            path=management_path.parse_management_path(
+            management_interfaces=frozenset(managed),
+            management_path=management_path.parse_management_path(
                 sections.get("client", ""), survey_output, sorted(managed)
             ),
-            default_via=frozenset(re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)),
+            default_route_interfaces=frozenset(
+                re.findall(r"^\s*interface: (\S+)", routes, re.MULTILINE)
+            ),
             sections=dict(sections),
         )
 
@@ -143,7 +153,7 @@ class OpenBsdPf(Driver):
         of = facts.sections.get
         for side in ("left", "right"):
             port = getattr(self.options, side)
-            openbsd.refuse_other_lengths(getattr(intent, side), port, of("links", ""))
+            openbsd.refuse_other_prefix_lengths(getattr(intent, side), port, of("links", ""))
         loaded = parse_rules(of("rules", ""), of("tables", ""))
         if loaded != parse_rules(of("file", ""), of("file", "")):
             problem = "the loaded PF rules differ from /etc/pf.conf and could not be restored"
@@ -169,8 +179,8 @@ class OpenBsdPf(Driver):
             notes.append(REUSED_PORT_NOTE)
         if self.options.flush == "purge":
             notes.append("DEVIATION: states are purged in place of a reboot (RFC 9693)")
-        steps += self._rules(intent)
-        flush = (self._flush(intent),)
+        steps += self._make_rule_steps(intent)
+        flush = (self._make_flush_step(intent),)
         return Plan(self.name, facts.version, tuple(steps), flush, notes=tuple(notes))
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
@@ -181,7 +191,7 @@ class OpenBsdPf(Driver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         """Return the reading of the states of translating rules: one for each connection."""
         has_states = isinstance(intent.configuration, NatConfig)
-        return Reading("pfctl -vsr", count_translated) if has_states else None
+        return Reading("pfctl -vsr", parse_translated_states) if has_states else None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         ticks = "ticks, of a single core by its name, of several their mean"
@@ -192,7 +202,7 @@ class OpenBsdPf(Driver):
                 parse_info,
                 "states, and packets dropped by PF's own reasons: for want of memory, of room for a state, "
                 "of a port to translate to (`translate`), of time (`congestion`) ...",
-                LOSSES,
+                LOSS_REASONS,
             ),
             "table": Reading(
                 "pfctl -si; pfctl -sm", parse_occupancy, "states, and how many PF takes"
@@ -203,43 +213,44 @@ class OpenBsdPf(Driver):
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -sm", parse_limits) if has_states else None
 
-    def _rules(self, intent: Intent) -> list[Step]:
+    def _make_rule_steps(self, intent: Intent) -> list[Step]:
         file, text = f"{self.options.state_dir}/pf.conf", format_ruleset(intent, self.options)
         return [
             write_config_file(file, text, "the rules, in place of /etc/pf.conf"),
             Step(
                 f"pfctl -nf {file} && pfctl -q -f {file}",
                 "translate the clients' connections",
-                read=LOADED,
-                want=has_rules(intent, self.options),
-                undo=reload_rules(intent),
+                read=LIST_RULES_COMMAND,
+                expected=expect_rules(intent, self.options),
+                undo=make_reload_command(intent),
                 deadline_s=120.0,
             ),
             Step(
                 "pfctl -q -e 2>/dev/null || true",
                 "PF is on",
                 read="pfctl -si | sed -n 's/^\\(Status: [A-Za-z]*\\).*/\\1/p'",
-                want=equals("Status: Enabled"),
+                expected=expect_text("Status: Enabled"),
                 undo="case {old} in *Disabled*) pfctl -q -d;; esac; true",
             ),
         ]
 
-    def _flush(self, intent: Intent) -> Step:
+    def _make_flush_step(self, intent: Intent) -> Step:
         if self.options.flush == "reboot":
             why = "an empty state table: flushing only marks states"
             return Step("reboot", why, reboots=True, deadline_s=self.options.reboot_deadline_s)
 
-        def checker(output: str) -> str | None:
-            remaining = count_translated(output).get("sessions")
+        def find_problem(output: str) -> str | None:
+            remaining = parse_translated_states(output).get("sessions")
             if remaining is None:
                 return "it has no rule that translates"
             return f"{remaining:.0f} states are left" if remaining > NEARLY_EMPTY else None
 
         return Step(
-            f"{kill_states(intent)} && {PURGE}",
+            f"{make_kill_command(intent)} && {AWAIT_PURGE_COMMAND}",
             "no state of an earlier trial is left, once the purge has run",
             proof=Check(
-                "pfctl -vsr", Want("hardly any state of the rule that translates", checker)
+                "pfctl -vsr",
+                Expectation("hardly any state of the rule that translates", find_problem),
             ),
             deadline_s=300.0,
         )
@@ -250,7 +261,9 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     pool = nat.get_pool(intent)
     required_states = conntrack.count_required_sessions(options.sessions, intent)
     is_nat64 = isinstance(intent.configuration, Nat64Config)
-    states = int(required_states * LIMIT_MARGIN) * (NAT64_STATES if is_nat64 else NAT44_STATES)
+    states = int(required_states * STATE_LIMIT_MARGIN) * (
+        NAT64_STATES if is_nat64 else NAT44_STATES
+    )
     limit = max(100_000, states)
     t = options.timeout_s
     lines = [
@@ -263,7 +276,7 @@ def format_ruleset(intent: Intent, options: OpenBsdOptions) -> str:
     several = "{ " + ", ".join(pool.addresses) + " }"
     public = several if len(pool.addresses) > 1 else pool.addresses[0]
     lines += [
-        f"{match} {action} {public} port {pool.low}:{pool.high}"
+        f"{match} {action} {public} port {pool.first_port}:{pool.last_port}"
         for match, action in list_translating_rules(intent, options)
     ]
     return "\n".join(lines) + "\n"

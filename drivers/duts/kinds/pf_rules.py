@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.options import DutOptions
-from v6t.drivers.duts.plan import Intent, Want, shorten
+from v6t.drivers.duts.plan import Expectation, Intent, shorten_output
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
-UNDO_TRIES = 60
-OWN_PORTS = (50001, 65535)
+RELOAD_TRIES = 60
+DEFAULT_NAT_PORTS = (50001, 65535)
 """PF's default ports (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), which it does not print."""
 PURGE_INTERVAL_S = 10
 """Interval of the purge of all states [s]."""
-TABLES = r"""\
+LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
 done
 """
-PURGE = f"""\
+AWAIT_PURGE_COMMAND = f"""\
 n=0; m=0; o=; while s=0; for x in $(pfctl -vsr | grep -A1 -e ' nat-to ' -e ' af-to ' |
 grep -o 'States: *[0-9]*' | cut -d: -f2); do s=$((s+x)); done; [ $s -gt 0 ]; do
 if [ "$s" = "$o" ]; then m=$((m+1)); else m=0; o=$s; fi
@@ -31,10 +31,10 @@ n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
 """What is marked is freed bit by bit, of many after several intervals; a few that stay when nothing is freed
 any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
 than it has made."""
-LOADED = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
-AUTOMATIC = re.compile(r"<__automatic_\w+>")
+LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
+AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
 """A table that pfctl makes of a list; its name contains a random number."""
-LOSSES = {
+LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.ROOM),
     "state_insert": LossReason.ENTRY,
     "congestion": LossReason.QUEUE,
@@ -43,16 +43,19 @@ LOSSES = {
          "state_mismatch", "no_route"), LossReason.RULE),
 }  # fmt: skip
 """PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
-_INFO = {"current entries": "sessions", **{name.replace("_", "-"): name for name in LOSSES}}
+_FIGURE_NAMES = {
+    "current entries": "sessions",
+    **{name.replace("_", "-"): name for name in LOSS_REASONS},
+}
 
 
 def parse_info(text: str) -> Mapping[str, float]:
     """Parse ``pfctl -si``: states, and reasons for loss."""
     rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
-    return {_INFO[name]: float(value) for name, value in rows if name in _INFO}
+    return {_FIGURE_NAMES[name]: float(value) for name, value in rows if name in _FIGURE_NAMES}
 
 
-count_translated = sum_matches(
+parse_translated_states = sum_matches(
     r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
 )
 """Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
@@ -69,7 +72,7 @@ def parse_rules(text: str, tables: str) -> list[str]:
     own = re.split(r"^Loading anchor ", text, maxsplit=1, flags=re.MULTILINE)[0]
     lines = (" ".join(re.sub(r"^@\d+ ", "", line).split()) for line in own.splitlines())
     return [
-        AUTOMATIC.sub(lambda match: table_contents.get(match.group(), "<a table>"), line)
+        AUTOMATIC_TABLE.sub(lambda match: table_contents.get(match.group(), "<a table>"), line)
         for line in lines
         if line.split(" ")[0] in ("pass", "block", "match", "anchor")
     ]
@@ -87,11 +90,11 @@ def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[st
     if isinstance(configuration, Nat64Config):
         match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
         return [(match, "af-to inet from")]
-    nets = nat.get_pool(intent).inside
+    nets = nat.get_pool(intent).client_networks
     return [(f"match out on {options.right} inet from {net} to any", "nat-to") for net in nets]
 
 
-def has_rules(intent: Intent, options: DutOptions) -> Want:
+def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
     """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
 
     It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
@@ -100,11 +103,13 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
     pool, expected_rules = nat.get_pool(intent), list_translating_rules(intent, options)
     public = re.escape(pool.addresses[0])
     if len(pool.addresses) > 1:
-        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC.pattern})"
-    ports = f" port {pool.low}" + (f":{pool.high}" if pool.high > pool.low else "")
-    ports = rf"(?:{ports})?" if (pool.low, pool.high) == OWN_PORTS else ports
+        public = rf"(?:\{{[^}}]*\}}|{AUTOMATIC_TABLE.pattern})"
+    ports = f" port {pool.first_port}" + (
+        f":{pool.last_port}" if pool.last_port > pool.first_port else ""
+    )
+    ports = rf"(?:{ports})?" if (pool.first_port, pool.last_port) == DEFAULT_NAT_PORTS else ports
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         lines = [" ".join(line.split()) for line in output.splitlines()]
         for match, action in expected_rules:
             shown_match = re.sub(r"(/32|/128)(?= )", "", f"{match} ").strip()
@@ -112,23 +117,23 @@ def has_rules(intent: Intent, options: DutOptions) -> Want:
                 rf"{re.escape(shown_match)}(?: flags S/SA)? {action} {public}{ports}(?: round-robin)?"
             )
             if not any(map(pattern.fullmatch, lines)):
-                return f"no rule is '{match} {action} ...'; the output is {shorten(output)}"
+                return f"no rule is '{match} {action} ...'; the output is {shorten_output(output)}"
         return None
 
-    return Want(" and ".join(f"'{m} {a}'" for m, a in expected_rules), checker)
+    return Expectation(" and ".join(f"'{m} {a}'" for m, a in expected_rules), find_problem)
 
 
-def kill_states(intent: Intent) -> str:
+def make_kill_command(intent: Intent) -> str:
     """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
-    nets = list(nat.get_pool(intent).inside)
+    nets = list(nat.get_pool(intent).client_networks)
     for side in (intent.left, intent.right):
         nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
     return " && ".join(f"pfctl -q -k {net}" for net in dict.fromkeys(nets))
 
 
-def reload_rules(intent: Intent) -> str:
+def make_reload_command(intent: Intent) -> str:
     """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
     return (
-        f"({kill_states(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
-        f"[ $n -lt {UNDO_TRIES} ] || exit 1; sleep 1; done)"
+        f"({make_kill_command(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
+        f"[ $n -lt {RELOAD_TRIES} ] || exit 1; sleep 1; done)"
     )

@@ -14,7 +14,7 @@ from v6t.drivers.duts.kinds.linux import telemetry
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.softwires import generate_softwires
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, equals
+from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import (
@@ -26,34 +26,37 @@ from v6t.drivers.duts.steps import (
 from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
-_PCI = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
-_ADDRESS = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
-COMM = "snabb"
+_PCI_ADDRESS = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+_PCI_ADDRESS_REGEX = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
+PROCESS_NAME = "snabb"
 """Name of the process."""
-SHARED = "/var/run/snabb"
+SHARED_MEMORY_DIR = "/var/run/snabb"
 """Directory of memory shared between processes, with a file system of huge pages."""
-STATE = (
+STATE_DESCRIPTION = (
     "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
     "(`ingress-packet-drops`; `softwire-state`)"
 )
-SOCKETS = "frames that found no room in a packet socket: it takes those of the kernel's interfaces from one"
+SOCKETS_DESCRIPTION = (
+    "frames that found no room in a packet socket: "
+    "it takes those of the kernel's interfaces from one"
+)
 NOTES = (
     "decapsulation leaves the TTL as it is; encapsulation: outer hop limit 255",
     "a wrong PSID is answered with ICMPv6 1/5",
     "its version is that of its repository's last tag, the commits since then and the commit: "
     "release 2024.08 is 2022.07-396-gf32729274",
 )
-LOSSES = {
+LOSS_REASONS = {
     "ingress-packet-drops": LossReason.INGRESS, "drop-all-.*": LossReason.ALL, "drop-.*": LossReason.RULE,
 }  # fmt: skip
 """Snabb counts drops both by reason and in total for each IP version and side (lwaftr.lua)."""
 
 
-state = sum_matches(
+parse_state = sum_matches(
     r"\b(drop-[\w-]+(?<!-bytes)|(?:in|out)-[\w-]*packets|ingress-packet-drops)\s+(\d+);"
 )
 """Parses the counters of packets in ``/softwire-state``."""
-sockets = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
+parse_socket_drops = sum_matches(r"skmem:\([^)]*\bd(\d+)\)", "dropped")
 """Parses the drops of all packet sockets: ``skmem:(r0,rb212992,...,d12)``."""
 
 
@@ -82,14 +85,14 @@ class SnabbLwAftr(LinuxDriver):
     program_source = "https://github.com/snabbco/snabb"
     # whatever it is asked, it makes its directory
     version_command = (
-        f"[ -e {SHARED} ] || new=1; {{program}} --version | head -1; "
-        f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED} && break; sleep 0.1; done'
+        f"[ -e {SHARED_MEMORY_DIR} ] || new=1; {{program}} --version | head -1; "
+        f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED_MEMORY_DIR} && break; sleep 0.1; done'
     )
     # ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag
     version_pattern = r"(?s)(\d{4}\.\d{2}[.\w]*)(?:.*?\((\d+-g[0-9a-f]+[-\w]*)\))?"
 
     @property
-    def _state(self) -> str:
+    def _state_command(self) -> str:
         return f"{self.options.program} config get-state --schema snabb-softwire-v3 v6t /softwire-state"
 
     def get_survey_commands(self) -> Mapping[str, str]:
@@ -97,7 +100,7 @@ class SnabbLwAftr(LinuxDriver):
         commands["pci"] = (
             "for d in /sys/class/net/*; do [ -e $d/device ] || continue; n=${d##*/}; "
             # a virtio device is a child of its PCI device
-            f"echo $n $(readlink -f $d/device | grep -o '{_ADDRESS}' | tail -1) "
+            f"echo $n $(readlink -f $d/device | grep -o '{_PCI_ADDRESS_REGEX}' | tail -1) "
             "$(ip -o addr show dev $n | awk '{print $4}'); done"
         )
         return commands
@@ -122,11 +125,13 @@ class SnabbLwAftr(LinuxDriver):
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         readings = {
             "cpu": telemetry.make_core_reading(polls=True),
-            "snabb": Reading(self._state, state, STATE, LOSSES),
+            "snabb": Reading(self._state_command, parse_state, STATE_DESCRIPTION, LOSS_REASONS),
         }
         if not _uses_pci(self.options):
             losses = {"dropped": LossReason.INGRESS}
-            readings["sockets"] = Reading("ss -0 -m -n", sockets, SOCKETS, losses)
+            readings["sockets"] = Reading(
+                "ss -0 -m -n", parse_socket_drops, SOCKETS_DESCRIPTION, losses
+            )
         return readings
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
@@ -135,30 +140,30 @@ class SnabbLwAftr(LinuxDriver):
         cpus = f" --cpu {self.options.cpus}" if self.options.cpus else ""
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # its workers poll on when it has ended
-        stop = f"( {stop_group(pid, COMM)} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
+        stop = f"( {stop_group(pid, PROCESS_NAME)} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
         # whatever it is asked, it makes its directory: only a running one is asked
-        answers = f"[ ! -s {pid} ] || {{ {self._state} >/dev/null && echo answers; }}"
+        answers = f"[ ! -s {pid} ] || {{ {self._state_command} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
         steps = [
             write_config_file(file, text, "the lwAFTR's configuration"),
-            *([_return_devices(self.options)] if _uses_pci(self.options) else []),
-            *([] if self.options.in_lab else [_keep_huge_pages()]),
-            _remove_directory(),
+            *([_make_kernel_driver_step(self.options)] if _uses_pci(self.options) else []),
+            *([] if self.options.in_lab else [_make_huge_page_step()]),
+            _make_directory_step(),
             start_daemon(
                 build_background_command(pid, run, f"{directory}/snabb.log"),
                 pid,
-                COMM,
+                PROCESS_NAME,
                 "the lwAFTR itself",
                 probe=answers,
-                want=equals(f"{COMM}\nanswers"),
+                expected=expect_text(f"{PROCESS_NAME}\nanswers"),
                 stop=stop,
             ),
         ]
-        return self.finish(facts, steps, notes=NOTES)
+        return self.assemble_plan(facts, steps, notes=NOTES)
 
 
 def _uses_pci(options: SnabbOptions) -> bool:
-    return bool(_PCI.match(options.left) and _PCI.match(options.right))
+    return bool(_PCI_ADDRESS.match(options.left) and _PCI_ADDRESS.match(options.right))
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
@@ -177,7 +182,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                 hint = f"name another one with dut.options.{side}"
                 raise DutError(problem, hint, code="interface-protected")
             interface = facts.interfaces.get(name)
-            if own or (interface is not None and interface.up):
+            if own or (interface is not None and interface.is_up):
                 has = f"has {' and '.join(own)}" if own else "is up"
                 raise DutError(
                     f"the {side} interface {pci} is {name}, which {has}: Snabb takes it away from the "
@@ -187,7 +192,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
                 )
 
 
-def _return_devices(options: SnabbOptions) -> Step:
+def _make_kernel_driver_step(options: SnabbOptions) -> Step:
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     addresses = " ".join(names)
     show = (
@@ -203,23 +208,23 @@ def _return_devices(options: SnabbOptions) -> Step:
     )
 
 
-def _keep_huge_pages() -> Step:
+def _make_huge_page_step() -> Step:
     """Restore the number of huge pages: Snabb adds one whenever it finds none free."""
     why = "huge pages, of which Snabb makes more by itself"
     read = "sysctl -e vm.nr_hugepages kernel.shmmax"
     return Step("true", why, read=read, undo="sysctl -q -e -p -", undo_text="{old}")
 
 
-def _remove_directory() -> Step:
+def _make_directory_step() -> Step:
     """Remove the directory once no process uses it; Snabb's watcher removes files, too."""
-    used = f'for d in {SHARED}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
-    remove = f"umount {SHARED}/hugetlbfs; find {SHARED} -xdev -depth -delete"
+    used = f'for d in {SHARED_MEMORY_DIR}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
+    remove = f"umount {SHARED_MEMORY_DIR}/hugetlbfs; find {SHARED_MEMORY_DIR} -xdev -depth -delete"
     why = "Snabb's directory of shared memory, which it leaves behind"
     undo = (
-        f"n=0; while [ -e {SHARED} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
-        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED} ]'
+        f"n=0; while [ -e {SHARED_MEMORY_DIR} ] && [ $n -lt 50 ]; do n=$((n+1)); used=; {used}; "
+        f'[ -n "$used" ] || {{ {remove}; }} 2>/dev/null; sleep 0.2; done; [ ! -e {SHARED_MEMORY_DIR} ]'
     )
-    read = f"ls -d {SHARED} 2>/dev/null || true"
+    read = f"ls -d {SHARED_MEMORY_DIR} 2>/dev/null || true"
     return Step("true", why, undo=undo, read=read, existing=Existing.KEEP)
 
 
@@ -245,8 +250,8 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
     for wire in generate_softwires(intent):
         reserved = f" reserved-ports-bit-count {wire.psid_offset};" if wire.psid_offset else ""
         lines.append(
-            f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4}; "
-            f"br-address {wire.br}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
+            f"    softwire {{ ipv4 {wire.ipv4}; psid {wire.psid}; b4-ipv6 {wire.b4_address}; "
+            f"br-address {wire.br_address}; port-set {{ psid-length {wire.psid_len};{reserved} }} }}"
         )
     return "\n".join([*lines, "  }", "}"]) + "\n"
 

@@ -32,8 +32,8 @@ class Softwire:
     psid: int
     psid_len: int
     psid_offset: int
-    b4: IPv6Address
-    br: IPv6Address
+    b4_address: IPv6Address
+    br_address: IPv6Address
 
 
 def generate_softwires(intent: Intent) -> Iterator[Softwire]:
@@ -60,7 +60,7 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
 
 
 @dataclass(frozen=True)
-class Customer:
+class TunnelEnd:
     """A customer's tunnel with IPv6 on one ``side``; ``edge`` has address and ports, None for a B4."""
 
     local: IPv6Address
@@ -73,12 +73,12 @@ class Customer:
         return "left" if self.side == "right" else "right"
 
 
-def get_customer(intent: Intent) -> Customer:
+def get_tunnel_end(intent: Intent) -> TunnelEnd:
     """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4."""
     configuration = intent.configuration
     if isinstance(configuration, B4Config):
         ends = (configuration.b4, configuration.aftr)
-        return Customer(*ends, configuration.ipv6_side, None)
+        return TunnelEnd(*ends, configuration.ipv6_side, None)
     if isinstance(configuration, AftrTunnelConfig):
         if configuration.b4_count > 1 or configuration.internal != configuration.customer:
             raise make_unsupported_error(
@@ -86,12 +86,12 @@ def get_customer(intent: Intent) -> Customer:
                 "take vpp for the whole AFTR; of ipv4aas, variant ds-lite, it can be the tunnel's "
                 "end",
             )
-        return Customer(configuration.aftr, configuration.first_b4, "left", None)
+        return TunnelEnd(configuration.aftr, configuration.first_b4, "left", None)
     edge = intent.configuration_as(LwB4Config)
-    return Customer(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
+    return TunnelEnd(edge.tunnel_local, edge.tunnel_remote, edge.ipv6_side, edge)
 
 
-def refuse_draft(rules: Iterable[MapRuleConfig], name: str) -> None:
+def refuse_draft_format(rules: Iterable[MapRuleConfig], name: str) -> None:
     """Refuse interface identifiers of the drafts before RFC 7597."""
     for rule in rules:
         if rule.iid_format != "rfc7597":

@@ -12,39 +12,39 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds import addresses, softwires
-from v6t.drivers.duts.kinds.netfilter.nftables import load_table
+from v6t.drivers.duts.kinds.netfilter.nftables import make_table_steps
 from v6t.drivers.duts.kinds.tun import TUN, TunOptions, TunTranslator
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
-WORKERS = (0, 9, 6, 10)
+FIRST_WORKERS_VERSION = (0, 9, 6, 10)
 """The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
-OFFLINK_MTU = (0, 9, 6)
-"""The first version with ``offlink-mtu``, which changes :data:`OWN_LOWEST_MTU`."""
-OWN_LOWEST_MTU = 1280
+FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)
+"""The first version with ``offlink-mtu``, which changes :data:`DEFAULT_LOWEST_MTU`."""
+DEFAULT_LOWEST_MTU = 1280
 """Longest IPv6 packet that TAYGA makes of an IPv4 packet without DF."""
-LOCAL_USE = (0, 9, 2, 10)
+FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)
 """The first version with prefixes of RFC 8215, such as 64:ff9b:1::/48."""
-CLASS_E = (0, 9, 4)
+FIRST_CLASS_E_VERSION = (0, 9, 4)
 """The first version that translates 240.0.0.0/4, and knows 100.64.0.0/10 as private."""
-LINK_LOCAL = (0, 9, 6)
+FIRST_LINK_LOCAL_VERSION = (0, 9, 6)
 """The first version with mappings of 169.254.0.0/16, and with mappings within 64:ff9b::/96."""
-OWN_PREFIX = "2001:db8:64::/96"
-_ALWAYS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
-_RESERVED = IPv4Network("240.0.0.0/4")
+EXAMPLE_PREFIX = "2001:db8:64::/96"
+_NEVER_TRANSLATED = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
+_CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
 _BROADCAST = IPv4Network("255.255.255.255/32")
-_AUTOCONFIGURED = IPv4Network("169.254.0.0/16")
-_SHARED = IPv4Network("100.64.0.0/10")
-_PRIVATE = tuple(map(IPv4Network, (
+_IPV4_LINK_LOCAL = IPv4Network("169.254.0.0/16")
+_SHARED_ADDRESS_SPACE = IPv4Network("100.64.0.0/10")
+_PRIVATE_NETWORKS = tuple(map(IPv4Network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
     "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
 )))  # fmt: skip
 """Not translated behind the well-known prefix (RFC 6052 section 3.1)."""
-_LOW = IPv6Network("::/8")
-_SCOPED = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
-_TRANSLATION = IPv6Network("64:ff9b::/32")
+_RESERVED_IPV6 = IPv6Network("::/8")
+_SCOPED_IPV6 = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
+_TRANSLATION_PREFIXES = IPv6Network("64:ff9b::/32")
 
 
 class TaygaOptions(TunOptions):
@@ -74,9 +74,9 @@ class Tayga(TunTranslator):
     options_model = TaygaOptions
     process_name = PROGRAM
     display_name = "TAYGA"
-    create_tun = "{program} -c {config} --mktun"
-    remove_tun = "{program} -c {config} --rmtun"
-    start = "{program} -c {config} -p {pid}"
+    create_tun_command = "{program} -c {config} --mktun"
+    remove_tun_command = "{program} -c {config} --rmtun"
+    start_command = "{program} -c {config} -p {pid}"
 
     program_source = "tayga"
 
@@ -116,7 +116,7 @@ class Tayga(TunTranslator):
                 dut_params={"workers": -1},
                 code="unsupported-by-version",
             )
-        refuse_reserved(intent, facts.version)
+        refuse_reserved_networks(intent, facts.version)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return HeaderProfile(
@@ -130,30 +130,30 @@ class Tayga(TunTranslator):
             "0xFFFF",
         )
 
-    def configuration(self, intent: Intent, facts: Facts) -> str:
+    def make_configuration(self, intent: Intent, facts: Facts) -> str:
         table = addresses.get_address_table(intent)
         prefix, lowest = table.prefix, table.lowest_ipv6_mtu
-        if parse_version(facts.version) < OFFLINK_MTU:
+        if parse_version(facts.version) < FIRST_OFFLINK_MTU_VERSION:
             why = f"TAYGA {facts.version} has no offlink-mtu"
-            softwires.refuse_lowest_mtu(lowest, why, OWN_LOWEST_MTU)
-        return self.config_text(
+            softwires.refuse_lowest_mtu(lowest, why, DEFAULT_LOWEST_MTU)
+        return self.format_configuration(
             intent,
             *([f"prefix {prefix}"] if prefix else []),
             *(f"map {four} {six}" for four, six in _list_mappings(intent)),
-            *([f"offlink-mtu {lowest}"] if lowest != OWN_LOWEST_MTU else []),
+            *([f"offlink-mtu {lowest}"] if lowest != DEFAULT_LOWEST_MTU else []),
         )
 
-    def config_text(self, intent: Intent, *lines: str) -> str:
+    def format_configuration(self, intent: Intent, *lines: str) -> str:
         own4, own6 = self.choose_own_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
         more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
         return "\n".join([*own, *lines, *more, ""])
 
-    def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+    def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         if not self.options.mend_checksums:
             return ()
-        return load_table(
+        return make_table_steps(
             f"{self.options.state_dir}/mend.nft",
             "inet v6t_mend",
             "entry",
@@ -163,7 +163,7 @@ class Tayga(TunTranslator):
             "UDP checksums that come out as 0 are 0xffff (RFC 768)",
         )
 
-    def plan_notes(self, facts: Facts) -> Sequence[str]:
+    def get_notes(self, facts: Facts) -> Sequence[str]:
         cores = (
             "each worker is a thread with a queue of the TUN device"
             if has_workers(facts.version) and self.options.workers
@@ -177,7 +177,7 @@ class Tayga(TunTranslator):
 
 def has_workers(version: str) -> bool:
     """Return whether a version translates in several threads."""
-    return parse_version(version) >= WORKERS
+    return parse_version(version) >= FIRST_WORKERS_VERSION
 
 
 def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
@@ -197,47 +197,60 @@ def parse_version(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
 
 
-def refuse_reserved(intent: Intent, version: str) -> None:
+def refuse_reserved_networks(intent: Intent, version: str) -> None:
     """Refuse prefixes, mappings and hosts that this version drops or does not start with."""
     numbers = parse_version(version)
     prefix = addresses.get_prefix(intent)
-    if prefix is not None and _is_refused6(prefix, numbers):
+    if prefix is not None and _is_refused_network(prefix, numbers):
         problem = f"TAYGA {version} does not take the prefix {prefix}"
-        hint = f"use a prefix of your own, for example {OWN_PREFIX}"
-        instead = {addresses.find_prefix_parameter(intent.configuration): OWN_PREFIX}
+        hint = f"use a prefix of your own, for example {EXAMPLE_PREFIX}"
+        instead = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
         raise UsageError(problem, hint, params=instead, code="unsupported-by-version")
     # mappings where this version supports none
-    within = addresses.WELL_KNOWN if numbers >= CLASS_E else _TRANSLATION
+    within = (
+        addresses.WELL_KNOWN_PREFIX if numbers >= FIRST_CLASS_E_VERSION else _TRANSLATION_PREFIXES
+    )
     for ipv4, ipv6 in addresses.list_mappings(intent):
-        if _is_refused6(ipv6, numbers) or (numbers < LINK_LOCAL and ipv6.overlaps(within)):
+        if _is_refused_network(ipv6, numbers) or (
+            numbers < FIRST_LINK_LOCAL_VERSION and ipv6.overlaps(within)
+        ):
             problem = f"TAYGA {version} does not map {ipv4} to {ipv6}"
             raise UsageError(problem, "choose another IPv6 prefix", code="unsupported-by-version")
-    if prefix is None or prefix.network_address != addresses.WELL_KNOWN.network_address:
+    if prefix is None or prefix.network_address != addresses.WELL_KNOWN_PREFIX.network_address:
         return
-    private = (*_PRIVATE, _SHARED) if numbers >= CLASS_E else _PRIVATE
+    private = (
+        (*_PRIVATE_NETWORKS, _SHARED_ADDRESS_SPACE)
+        if numbers >= FIRST_CLASS_E_VERSION
+        else _PRIVATE_NETWORKS
+    )
     for net in _find_unmapped_hosts(intent):
         if any(net.overlaps(reserved) for reserved in private):
             raise make_unsupported_error(
-                f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN}, as "
-                "RFC 6052, section 3.1, demands",
-                f"use a prefix of your own, for example {OWN_PREFIX}",
-                params={addresses.find_prefix_parameter(intent.configuration): OWN_PREFIX},
+                f"TAYGA does not translate {net} behind the well-known prefix {addresses.WELL_KNOWN_PREFIX}, "
+                "as RFC 6052, section 3.1, demands",
+                f"use a prefix of your own, for example {EXAMPLE_PREFIX}",
+                params={addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX},
             )
 
 
-def _is_refused6(net: IPv6Network, numbers: tuple[int, ...]) -> bool:
-    well_known = _TRANSLATION if numbers >= LOCAL_USE else addresses.WELL_KNOWN
+def _is_refused_network(net: IPv6Network, numbers: tuple[int, ...]) -> bool:
+    well_known = (
+        _TRANSLATION_PREFIXES if numbers >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
+    )
     if net.subnet_of(well_known):
         return False
-    return any(net.overlaps(reserved) for reserved in (_LOW, *_SCOPED))
+    return any(net.overlaps(reserved) for reserved in (_RESERVED_IPV6, *_SCOPED_IPV6))
 
 
-def refuse_pool(pool: IPv4Network, version: str) -> None:
+def refuse_reserved_pool(pool: IPv4Network, version: str) -> None:
     """Refuse a dynamic pool with addresses that this version drops."""
     numbers = parse_version(version)
-    reserved = [*_ALWAYS, _BROADCAST if numbers >= CLASS_E else _RESERVED]
-    if numbers < LINK_LOCAL:
-        reserved.append(_AUTOCONFIGURED)
+    reserved = [
+        *_NEVER_TRANSLATED,
+        _BROADCAST if numbers >= FIRST_CLASS_E_VERSION else _CLASS_E_NETWORK,
+    ]
+    if numbers < FIRST_LINK_LOCAL_VERSION:
+        reserved.append(_IPV4_LINK_LOCAL)
     for net in reserved:
         if pool.overlaps(net):
             problem = f"TAYGA {version} does not take the dynamic pool {pool}: it drops {net}"

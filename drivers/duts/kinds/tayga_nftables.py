@@ -11,9 +11,9 @@ from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds import addresses
 from v6t.drivers.duts.kinds.netfilter import conntrack, nat
-from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDevice
-from v6t.drivers.duts.kinds.netfilter.nftables import translate_sources
-from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_pool
+from v6t.drivers.duts.kinds.netfilter.conntrack import ConntrackDriver
+from v6t.drivers.duts.kinds.netfilter.nftables import make_snat_steps
+from v6t.drivers.duts.kinds.tayga import Tayga, TaygaOptions, refuse_reserved_pool
 from v6t.drivers.duts.plan import Intent, Step
 from v6t.intent.families import Nat64Config
 
@@ -31,7 +31,7 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
     which is next, takes 0 for none and leaves it, so that one frame in 65,536 would lose its checksum."""
 
 
-class TaygaNftables(ConntrackDevice, Tayga):
+class TaygaNftables(ConntrackDriver, Tayga):
     """TAYGA with nftables, which allocates the ports."""
 
     name = "tayga-nftables"
@@ -70,7 +70,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
         wide_enough = candidates if pool.prefixlen >= 24 else []
         taken = addresses.find_test_networks(intent)
         addresses.choose_free_address("dynamic_pool", str(pool), wide_enough, taken)
-        refuse_pool(pool, facts.version)
+        refuse_reserved_pool(pool, facts.version)
         clients = intent.configuration_as(Nat64Config).clients
         if clients > pool.num_addresses - 2:
             length = 32 - (clients + 1).bit_length()
@@ -79,7 +79,7 @@ class TaygaNftables(ConntrackDevice, Tayga):
             instead = {"dynamic_pool": f"10.0.0.0/{length}"}
             raise UsageError(problem, hint, dut_params=instead, code="not-enough-addresses")
 
-    def ipv6_side(self, intent: Intent) -> str:
+    def get_ipv6_side(self, intent: Intent) -> str:
         return "left"
 
     def find_translated_networks(self, intent: Intent) -> list[Any]:
@@ -91,16 +91,16 @@ class TaygaNftables(ConntrackDevice, Tayga):
         taken, o = addresses.find_test_networks(intent), self.options
         given4 = o.ipv4_addr or str(self.pool[1])
         own4 = addresses.choose_free_address("ipv4_addr", given4, (), taken)
-        candidates = addresses.OWN_IPV6_CANDIDATES
+        candidates = addresses.TRANSLATOR_IPV6_CANDIDATES
         return own4, addresses.choose_free_address("ipv6_addr", o.ipv6_addr, candidates, taken)
 
-    def configuration(self, intent: Intent, facts: Facts) -> str:
+    def make_configuration(self, intent: Intent, facts: Facts) -> str:
         prefix: IPv6Network | None = addresses.get_prefix(intent)
         if prefix is None:
             hint = "set the plugin's parameter prefix"
             instead = {"prefix": "2001:db8:64::/96"}
             raise UsageError("NAT64 needs a prefix", hint, params=instead, code="invalid-intent")
-        return self.config_text(
+        return self.format_configuration(
             intent,
             f"prefix {prefix}",
             f"dynamic-pool {self.pool}",
@@ -108,29 +108,30 @@ class TaygaNftables(ConntrackDevice, Tayga):
         )
 
     @property
-    def _forget_clients(self) -> str:
+    def _forget_command(self) -> str:
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
-    def prepare_start(self) -> Sequence[Step]:
+    def make_preparation_steps(self) -> Sequence[Step]:
         why = "TAYGA starts without remembered clients"
-        return (Step(self._forget_clients, why, undo=self._forget_clients),)
+        return (Step(self._forget_command, why, undo=self._forget_command),)
 
-    def finish_start(self, intent: Intent, facts: Facts) -> Sequence[Step]:
-        public = nat.get_pool(intent, supported_limits=("udp_timeout_s",))
-        pool = nat.Pool((str(self.pool),), public.addresses, public.low, public.high)
+    def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+        public = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
+        pool = nat.NatPool((str(self.pool),), public.addresses, public.first_port, public.last_port)
         return (
-            *super().finish_start(intent, facts),
-            *translate_sources(self.options.state_dir, [pool], self.port(intent, "right")),
-            *conntrack.configure_conntrack(self.options, intent, facts),
-            *conntrack.log_connections(self.options),
+            *super().make_final_steps(intent, facts),
+            *make_snat_steps(self.options.state_dir, [pool], self.get_port(intent, "right")),
+            *conntrack.make_conntrack_steps(self.options, intent, facts),
+            *conntrack.make_log_steps(self.options),
         )
 
-    def flush(self, intent: Intent) -> Sequence[Step]:
+    def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
         """Empty TAYGA's clients and queue, then the kernel's connections."""
-        command = f"( {self.stop()} ) && {self._forget_clients} && {self.shell(self.start)}"
+        stop, start = self.make_stop_command(), self.fill_in(self.start_command)
+        command = f"( {stop} ) && {self._forget_command} && {start}"
         why = "no client of an earlier trial is left"
-        restart = Step(command, why, proof=self.run_translator().check)
-        return (restart, *conntrack.delete_connections([str(self.pool)]))
+        restart = Step(command, why, proof=self.make_daemon_step().check)
+        return (restart, *conntrack.make_flush_steps([str(self.pool)]))
 
-    def plan_notes(self, facts: Facts) -> Sequence[str]:
+    def get_notes(self, facts: Facts) -> Sequence[str]:
         return self.notes

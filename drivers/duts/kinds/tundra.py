@@ -18,18 +18,20 @@ from v6t.drivers.duts.steps import build_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
 PROGRAM = "tundra-nat64"
-NSP = "2001:db8:64::/96"
+EXAMPLE_PREFIX = "2001:db8:64::/96"
 """A network-specific prefix."""
-_NO_MAPPINGS = "Tundra does not support explicit mappings: both ends have addresses in one prefix"
-_ONE_HOST = "Tundra's CLAT translates one address of the customer's"
-OVERRIDES = {
+_NO_MAPPINGS_REASON = (
+    "Tundra does not support explicit mappings: both ends have addresses in one prefix"
+)
+_SINGLE_HOST_REASON = "Tundra's CLAT translates one address of the customer's"
+PARAMETER_OVERRIDES = {
     "siit": {
-        "eam": ParameterOverride([], _NO_MAPPINGS),
-        "prefix": ParameterOverride(NSP, _NO_MAPPINGS),
+        "eam": ParameterOverride([], _NO_MAPPINGS_REASON),
+        "prefix": ParameterOverride(EXAMPLE_PREFIX, _NO_MAPPINGS_REASON),
     },
     "clat": {
-        "clat_ipv4": ParameterOverride("198.18.0.2/32", _ONE_HOST),
-        "clat_ipv6": ParameterOverride("2001:2:0:2::2/128", _ONE_HOST),
+        "clat_ipv4": ParameterOverride("198.18.0.2/32", _SINGLE_HOST_REASON),
+        "clat_ipv6": ParameterOverride("2001:2:0:2::2/128", _SINGLE_HOST_REASON),
     },
 }
 
@@ -62,9 +64,9 @@ class Tundra(TunTranslator):
     version_command = "{program} --version 2>&1 | head -1"
     version_pattern = r"\bv(\d+(?:\.\d+)+)"
     display_name = "Tundra"
-    create_tun = "{program} -c {config} mktun"
-    remove_tun = "{program} -c {config} rmtun"
-    start = build_background_command("{pid}", "{program} -c {config} translate", "{log}")
+    create_tun_command = "{program} -c {config} mktun"
+    remove_tun_command = "{program} -c {config} rmtun"
+    start_command = build_background_command("{pid}", "{program} -c {config} translate", "{log}")
     writes_log = True
     notes = (
         "IPv4 and IPv6 packets whose UDP checksum is 0 are dropped",
@@ -72,7 +74,7 @@ class Tundra(TunTranslator):
     )
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        return OVERRIDES.get(technology, {})
+        return PARAMETER_OVERRIDES.get(technology, {})
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         why = "kernel, Tundra and kernel each take a hop (seen on 6.0.2)"
@@ -84,32 +86,35 @@ class Tundra(TunTranslator):
         if table and not isinstance(intent.configuration, ClatConfig):
             four, six = table[0]
             problem = f"Tundra does not support explicit mappings such as {four} = {six}"
-            hint, instead = "give both ends addresses in one prefix", {"eam": [], "prefix": NSP}
+            hint, instead = (
+                "give both ends addresses in one prefix",
+                {"eam": [], "prefix": EXAMPLE_PREFIX},
+            )
             raise make_unsupported_error(problem, hint, params=instead)
-        self._prefix(intent)
-        self._single_host(intent)
+        self._get_prefix(intent)
+        self._get_single_host(intent)
         softwires.refuse_lowest_mtu(
             addresses.get_address_table(intent).lowest_ipv6_mtu,
             "Tundra fragments no packet that fits the IPv6 link",
             getattr(intent.links, addresses.get_ipv6_side(intent)).mtu,
         )
 
-    def _prefix(self, intent: Intent) -> IPv6Network:
-        params = {addresses.find_prefix_parameter(intent.configuration): NSP}
-        hint = f"give a /96, for example {NSP}"
+    def _get_prefix(self, intent: Intent) -> IPv6Network:
+        params = {addresses.find_prefix_parameter(intent.configuration): EXAMPLE_PREFIX}
+        hint = f"give a /96, for example {EXAMPLE_PREFIX}"
         return addresses.require_prefix_96(intent, "Tundra translates", hint, params)
 
-    def _single_host(self, intent: Intent) -> tuple[Any, ...]:
+    def _get_single_host(self, intent: Intent) -> tuple[Any, ...]:
         if not isinstance(intent.configuration, ClatConfig):
             return ()
-        instead = {name: own.value for name, own in OVERRIDES["clat"].items()}
+        instead = {name: own.value for name, own in PARAMETER_OVERRIDES["clat"].items()}
         return addresses.get_single_mapping(intent, self.display_name, instead)
 
-    def configuration(self, intent: Intent, facts: Facts) -> str:
+    def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the configuration file with every setting; none has a default."""
         four, six = self.choose_own_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
-        side6 = self.ipv6_side(intent)
+        side6 = self.get_ipv6_side(intent)
         o = self.options
         lines = [
             f"program.translator_threads = {o.threads or ''}",
@@ -125,8 +130,8 @@ class Tundra(TunTranslator):
             f"router.ipv6 = {six}",
             "router.generated_packet_ttl = 64",
             f"addressing.mode = {'clat' if isinstance(intent.configuration, ClatConfig) else 'siit'}",
-            *(f"addressing.nat64_clat.ipv{a.version} = {a}" for a in self._single_host(intent)),
-            f"addressing.nat64_clat_siit.prefix = {self._prefix(intent).network_address}",
+            *(f"addressing.nat64_clat.ipv{a.version} = {a}" for a in self._get_single_host(intent)),
+            f"addressing.nat64_clat_siit.prefix = {self._get_prefix(intent).network_address}",
             # test addresses are not those that the well-known prefix is for (RFC 6052, section 3.1)
             "addressing.nat64_clat_siit.allow_translation_of_private_ips = yes",
             f"translator.ipv4.outbound_mtu = {mtu[addresses.get_opposite_side(side6)]}",

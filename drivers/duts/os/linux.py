@@ -9,20 +9,20 @@ from typing import Any
 
 from v6t.drivers.duts.plan import (
     Existing,
+    Expectation,
     Step,
-    Want,
-    equals,
+    expect_output,
+    expect_text,
+    expect_words,
     find_line,
-    has_words,
-    passes,
-    shorten,
+    shorten_output,
 )
 from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import Address, Interface, LinkIntent
 
-SHOWN_ROUTES = 64
+MAX_LISTED_ROUTES = 64
 """Maximum number of routes to look up one by one before they are added."""
-PROTO = 86
+ROUTE_PROTOCOL = 86
 """Number of the routing protocol of v6t's routes."""
 
 
@@ -32,7 +32,7 @@ def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "
         load or f"modprobe {name}",
         f"{why}; it stays, other labs share the kernel" if in_lab else why,
         read=f"ls -d /sys/module/{name} 2>/dev/null || true",
-        want=equals(f"/sys/module/{name}"),
+        expected=expect_text(f"/sys/module/{name}"),
         undo="" if in_lab else unload,
         existing=Existing.KEEP,
     )
@@ -53,33 +53,38 @@ def set_sysctls(
         f"sysctl -q -w {' '.join(f'{name}={value}' for name, value in values.items())}",
         why,
         read=f"sysctl -e {' '.join(values)}{also}",
-        want=has_settings(values),
+        expected=expect_settings(values),
         undo=undo,
         undo_text="{old}" if undo else "",
         existing=existing,
     )
 
 
-def has_settings(values: Mapping[str, str | int]) -> Want:
+def expect_settings(values: Mapping[str, str | int]) -> Expectation:
     """Require settings as ``sysctl`` prints them; it writes the dots of interface names as slashes."""
     expected = {name.replace("/", "."): str(value) for name, value in values.items()}
 
-    def find_wrong(output: str) -> dict[str, str]:
+    def find_wrong_settings(output: str) -> dict[str, str]:
         rows = (line.partition("=") for line in output.splitlines())
         present = {name.strip().replace("/", "."): value.strip() for name, _, value in rows}
         return {n: present.get(n, "") for n, v in expected.items() if present.get(n) != v}
 
-    def checker(output: str) -> str | None:
-        wrong = [f"{n} is {shorten(v)}, not '{expected[n]}'" for n, v in find_wrong(output).items()]
+    def find_problem(output: str) -> str | None:
+        wrong = [
+            f"{n} is {shorten_output(v)}, not '{expected[n]}'"
+            for n, v in find_wrong_settings(output).items()
+        ]
         return wrong[0] if wrong else None
 
-    def comparer(output: str) -> tuple[str, str]:
-        wrong = find_wrong(output)
+    def find_difference(output: str) -> tuple[str, str]:
+        wrong = find_wrong_settings(output)
         found = ", ".join(f"{name} {value or 'absent'}" for name, value in wrong.items())
         return found, ", ".join(f"{name} {expected[name]}" for name in wrong)
 
     few = ", ".join(f"{name} {value}" for name, value in values.items())
-    return Want(few if len(values) < 4 else f"these {len(values)} values", checker, comparer)
+    return Expectation(
+        few if len(values) < 4 else f"these {len(values)} values", find_problem, find_difference
+    )
 
 
 def enable_forwarding(ports: Iterable[str]) -> Step:
@@ -106,12 +111,12 @@ def enlarge_neighbor_table(neighbors: int) -> Step:
     return set_sysctls(values, f"room for {neighbors} neighbors")
 
 
-def is_gone(name: str) -> str:
+def make_gone_test(name: str) -> str:
     """Return the shell line that succeeds if the interface no longer exists."""
     return f"! ip link show dev {name} >/dev/null 2>&1"
 
 
-def read_link(name: str) -> str:
+def make_link_command(name: str) -> str:
     """Return the shell line that prints an interface, and nothing if it does not exist."""
     return f"ip -o link show dev {name} 2>/dev/null || true"
 
@@ -120,19 +125,23 @@ _LINK = re.compile(r"\d+: ([^\s:@]+)(?:@\S+)?: <([^>]*)> ([^\\]*)")
 """A line of ``ip -o link show``: name, flags, and the words before the link layer's."""
 
 
-def is_link(name: str, *flags: str, **numbers: int) -> Want:
+def expect_link(name: str, *flags: str, **numbers: int) -> Expectation:
     """Require an interface with flags, and numbers by the words before them (``mtu``, ``qlen``)."""
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         match = _LINK.match(output.strip())
         if match is None or match[1] != name:
-            return f"there is no interface {name}; the output is {shorten(output)}"
+            return f"there is no interface {name}; the output is {shorten_output(output)}"
         missing = [flag for flag in flags if flag not in match[2].split(",")]
         missing += [words for words in expected if find_line(match[3], words) is None]
-        return f"{name} is not {missing[0]}; the output is {shorten(output)}" if missing else None
+        return (
+            f"{name} is not {missing[0]}; the output is {shorten_output(output)}"
+            if missing
+            else None
+        )
 
     expected = [f"{word} {number}" for word, number in numbers.items()]
-    return Want(", ".join([*expected, *flags]) or name, checker)
+    return Expectation(", ".join([*expected, *flags]) or name, find_problem)
 
 
 def set_mtu(name: str, mtu: int) -> Step:
@@ -143,7 +152,7 @@ def set_mtu(name: str, mtu: int) -> Step:
         f"MTU of {name}",
         # an alias, which follows a backslash, may hold the same words
         read=f"ip -o link show dev {name} | sed 's/^[^\\\\]* mtu \\([0-9]*\\) .*/\\1/'",
-        is_gone=is_gone(name),
+        gone_test=make_gone_test(name),
     )
 
 
@@ -155,11 +164,11 @@ def set_up(name: str, why: str = "") -> Step:
         why or f"{name} carries test traffic",
         read=f"ip -o link show dev {name} up | sed 's/^[^<]*<\\([^>]*\\)>.*/\\1/' | tr , '\\n' | "
         "grep -x -e UP -e LOWER_UP || true",
-        want=equals("UP\nLOWER_UP"),
+        expected=expect_text("UP\nLOWER_UP"),
         undo=f"k=$(sysctl -n {keep} 2>/dev/null); sysctl -q -e -w {keep}=1; ip link set dev {name} down; "
         f"s=$?; sysctl -q -e -w {keep}=${{k:-0}}; exit $s",
         existing=Existing.KEEP,
-        is_gone=is_gone(name),
+        gone_test=make_gone_test(name),
     )
 
 
@@ -171,7 +180,7 @@ def add_vlan(name: str, port: str, vlan: int, mtu: int, why: str) -> list[Step]:
             f"ip link del {port}",
             why,
             read=f"ip -d -o link show dev {port} 2>/dev/null || true",
-            want=has_words(f"{port}@{name}", "vlan protocol 802.1Q", f"id {vlan}"),
+            expected=expect_words(f"{port}@{name}", "vlan protocol 802.1Q", f"id {vlan}"),
         ),
         set_mtu(port, mtu),
         set_up(port),
@@ -185,11 +194,11 @@ def add_address(interface: Interface, port: str) -> Step:
     # the same address with another prefix length is another one
     ours = f"{show} | grep -F ' {interface.with_prefixlen} '"
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         family = "inet6" if interface.version == 6 else "inet"
         line = find_line(output, f"{family} {interface.with_prefixlen}")
         if line is None:
-            return f"{interface} is not on {port}; the output is {shorten(output)}"
+            return f"{interface} is not on {port}; the output is {shorten_output(output)}"
         bad = [w for w in ("tentative", "dadfailed") if w in line.split()]
         return f"{interface} is {bad[0]}" if bad else None
 
@@ -198,10 +207,10 @@ def add_address(interface: Interface, port: str) -> Step:
         f"{ours} || ip -{interface.version} addr add {interface.with_prefixlen} dev {port}{nodad}",
         f"the device's IPv{interface.version} address on {port}",
         read=f"{ours} || true",  # an interface of the plan's own does not exist yet
-        want=Want(f"{interface.with_prefixlen}, not tentative", checker),
+        expected=Expectation(f"{interface.with_prefixlen}, not tentative", find_problem),
         undo=f"ip -{interface.version} addr del {interface.with_prefixlen} dev {port}",
         existing=Existing.KEEP,
-        is_gone=is_gone(port),
+        gone_test=make_gone_test(port),
     )
 
 
@@ -224,7 +233,9 @@ def keep_addresses(name: str) -> Step:
         "route) ip -6 route replace $net $rest;;\nesac; done"
     )
     why = f"IPv6 addresses of {name}, and routes through it"
-    return Step("true", why, read=f"{addresses}; {ways}; true", undo=again, is_gone=is_gone(name))
+    return Step(
+        "true", why, read=f"{addresses}; {ways}; true", undo=again, gone_test=make_gone_test(name)
+    )
 
 
 def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
@@ -245,30 +256,30 @@ def add_neighbors(entries: Mapping[Address, str], port: str) -> Step:
         f"static neighbor entries for the tester's hosts on {port}",
         text="\n".join(lines) + "\n",
         read=f"ip neigh show dev {port} nud permanent || true",
-        want=passes(has_entries, f"{len(entries)} permanent"),
+        expected=expect_output(has_entries, f"{len(entries)} permanent"),
         undo=again,
         # the first entry that does not exist would end `ip -force -batch`
         undo_text="".join(
             f"{add}\nneigh del {a} dev {port}\n" for a, add in zip(entries, lines, strict=True)
         ),
-        is_gone=is_gone(port),
+        gone_test=make_gone_test(port),
     )
 
 
 def add_routes(entries: Mapping[str, str], why: str) -> Step:
     """Add routes that do not exist yet: ``via ADDRESS dev PORT`` or ``dev PORT`` by prefix."""
-    lines = [f"route add {net} {to} proto {PROTO}" for net, to in entries.items()]
-    sample = list(entries)[:SHOWN_ROUTES]
+    lines = [f"route add {net} {to} proto {ROUTE_PROTOCOL}" for net, to in entries.items()]
+    sample = list(entries)[:MAX_LISTED_ROUTES]
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         rows = [line.partition(" ") for line in output.splitlines()]
         for net in sample:
             network, to = ip_network(net), entries[net]
             name = str(network[0] if network.num_addresses == 1 else network)
             name = name if network.prefixlen else "default"
             own = "\n".join(rest for first, _, rest in rows if first == name)
-            if find_line(own, to, f"proto {PROTO}") is None:
-                return f"there is no route to {net} {to}; the output is {shorten(output)}"
+            if find_line(own, to, f"proto {ROUTE_PROTOCOL}") is None:
+                return f"there is no route to {net} {to}; the output is {shorten_output(output)}"
         return None
 
     return create_object(
@@ -276,9 +287,11 @@ def add_routes(entries: Mapping[str, str], why: str) -> Step:
         "ip -force -batch - 2>/dev/null\ntrue",
         why,
         text="\n".join(lines) + "\n",
-        undo_text="".join(f"route del {net} {to} proto {PROTO}\n" for net, to in entries.items()),
+        undo_text="".join(
+            f"route del {net} {to} proto {ROUTE_PROTOCOL}\n" for net, to in entries.items()
+        ),
         read="; ".join(f"ip -{ip_network(net).version} route show exact {net}" for net in sample),
-        want=Want(f"{len(entries)} of v6t (proto {PROTO})", checker),
+        expected=Expectation(f"{len(entries)} of v6t (proto {ROUTE_PROTOCOL})", find_problem),
     )
 
 

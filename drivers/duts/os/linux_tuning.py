@@ -6,8 +6,8 @@ import re
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.os.linux import is_gone
-from v6t.drivers.duts.plan import Step, has_only_words, passes
+from v6t.drivers.duts.os.linux import make_gone_test
+from v6t.drivers.duts.plan import Step, expect_only_words, expect_output
 from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import set_value
 
@@ -61,7 +61,7 @@ def tune(options: LinuxOptions, facts: Facts) -> list[Step]:
                 options.queues,
                 f"receive queues of {name}, each for a core",
                 read=f"ethtool -l {name} | awk '/^Current/{{c=1}} c && /^Combined:/{{print $2}}'",
-                is_gone=is_gone(name),
+                gone_test=make_gone_test(name),
             )
             for name in names
         ]
@@ -85,9 +85,11 @@ def _disable_offloads(name: str) -> Step:
         f"offloads of {name} merge and split the frames that are measured",
         read=f"ethtool -k {name} | awk -F': ' '{patterns}"
         'n{split($2,v," "); if ($2 !~ /fixed/) print n, v[1]; n=""}\'',
-        want=passes(lambda output: not re.search(r" on$", output, re.MULTILINE), "no offload on"),
+        expected=expect_output(
+            lambda output: not re.search(r" on$", output, re.MULTILINE), "no offload on"
+        ),
         undo=f"ethtool -K {name} {{words}} 2>/dev/null || true",
-        is_gone=is_gone(name),
+        gone_test=make_gone_test(name),
     )
 
 
@@ -101,24 +103,33 @@ def _set_hash(name: str, kind: str, fields: str) -> Step:
         f"ethtool -N {name} rx-flow-hash {kind} {fields}",
         f"{kind} flows spread over the receive queues of {name} by these fields",
         read=f"ethtool -n {name} rx-flow-hash {kind} | awk '{letters}'",
-        want=passes(lambda output: set(output.strip()) == expected, f"hash over {fields}"),
+        expected=expect_output(
+            lambda output: set(output.strip()) == expected, f"hash over {fields}"
+        ),
         undo=f"[ -z {{old}} ] || ethtool -N {name} rx-flow-hash {kind} {{old}}",
-        is_gone=is_gone(name),
+        gone_test=make_gone_test(name),
     )
 
 
 def _set_packet_steering(name: str, mask: str) -> Step:
     queues = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
 
-    def has_mask(output: str) -> bool:  # with any number of leading zeros
+    def is_mask_set(output: str) -> bool:  # with any number of leading zeros
         masks = {each.replace(",", "").lstrip("0") for each in output.split()}
         return masks == {mask.replace(",", "").lstrip("0")}
 
     command = f"for q in {queues}; do echo {mask} >$q || exit 1; done"
     why = f"receive packet steering of {name}"
-    want = passes(has_mask, mask)
+    expected = expect_output(is_mask_set, mask)
     undo = f"set -- {{words}}; for q in {queues}; do echo $1 >$q; shift; done"
-    return Step(command, why, read=f"cat {queues}", want=want, undo=undo, is_gone=is_gone(name))
+    return Step(
+        command,
+        why,
+        read=f"cat {queues}",
+        expected=expected,
+        undo=undo,
+        gone_test=make_gone_test(name),
+    )
 
 
 def _set_cores(count: int) -> Step:
@@ -129,7 +140,7 @@ def _set_cores(count: int) -> Step:
         f"{count} cores",
         # the first core has no such file; its directory shows that the read works
         read=f"ls -d {_CPU}/cpu0; grep -l 1 {_CPU}/cpu[1-9]*/online 2>/dev/null || true",
-        want=has_only_words([f"{_CPU}/cpu0", *files], f"{count} online"),
+        expected=expect_only_words([f"{_CPU}/cpu0", *files], f"{count} online"),
         undo=f'for c in {_CPU}/cpu[1-9]*; do f=$c/online; case " "{{old}}" " in '
         "*$f*) echo 1 >$f;; *) echo 0 >$f;; esac; done",
     )
@@ -140,4 +151,4 @@ def _set_clock(name: str, value: str) -> Step:
     command = f"for f in {files}; do echo {value} >$f || exit 1; done"
     why = f"clock of every core: {name}"
     undo = f"set -- {{words}}; for f in {files}; do echo $1 >$f; shift; done"
-    return Step(command, why, read=f"cat {files}", want=has_only_words([value]), undo=undo)
+    return Step(command, why, read=f"cat {files}", expected=expect_only_words([value]), undo=undo)

@@ -10,13 +10,13 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Interface
 from v6t.drivers.duts.plan import (
     Existing,
+    Expectation,
     Step,
-    Want,
-    equals,
-    has_lines,
-    has_words,
-    passes,
-    shorten,
+    expect_lines,
+    expect_output,
+    expect_text,
+    expect_words,
+    shorten_output,
 )
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import Address, LinkIntent, Network
@@ -25,7 +25,7 @@ InterfaceAddress = IPv4Interface | IPv6Interface
 """An address of an interface, with its prefix length."""
 
 
-def read_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
+def parse_ifconfig(text: str) -> tuple[dict[str, Interface], dict[str, set[str]]]:
     """Parse interfaces and their addresses from ``ifconfig -A``."""
     interfaces: dict[str, Interface] = {}
     addresses: dict[str, set[str]] = {}
@@ -104,8 +104,8 @@ def enable_forwarding() -> Step:
     command = f"sysctl {' '.join(f'{name}=1' for name in names)} >/dev/null"
     why = "forward both versions"
     read = f"sysctl {' '.join(names)}"
-    want = has_lines(*(f"{name}=1" for name in names))
-    return Step(command, why, read=read, want=want, undo="sysctl {words} >/dev/null")
+    expected = expect_lines(*(f"{name}=1" for name in names))
+    return Step(command, why, read=read, expected=expected, undo="sysctl {words} >/dev/null")
 
 
 def configure_side(side: LinkIntent, port: str) -> list[Step]:
@@ -125,7 +125,9 @@ def set_up(port: str) -> Step:
     why = f"{port} carries test traffic"
     read = f"ifconfig {port} | sed -n 's/^{port}: flags=.*<UP[,>].*/up/p'"
     undo = f"ifconfig {port} down"
-    return Step(command, why, read=read, want=equals("up"), undo=undo, existing=Existing.KEEP)
+    return Step(
+        command, why, read=read, expected=expect_text("up"), undo=undo, existing=Existing.KEEP
+    )
 
 
 def enable_ipv6(port: str) -> Step:
@@ -134,7 +136,7 @@ def enable_ipv6(port: str) -> Step:
         f"ifconfig {port} inet6 eui64",
         f"IPv6 on {port}: the first address would bring a link-local one that stays",
         read=f"ifconfig {port} | sed -n 's/^[[:space:]]*\\(inet6 fe80:[^ ]*\\).*/\\1/p'",
-        want=passes(lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"),
+        expected=expect_output(lambda output: output.split()[:1] == ["inet6"], "'inet6 fe80:'"),
         undo=f"ifconfig {port} -inet6",
         existing=Existing.KEEP,
     )
@@ -146,23 +148,23 @@ def add_address(interface: InterfaceAddress, port: str) -> Step:
     length = "/" if interface.version == 4 else " prefixlen "
     words = format_address(interface)
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         found = re.search(rf"^\s*{re.escape(words)}(?!\S)(.*)$", output, re.MULTILINE)
         if not found:
-            return f"'{words}' is missing; the output is {shorten(output)}"
+            return f"'{words}' is missing; the output is {shorten_output(output)}"
         return f"another host has {interface.ip}" if "duplicated" in found[1].split() else None
 
     return Step(
         f"ifconfig {port} {family} alias {interface.ip}{length}{interface.network.prefixlen}",
         f"the device's address on {port}",
         read=f"ifconfig {port} | grep -wF '{words}' || true",
-        want=Want(f"'{words}'", checker),
+        expected=Expectation(f"'{words}'", find_problem),
         undo=f"ifconfig {port} {family} {interface.ip} delete",
         existing=Existing.KEEP,
     )
 
 
-def refuse_other_lengths(side: LinkIntent, port: str, links: str) -> None:
+def refuse_other_prefix_lengths(side: LinkIntent, port: str, links: str) -> None:
     """Refuse an address that the interface has with another length: it would get the test's, and be lost."""
     for own in parse_addresses(links, port):
         if any(own.ip == a.ip and own.network != a.network for a in side.addresses):
@@ -177,8 +179,8 @@ def add_neighbor(address: Address, mac: str, port: str) -> Step:
     create = f"{tool} -s {address} {mac}{permanent}"
     why = f"static neighbor entries for the tester's hosts on {port}"
     read = f"{tool} -n {address} 2>/dev/null | grep -i permanent | tr A-Z a-z"
-    want = has_words(f"{address} {mac.lower()} {port} permanent")
-    return create_object(create, f"{tool} -d {address}", why, read=read, want=want)
+    expected = expect_words(f"{address} {mac.lower()} {port} permanent")
+    return create_object(create, f"{tool} -d {address}", why, read=read, expected=expected)
 
 
 def add_route(net: Network, via: Address, port: str) -> Step:
@@ -193,4 +195,6 @@ def add_route(net: Network, via: Address, port: str) -> Step:
     delete = f"route -qn delete {family} {net} {via}"
     why = f"to the test hosts behind {port}"
     read = f"route -n show {family} | grep '^{re.escape(first)} ' || true"
-    return create_object(create, delete, why, read=read, want=passes(is_routed, f"{net} by {via}"))
+    return create_object(
+        create, delete, why, read=read, expected=expect_output(is_routed, f"{net} by {via}")
+    )

@@ -18,23 +18,23 @@ import time
 from collections.abc import Mapping
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import shorten
+from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.duts.session.shell import (
     Section,
-    assign,
     build_batch_script,
+    format_assignments,
     parse_sections,
     read_program,
     track_command,
 )
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Output, Transport
 
-PART = ", part "
+PART_SEPARATOR = ", part "
 """Separates the owner from the name of a chain's part."""
-TIMER = "the device's own timer, which undoes what a lost v6t did"
+TIMER_LOCK_HOLDER = "the device's own timer, which undoes what a lost v6t did"
 """Holder of the lock while the rollback timer acts."""
 LOCK_DEADLINE_S = 15.0
-SILENCE_S = 30
+LOCK_SILENCE_S = 30
 BEAT_PERIOD_S = 5.0
 
 
@@ -44,7 +44,7 @@ class DeviceBusy(DutError):
 
 def build_lock_script(directory: str, owner: str) -> str:
     """Return shell lines that hold the lock and print ``locked``, or ``busy PID OWNER``, ``foreign WHY``."""
-    variables = assign(directory=directory, owner=owner, silence_s=SILENCE_S)
+    variables = format_assignments(directory=directory, owner=owner, silence_s=LOCK_SILENCE_S)
     return f"{variables}\n{read_program('lock')}hold_lock"
 
 
@@ -139,17 +139,17 @@ class Lock(Heartbeat):
 def _make_refusal(transport: Transport, directory: str, answer: str, owner: str) -> DutError:
     kind, _, text = answer.partition(" ")
     pid, _, holder = text.partition(" ")
-    run, _, part = holder.partition(PART)
+    run, _, part = holder.partition(PART_SEPARATOR)
     if kind == "foreign":
         problem = f"{directory} is not for v6t alone: {text}"
         hint = "v6t would run its content as root; name another one with dut.options.state_dir"
-    elif part and run == owner.partition(PART)[0]:
+    elif part and run == owner.partition(PART_SEPARATOR)[0]:
         problem = f"the part {part} of the same run is on this machine already, by another name"
         hint = "write both ways to it alike, or set state_dir of one part to another directory"
     else:
         frees = f"its end; if it hangs, `kill {pid}` {transport.where} frees the lock"
         problem = f"{transport.name} is in use by {holder or 'another v6t'}"
-        hint = f"wait for {'seconds' if holder == TIMER else frees}"
+        hint = f"wait for {'seconds' if holder == TIMER_LOCK_HOLDER else frees}"
         return DeviceBusy(problem, hint, code="device-busy")
     return DutError(f"{transport.name}: {problem}", hint, code="device-busy")
 
@@ -175,7 +175,7 @@ class Connection:
         self.directory = directory
         self.limit_s = limit_s
         self.part = part
-        suffix = f"{PART}{part}" if part else ""
+        suffix = f"{PART_SEPARATOR}{part}" if part else ""
         self.owner = f"{getpass.getuser()}@{platform.node()} process {os.getpid()}{suffix}"
         self._lock: Lock | None = None
 
@@ -205,14 +205,14 @@ class Connection:
         self.transport.close()
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the lock, and with it the connection, is known to be lost."""
         return self._lock is None or self._lock.silence_s == float("inf")
 
     def find_interruption(self) -> str:
         """Return why the rollback timer may have acted; empty if the device was never silent."""
         if self._lock is not None:
-            answers = self._lock.await_answer(self.limit_s or SILENCE_S)
+            answers = self._lock.await_answer(self.limit_s or LOCK_SILENCE_S)
             silence_s = self._lock.silence_s
             if answers and silence_s < (self.limit_s or float("inf")):
                 return ""
@@ -243,7 +243,7 @@ class Connection:
             if not is_text and (any_octets is None or not name.startswith(any_octets)):
                 raise DutError(
                     f"{self.name}: the answer to '{command[:160]}' is not plain text: "
-                    f"{shorten(sections[name].text)}",
+                    f"{shorten_output(sections[name].text)}",
                     code="unexpected-answer",
                 )
         return sections

@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Any
 
 from v6t.base.errors import DutError
-from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Plan, Step, Want, shorten
-from v6t.drivers.duts.session.shell import HEADING, Section, track_command
+from v6t.drivers.duts.plan import ACTIONS, Check, Existing, Expectation, Plan, Step, shorten_output
+from v6t.drivers.duts.session.shell import SECTION_HEADING, Section, track_command
 from v6t.drivers.duts.session.undo_store import (
     PROGRESS,
     UNDO_DEADLINE_S,
-    Undo,
+    UndoEntry,
     format_here_document,
 )
 from v6t.drivers.transport.contract import Output
@@ -45,7 +45,9 @@ class Difference:
         return self.state in (StepState.CHANGE, StepState.FOREIGN)
 
 
-def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) -> tuple[Undo, ...]:
+def make_undo_entries(
+    plan: Plan, states: Mapping[str, Section], device: str
+) -> tuple[UndoEntry, ...]:
     """Return how each step is undone; DutError: its state cannot be read, or belongs to somebody else."""
     entries = []
     for number, step in enumerate(plan.steps, 1):
@@ -57,7 +59,7 @@ def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) ->
         if step.existing is Existing.REFUSE and section.text.strip():
             raise DutError(
                 f"{device}: configuration that v6t did not make prevents '{step.why}': "
-                f"{shorten(section.text)}",
+                f"{shorten_output(section.text)}",
                 "nothing was changed; remove it yourself if it is not needed",
                 code="foreign-configuration",
             )
@@ -65,7 +67,7 @@ def make_undo_entries(plan: Plan, states: Mapping[str, Section], device: str) ->
     return tuple(entries)
 
 
-def make_undo_entry(number: int, step: Step, old: str) -> Undo:
+def make_undo_entry(number: int, step: Step, old: str) -> UndoEntry:
     """Return how a step is undone, given the state before it."""
     command = step.undo
     if step.existing is Existing.KEEP and old.strip():
@@ -75,7 +77,9 @@ def make_undo_entry(number: int, step: Step, old: str) -> Undo:
     # in one pass: the old state may contain a placeholder
     command = re.sub(r"\{old\}|\{words\}", lambda match: values[match.group()], command)
     text = step.undo_text.replace("{old}", old)
-    return Undo(number, step.why, command, text if command else "", step.before, old, step.is_gone)
+    return UndoEntry(
+        number, step.why, command, text if command else "", step.before, old, step.gone_test
+    )
 
 
 def compute_undo_deadline_s(steps: Iterable[Step]) -> float:
@@ -88,21 +92,21 @@ def build_step_script(step: Step, number: int, directory: str) -> str:
     """Return shell lines that note a step as begun, carry it out, and print its read-back."""
     progress = shlex.quote(f"{directory}/{PROGRESS}")
     lines = [f"(umask 077; echo {number} >>{progress}) || exit 125"]
-    lines.append(track_command(directory, step.set))
+    lines.append(track_command(directory, step.command))
     if step.check is not None:
-        lines += [f"echo; echo '{HEADING} check'", f"( {step.check.command}", ")", "true"]
+        lines += [f"echo; echo '{SECTION_HEADING} check'", f"( {step.check.command}", ")", "true"]
     return "\n".join(lines)
 
 
 def check_step(step: Step, result: Output, device: str) -> None:
     """Check the output of :func:`build_step_script`; raise DutError if a command or the read-back failed."""
-    output, _, answer = result.out.partition(f"\n{HEADING} check\n")
+    output, _, answer = result.out.partition(f"\n{SECTION_HEADING} check\n")
     text = (output + result.err).strip()
     if result.status or (step.silent and text):
         reason = text.splitlines()[-1] if text else f"status {result.status}"
-        problem = f"{device}: {step.why}: '{step.set.splitlines()[0][:160]}' failed: {reason}"
+        problem = f"{device}: {step.why}: '{step.command.splitlines()[0][:160]}' failed: {reason}"
         raise DutError(problem, code="command-failed")
-    problem = step.check.checker(answer) if step.check else None
+    problem = step.check.find_problem(answer) if step.check else None
     if step.check and problem is not None:
         problem = f"{device}: {step.why}: {step.check.command}: {problem}"
         hint = result.err.strip().splitlines()[-1] if result.err.strip() else ""
@@ -117,7 +121,7 @@ def list_comparison_commands(plan: Plan) -> dict[str, str]:
     return commands | {f"further-{n}": check.command for n, check in enumerate(plan.checks)}
 
 
-def find_own_steps(plan: Plan, entries: Iterable[Undo]) -> frozenset[int]:
+def find_own_steps(plan: Plan, entries: Iterable[UndoEntry]) -> frozenset[int]:
     """Return the numbers of the steps of a plan that entries of an undo record cover."""
     steps = {(number, s.why, s.before) for number, s in enumerate(plan.steps, 1)}
     return frozenset(
@@ -133,22 +137,24 @@ def compare_plan(
     for number, step in enumerate(plan.steps, 1):
         present = answers[f"read-{number}"].text if step.read else ""
         if step.existing is Existing.REFUSE and present.strip() and number not in own_steps:
-            state = (StepState.FOREIGN, shorten(present), "nothing")
-        elif step.want is not None:
-            state = _compare(step.want, present)
+            state = (StepState.FOREIGN, shorten_output(present), "nothing")
+        elif step.expected is not None:
+            state = _compare(step.expected, present)
         elif step.proof is not None:
-            state = _compare(step.proof.want, answers[f"proof-{number}"].text)
+            state = _compare(step.proof.expected, answers[f"proof-{number}"].text)
         else:
             state = (StepState.UNREADABLE, "", "")
         differences.append(Difference(number, step.why, *state))
     return differences + [
-        Difference(0, check.description, *_compare(check.want, answers[f"further-{number}"].text))
+        Difference(
+            0, check.description, *_compare(check.expected, answers[f"further-{number}"].text)
+        )
         for number, check in enumerate(plan.checks)
     ]
 
 
-def _compare(want: Want, output: str) -> tuple[StepState, str, str]:
-    difference = want.difference(output)
+def _compare(expected: Expectation, output: str) -> tuple[StepState, str, str]:
+    difference = expected.describe_difference(output)
     return (StepState.CHANGE, *difference) if difference else (StepState.PRESENT, "", "")
 
 
@@ -164,14 +170,14 @@ def format_comparison(differences: Iterable[Difference], *, with_equal: bool) ->
 
 def list_commands(plan: Plan) -> list[str]:
     """Return the command of each step with its standard input, for the manifest."""
-    return [s.set + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
+    return [s.command + (f" <<< {s.text!r}" if s.text else "") for s in plan.steps]
 
 
 def format_plan(plan: Plan) -> list[str]:
     """Return a plan for a reader: every command with its reason, its undo and its check."""
     lines = []
     for number, step in enumerate(plan.steps, 1):
-        lines += ["", f"# {number}. {step.why}", _add_input(step.set, step.text)]
+        lines += ["", f"# {number}. {step.why}", _add_input(step.command, step.text)]
         check = step.check
         if step.before and check is not None and check.command == step.before:
             title = f"read ({step.existing.value})"
@@ -188,18 +194,18 @@ def format_plan(plan: Plan) -> list[str]:
         lines += ["", "# between trials"]
         for step in plan.flush:
             check = [step.check] if step.check else []
-            lines += [_add_input(step.set, step.text), *_format_checks(check)]
+            lines += [_add_input(step.command, step.text), *_format_checks(check)]
     else:
         lines += ["", "# between trials: nothing, it keeps no state"]
     if change := plan.live_change:
-        how = f" ({change.how})" if change.how else ""
-        lines += ["", f"# under traffic: {change.what} beside it{how}"]
+        how = f" ({change.note})" if change.note else ""
+        lines += ["", f"# under traffic: {change.description} beside it{how}"]
         for action in ACTIONS:
             lines += [f"#    {action}", change.command(action)]
-        lines += _format_comment("check", change.look)
+        lines += _format_comment("check", change.show_command)
     if update := plan.route_update:
-        lines += ["", f"# under traffic, in turn: {update.what} is moved"]
-        lines += [update.add, update.change, *_format_comment("check", update.look)]
+        lines += ["", f"# under traffic, in turn: {update.description} is moved"]
+        lines += [update.add, update.change, *_format_comment("check", update.show_command)]
     return [re.sub(r"\{old\}|\{words\}", "<as it was>", line) for line in lines]
 
 
@@ -208,7 +214,7 @@ def export_plan(plan: Plan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "steps": [
             {
-                "command": s.set,
+                "command": s.command,
                 "why": s.why,
                 "text": s.text,
                 "undo": s.undo,
@@ -220,12 +226,12 @@ def export_plan(plan: Plan) -> dict[str, Any]:
             for s in plan.steps
         ],
         "checks": [{"command": c.command, "says": c.description} for c in plan.checks],
-        "flush": [s.set for s in plan.flush],
+        "flush": [s.command for s in plan.flush],
         "notes": list(plan.notes),
     }
     if plan.live_change:
         commands = {action: plan.live_change.command(action) for action in ACTIONS}
-        data["beside"] = {"what": plan.live_change.what, **commands}
+        data["beside"] = {"what": plan.live_change.description, **commands}
     if plan.route_update:
         data["updates"] = [plan.route_update.add, plan.route_update.change]
     return data

@@ -46,9 +46,9 @@ class Session(Transaction, DeviceSession):
                 if step.reboots:
                     self._reboot(step)
                     continue
-                result = self.run_tracked(step.set, step.text, step.deadline_s)
+                result = self.run_tracked(step.command, step.text, step.deadline_s)
                 if result.status or (step.silent and (result.out + result.err).strip()):
-                    problem = f"{self.name}: {step.why}: '{step.set}' failed: {result.words}"
+                    problem = f"{self.name}: {step.why}: '{step.command}' failed: {result.words}"
                     raise DutError(problem, code="command-failed")
                 if step.check is not None:
                     self._await(step.check)
@@ -58,7 +58,7 @@ class Session(Transaction, DeviceSession):
             self._change(self._live_change, action)
 
     def prepare_reconfiguration(self, action: Action) -> None:
-        exists = bool(self.transport.run(self._live_change.look).out.strip())
+        exists = bool(self.transport.run(self._live_change.show_command).out.strip())
         if exists and action != "remove":
             self.reconfigure("remove")
         if action == "change" or (action == "remove" and not exists):
@@ -75,7 +75,7 @@ class Session(Transaction, DeviceSession):
         )
 
     @property
-    def question(self) -> Check:
+    def management_check(self) -> Check:
         """The plan's management query, else the read-back with the shortest answer."""
         query = self.require_plan().management_query or self.shortest_check
         if query is None:
@@ -83,9 +83,9 @@ class Session(Transaction, DeviceSession):
             raise UsageError(problem, "leave the modifier out", code="unsupported-operation")
         return query
 
-    def query(self) -> str:
-        check = self.question
-        problem = check.checker(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
+    def run_management_query(self) -> str:
+        check = self.management_check
+        problem = check.find_problem(self.transport.run(check.command, "", QUERY_DEADLINE_S).out)
         if problem is not None:
             raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
         return check.command
@@ -153,7 +153,7 @@ class Session(Transaction, DeviceSession):
     def devices(self) -> list[tuple[str, Session]]:
         return [(self.name, self)]
 
-    def watcher(self, *readings: str) -> TelemetryWatcher:
+    def start_watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)
         script = telemetry.build_watch_script(chosen, telemetry.WATCH_INTERVAL_S)
         process = self.transport.hold(script)
@@ -167,7 +167,7 @@ class Session(Transaction, DeviceSession):
         quick = {
             n: r
             for n, r in self.driver.get_telemetry_readings(self.intent).items()
-            if not r.lasts_s
+            if not r.duration_s
         }
         output = self.transport.run(telemetry.build_sample_script(quick)).out
         return telemetry.parse_sample(output, quick)
@@ -182,18 +182,20 @@ class Session(Transaction, DeviceSession):
     def _change(self, change: Change, action: Action) -> str:
         result = self.run_tracked(change.command(action), "", change.deadline_s)
         if result.status:
-            problem = f"{self.name}: {action} {change.what} failed: {result.words}"
+            problem = f"{self.name}: {action} {change.description} failed: {result.words}"
             raise DutError(problem, code="command-failed")
-        output = self.transport.run(change.look, "", change.deadline_s).out
+        output = self.transport.run(change.show_command, "", change.deadline_s).out
         problem = change.find_problem(action, output)
         if problem is not None:
-            raise DutError(f"{self.name}: {action} {change.what}: {problem}", code="check-failed")
+            raise DutError(
+                f"{self.name}: {action} {change.description}: {problem}", code="check-failed"
+            )
         return change.command(action)
 
     def _await(self, check: Check) -> None:
         problem: str | None = ""
         for _ in range(FLUSH_TRIES):
-            problem = check.checker(self.transport.run(check.command).out)
+            problem = check.find_problem(self.transport.run(check.command).out)
             if problem is None:
                 return
             time.sleep(FLUSH_PAUSE_S)
@@ -201,9 +203,9 @@ class Session(Transaction, DeviceSession):
         raise DutError(problem, code="check-failed")
 
     def _reboot(self, step: Step) -> None:
-        boot = self.read_boot()
+        boot = self.read_boot_id()
         try:
-            self.transport.run(step.set, step.text, REBOOT_COMMAND_DEADLINE_S)
+            self.transport.run(step.command, step.text, REBOOT_COMMAND_DEADLINE_S)
         except DeviceTakenOver:
             raise
         except (ConnectionLost, DeadlinePassed):
@@ -214,7 +216,7 @@ class Session(Transaction, DeviceSession):
             self.close()
             try:
                 self.open()
-                if self.read_boot() != boot:
+                if self.read_boot_id() != boot:
                     break
                 cause = None
             except DutError as exc:

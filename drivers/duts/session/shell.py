@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-HEADING = "@@v6t"
+SECTION_HEADING = "@@v6t"
 """Begins the line before the output of each command of a batch."""
-_FOLDER = Path(__file__).parent / "sh"
+_PROGRAM_DIRECTORY = Path(__file__).parent / "sh"
 _FUNCTION = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
 _DIRECTIVE = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
 _SECTION = re.compile(
-    rf"^{HEADING} (?P<name>[^\n]*)(?P<text>.*?)(?:^{HEADING}= (?P<status>\d*)[^\n]*$|(?=^{HEADING} )|\Z)",
+    rf"^{SECTION_HEADING} (?P<name>[^\n]*)(?P<text>.*?)"
+    rf"(?:^{SECTION_HEADING}= (?P<status>\d*)[^\n]*$|(?=^{SECTION_HEADING} )|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -23,15 +24,15 @@ _SECTION = re.compile(
 @cache
 def read_program(name: str) -> str:
     """Return the text of a shell file without shellcheck directives."""
-    return _DIRECTIVE.sub("", (_FOLDER / f"{name}.sh").read_text(encoding="utf-8"))
+    return _DIRECTIVE.sub("", (_PROGRAM_DIRECTORY / f"{name}.sh").read_text(encoding="utf-8"))
 
 
-def assign(**values: str | int) -> str:
+def format_assignments(**values: str | int) -> str:
     """Return a shell line that sets variables."""
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in values.items())
 
 
-def call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
+def build_call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
     """Return shell lines that define a function with its dependencies, and call it."""
     functions = {match[1]: match[0] for match in _FUNCTION.finditer(read_program(program))}
     needed = [function]
@@ -39,14 +40,14 @@ def call(program: str, function: str, *arguments: object, **variables: str | int
         needed += [
             n for n in functions if n not in needed and re.search(rf"\b{n}\b", functions[name])
         ]
-    lines = [assign(**variables)] if variables else []
+    lines = [format_assignments(**variables)] if variables else []
     lines += [functions[name].rstrip("\n") for name in needed]
     return "\n".join([*lines, shlex.join([function, *map(str, arguments)])])
 
 
 def track_command(directory: str, command: str) -> str:
     """Return shell lines that run a command whose end ``undo.sh`` waits for."""
-    note = call("process", "write_process", f"{directory}/doing")
+    note = build_call("process", "write_process", f"{directory}/doing")
     return f"{note}\n( {command}\n) || exit $?"
 
 
@@ -61,8 +62,8 @@ class Section:
 def build_batch_script(commands: Mapping[str, str]) -> str:
     """Return shell lines that run named commands and mark the output of each."""
     return "\n".join(
-        f"echo; echo '{HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
-        f'echo; echo "{HEADING}= $s"'
+        f"echo; echo '{SECTION_HEADING} {name}'; ( {command}\n) 2>/dev/null </dev/null; s=$?; "
+        f'echo; echo "{SECTION_HEADING}= $s"'
         for name, command in commands.items()
     )
 

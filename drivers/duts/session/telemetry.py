@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.readings import Reading
-from v6t.drivers.duts.session.shell import HEADING, build_batch_script, parse_sections
+from v6t.drivers.duts.session.shell import SECTION_HEADING, build_batch_script, parse_sections
 from v6t.drivers.transport.contract import Held
 
-SAMPLE_END = f"{HEADING} tick"
+SAMPLE_END = f"{SECTION_HEADING} tick"
 LINE_DEADLINE_S = 10.0
 WATCH_INTERVAL_S = 1.0
 
@@ -64,7 +64,7 @@ def read_samples(process: Held, readings: Mapping[str, Reading]) -> Iterator[Sam
 
 
 class TelemetryWatcher:
-    """Collects samples in a thread until :meth:`stop`, or until the connection breaks."""
+    """Collects samples in a thread until :meth:`make_stop_command`, or until the connection breaks."""
 
     def __init__(self, samples: Iterator[Sample], end: Callable[[], object]) -> None:
         self._iterator = samples

@@ -17,7 +17,7 @@ from v6t.base.errors import DutError, V6tError
 from v6t.base.log_levels import NOTICE
 from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.connection import Connection, DeviceBusy
 from v6t.drivers.duts.session.plan_steps import Difference
@@ -26,7 +26,7 @@ from v6t.drivers.duts.session.undo_store import (
     SCRIPT,
     DamagedRecord,
     DeviceNotRestored,
-    Record,
+    UndoRecord,
     UndoStore,
     describe_undo,
 )
@@ -42,7 +42,7 @@ _LOG = logging.getLogger(__name__)
 
 UNKNOWN_UNDO_DEADLINE_S = 3600.0
 """Time to undo everything if the record, which states it, is damaged [s]."""
-COPY_S = 120.0
+COPY_DEADLINE_S = 120.0
 """Time to copy a file of the device [s]."""
 RETRY_PAUSE_S = 1.0
 TIMER_MARGIN_S = 10.0
@@ -84,7 +84,7 @@ class Transaction(Connection):
         self.plan: Plan | None = None
         self.configured_facts: dict[str, str] = {}
         self.shortest_check: Check | None = None
-        self._record: Record | None = None
+        self._record: UndoRecord | None = None
         self._record_dir = record_dir
         self._timer_runs = False
         self._store = UndoStore(
@@ -103,7 +103,7 @@ class Transaction(Connection):
     def require_plan(self) -> Plan:
         return self.plan or self.make_plan()
 
-    def read_record(self) -> Record | None:
+    def read_record(self) -> UndoRecord | None:
         return self._store.read()
 
     def compare(self) -> list[Difference]:
@@ -128,9 +128,9 @@ class Transaction(Connection):
         befores = {str(n): s.before for n, s in enumerate(plan.steps, 1) if s.before}
         states = self.read_states(befores)
         ssh = self.driver.options.ssh
-        record = self._record = Record(
+        record = self._record = UndoRecord(
             owner=self.owner,
-            boot=facts.boot,
+            boot=facts.boot_id,
             driver=self.driver.name,
             technology=self.intent.technology,
             started=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -166,7 +166,7 @@ class Transaction(Connection):
     def read_states(self, commands: Mapping[str, str]) -> dict[str, Section]:
         return self.read_batch(commands)
 
-    def undo_steps(self, record: Record) -> Output:
+    def undo_steps(self, record: UndoRecord) -> Output:
         """Undo the steps of a record; print ``left NUMBER`` of those that fail."""
         return self._store.run_script(record.deadline_s)
 
@@ -187,7 +187,7 @@ class Transaction(Connection):
             sections = self.read_batch({**commands, **survey}, any_octets="now-")
             self.configured_facts = {name[4:]: sections[name].text for name in survey}
             for number, check in checks.items():
-                problem = check.checker(sections[number].text)
+                problem = check.find_problem(sections[number].text)
                 if problem is not None:
                     raise DutError(f"{self.name}: {check.command}: {problem}", code="check-failed")
             octets = {n: len(sections[n].text) for n in checks}
@@ -207,7 +207,7 @@ class Transaction(Connection):
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
         if self._record is not None:  # not what another run left
-            self._keep_artefacts()
+            self._save_artefacts()
         attempt = partial(self._rollback, forget=forget, by_script=by_script)
         try:
             result = attempt()
@@ -217,21 +217,21 @@ class Transaction(Connection):
         self._timer_runs = False
         return result
 
-    def _keep_artefacts(self) -> None:
+    def _save_artefacts(self) -> None:
         """Copy the device's files that results depend on into the run's directory, compressed."""
         if self._record_dir is None:
             return
         for name, path in self.driver.options.artefacts.items():
             command = f"gzip -c {shlex.quote(path)} | base64"
             try:
-                copy = b64decode(self.transport.run(command, deadline_s=COPY_S).out)
+                copy = b64decode(self.transport.run(command, deadline_s=COPY_DEADLINE_S).out)
                 numbers = ("", *(f"-{n}" for n in range(2, 1000)))  # of a run that was resumed
                 files = (self._record_dir / f"{name}{number}.gz" for number in numbers)
                 next(file for file in files if not file.exists()).write_bytes(copy)
             except (V6tError, OSError) as exc:  # the device is restored all the same
                 _LOG.warning("%s: %s is not kept: %s", self.name, path, exc)
 
-    def read_boot(self) -> str:
+    def read_boot_id(self) -> str:
         survey = self.driver.get_survey_commands()
         return self.transport.run(survey["boot"]).out.strip() if "boot" in survey else ""
 
@@ -262,7 +262,7 @@ class Transaction(Connection):
     def _rollback(self, *, forget: bool, by_script: bool) -> list[str]:
         """Roll back over this connection, or reconnect until the rollback timer must have acted."""
         attempt = partial(self._rollback_once, forget=forget, by_script=by_script)
-        if not self.lost:
+        if not self.is_lost:
             with contextlib.suppress(ConnectionLost, DeadlinePassed):
                 return attempt()
         self.close()
@@ -301,7 +301,7 @@ class Transaction(Connection):
             return self._run_script_only(forget=forget)
         if record is None:
             return ["there is nothing to roll back"]
-        if record.boot and record.boot != self.read_boot():
+        if record.boot and record.boot != self.read_boot_id():
             self._remove_record()
             return [f"the device was rebooted since; nothing of {record.owner} is left"]
         if self._record is not None and record != self._record:
@@ -320,7 +320,9 @@ class Transaction(Connection):
         left = [u for u in record.undo if f"left {u.number}" in result.out.splitlines()]
         if (result.status or left) and not forget:
             self.confirm()
-            script_failed = f"{SCRIPT} ended with status {result.status}: {shorten(result.err)}"
+            script_failed = (
+                f"{SCRIPT} ended with status {result.status}: {shorten_output(result.err)}"
+            )
             raise DeviceNotRestored(
                 f"{self.name}: some changes could not be undone: "
                 + (describe_undo(left) or script_failed),
@@ -331,9 +333,9 @@ class Transaction(Connection):
         commands = {str(u.number): u.state_command for u in record.undo if u.before and u.command}
         states = self.read_states(commands)
         different = {
-            entry: f"{shorten(entry.old)} before, {shorten(states[str(entry.number)].text)} now"
+            entry: f"{shorten_output(entry.old)} before, {shorten_output(states[str(entry.number)].text)} now"
             for entry in record.undo
-            if str(entry.number) in states and entry.differs(states[str(entry.number)].text)
+            if str(entry.number) in states and entry.is_changed(states[str(entry.number)].text)
         }
         if different and not forget:
             self.confirm()
@@ -360,7 +362,9 @@ class Transaction(Connection):
     def _run_script_only(self, *, forget: bool) -> list[str]:
         result = self._store.run_script(UNKNOWN_UNDO_DEADLINE_S)
         if result.status and not forget:
-            output = shorten("\n".join(filter(None, (result.out.strip(), result.err.strip()))))
+            output = shorten_output(
+                "\n".join(filter(None, (result.out.strip(), result.err.strip())))
+            )
             problem = f"{self.name}: {SCRIPT} could not undo all changes: {output}"
             hint = "`--forget` with it drops what is left of the record"
             raise DeviceNotRestored(problem, hint, code="device-not-restored")

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from v6t.base.errors import DutError
 from v6t.base.files import write_atomically
-from v6t.drivers.duts.session.connection import TIMER
-from v6t.drivers.duts.session.shell import assign, call, read_program
+from v6t.drivers.duts.session.connection import TIMER_LOCK_HOLDER
+from v6t.drivers.duts.session.shell import build_call, format_assignments, read_program
 from v6t.drivers.transport.contract import Output, Transport
 
-SCHEMA = "v6t-undo/1"
+RECORD_SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
 STEP_PATIENCE_S = 5
 """Time that ``undo.sh`` leaves a step in which v6t was stopped to end [s]."""
@@ -40,7 +40,7 @@ class DeviceNotRestored(DutError):
 
 
 @dataclass(frozen=True)
-class Undo:
+class UndoEntry:
     """Inverse of one step.
 
     Attributes:
@@ -65,7 +65,7 @@ class Undo:
         old = f"printf '%s\\n' {shlex.quote(self.old)}"
         return f"if {self.gone}; then {old}; else {self.before}\nfi"
 
-    def differs(self, state: str) -> bool:
+    def is_changed(self, state: str) -> bool:
         """Return whether the state differs from that before the step, ignoring lines of others."""
         if not self.old.strip():
             return bool(state.strip())
@@ -76,7 +76,7 @@ class Undo:
 
 
 @dataclass(frozen=True)
-class Record:
+class UndoRecord:
     """The changes that one run makes to a device.
 
     Attributes:
@@ -95,25 +95,25 @@ class Record:
     technology: str
     started: str
     directory: str
-    undo: tuple[Undo, ...] = ()
+    undo: tuple[UndoEntry, ...] = ()
     program: str = ""
     deadline_s: float = UNDO_DEADLINE_S
     netns: str = ""
     notes_verified: bool = False
 
     def to_json(self) -> str:
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+        return json.dumps({"schema": RECORD_SCHEMA, **asdict(self)}, indent=1) + "\n"
 
     @staticmethod
-    def parse_json(text: str) -> Record:
+    def parse_json(text: str) -> UndoRecord:
         try:
             data: dict[str, Any] = json.loads(text)
-            if data.pop("schema") != SCHEMA:
+            if data.pop("schema") != RECORD_SCHEMA:
                 raise ValueError("another schema")
             if data.pop("prelude", ""):
                 raise ValueError("its commands need a v6t of its time")
-            entries = tuple(Undo(**u) for u in data.pop("undo"))
-            return Record(**data, undo=entries)
+            entries = tuple(UndoEntry(**u) for u in data.pop("undo"))
+            return UndoRecord(**data, undo=entries)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             problem = f"cannot read the undo record on the device: {exc}"
             raise DutError(problem, code="unexpected-answer") from exc
@@ -124,17 +124,17 @@ class Record:
         return f"sh {shlex.quote(self.directory + '/' + SCRIPT)}"
 
 
-class Progress(NamedTuple):
+class CommitProgress(NamedTuple):
     """Progress of a commit: steps begun, and whether everything has been verified since."""
 
     begun: int
     verified: bool
 
-    def is_finished(self, record: Record) -> bool:
+    def is_finished(self, record: UndoRecord) -> bool:
         return self.begun >= len(record.undo) and (self.verified or not record.notes_verified)
 
 
-def build_undo_script(record: Record) -> str:
+def build_undo_script(record: UndoRecord) -> str:
     """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
     lines = [
         "#!/bin/sh",
@@ -142,7 +142,9 @@ def build_undo_script(record: Record) -> str:
             f"undoes what {record.owner} did for {record.technology} ({record.driver}), begun "
             f"{record.started}; harmless to run twice"
         ),
-        assign(directory=record.directory, netns=record.netns, patience_s=STEP_PATIENCE_S),
+        format_assignments(
+            directory=record.directory, netns=record.netns, patience_s=STEP_PATIENCE_S
+        ),
         read_program("process"),
         read_program("undo"),
         "begin_undo",
@@ -184,7 +186,7 @@ def format_here_document(command: str, text: str) -> str:
     return f"{command} <<'{end}'\n{body}{end}"
 
 
-def describe_undo(entries: Iterable[Undo]) -> str:
+def describe_undo(entries: Iterable[UndoEntry]) -> str:
     """Return the commands that undo steps, for a message."""
     return "; ".join(
         f"{u.why}: {format_here_document(u.command, u.text) if u.text else u.command}"
@@ -224,13 +226,13 @@ class UndoStore:
         self._record_dir = record_dir
         self._rollback_command = rollback_command
 
-    def read(self) -> Record | None:
+    def read(self) -> UndoRecord | None:
         """Return the record; None if no file on the device records changes."""
         output = self._require("read_record", "read the undo record", "unexpected-answer")
         kind, _, text = output.out.partition("\n")
         if kind == "record":
             try:
-                return Record.parse_json(text)
+                return UndoRecord.parse_json(text)
             except DutError as exc:
                 raise self._make_damage_error(exc.message, has_script=True) from exc
         if kind == "lost":
@@ -238,9 +240,9 @@ class UndoStore:
             raise self._make_damage_error(problem, has_script="script" in text)
         return None
 
-    def read_progress(self) -> Progress:
+    def read_progress(self) -> CommitProgress:
         lines = set(self._call("read_progress").out.split())
-        return Progress(len(lines - {"verified"}), "verified" in lines)
+        return CommitProgress(len(lines - {"verified"}), "verified" in lines)
 
     def read_undone(self) -> frozenset[int]:
         lines = self._call("read_undone").out.split()
@@ -262,7 +264,7 @@ class UndoStore:
                 code="device-not-restored",
             )
 
-    def write(self, record: Record) -> None:
+    def write(self, record: UndoRecord) -> None:
         """Store the record at both places and read it back; the script is stored first."""
         files = {SCRIPT: build_undo_script(record), RECORD: record.to_json()}
         if self._record_dir is not None:
@@ -331,7 +333,7 @@ class UndoStore:
         return TimerStatus(holder, remaining_s, facts.get("fired", ""))
 
     def _call(self, function: str, *arguments: object, text: str = "") -> Output:
-        script = call("state", function, *arguments, directory=self._directory)
+        script = build_call("state", function, *arguments, directory=self._directory)
         return self._transport.run(script, text)
 
     def _require(self, function: str, purpose: str, code: str) -> Output:
@@ -355,6 +357,11 @@ class UndoStore:
 
 def build_timer_script(directory: str, token: str, limit_s: int, *, deadline: bool = False) -> str:
     """Return the program of the timer."""
-    values = {"directory": directory, "token": token, "limit_s": limit_s, "holder": TIMER}
-    variables = assign(**values, counts="time" if deadline else "silence")
+    values = {
+        "directory": directory,
+        "token": token,
+        "limit_s": limit_s,
+        "holder": TIMER_LOCK_HOLDER,
+    }
+    variables = format_assignments(**values, counts="time" if deadline else "silence")
     return f"#!/bin/sh\n{variables}\n{read_program('timer')}run_timer\n"

@@ -12,7 +12,7 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.plan import Intent
 from v6t.drivers.duts.session.session import Session, make_device_session
 from v6t.drivers.duts.standing import host
-from v6t.drivers.duts.standing.ssh import LabSsh
+from v6t.drivers.duts.standing.ssh import LabSshServer
 from v6t.drivers.lab.namespaces import LEFT, RIGHT
 from v6t.drivers.lab.setup import LabDevice
 from v6t.drivers.transport.contract import Transport
@@ -33,9 +33,10 @@ class LabDut(LabDevice):
             problem = "a device reached over SSH cannot be between the cables of the lab"
             hint = "use --tester trex with this testbed, or ssh.lab instead of ssh.host"
             raise UsageError(problem, hint, code="unsupported-by-device")
-        if options.machine:
-            problem = f"the lab's device shares this machine's cores: {', '.join(options.machine)}"
-            hint = f"leave dut.options.{options.machine[0]} out, or use a device elsewhere"
+        if options.machine_wide_options:
+            names = ", ".join(options.machine_wide_options)
+            problem = f"the lab's device shares this machine's cores: {names}"
+            hint = f"leave dut.options.{options.machine_wide_options[0]} out, or use a device elsewhere"
             raise UsageError(problem, hint, code="unsupported-by-tester")
         sides = (RIGHT, LEFT) if intent.links.swapped else (LEFT, RIGHT)
         if (options.left, options.right) != sides:
@@ -47,7 +48,7 @@ class LabDut(LabDevice):
         self._part = part
         self._host: subprocess.Popen[str] | None = None
         self._pid = 0
-        self._server: LabSsh | None = None
+        self._server: LabSshServer | None = None
         self._session: Session | None = None
 
     @property
@@ -61,10 +62,10 @@ class LabDut(LabDevice):
         login = self.driver.options.ssh
         try:
             if login is None:
-                self._host, self._pid = host.start(persistent=False)
+                self._host, self._pid = host.start_namespaces(persistent=False)
             else:
-                self._server = LabSsh(login.lab)
-                self._server.share()
+                self._server = LabSshServer(login.lab)
+                self._server.add_user()
                 self._pid = self._server.start()
                 if login.netns:
                     self._pid = self._server.namespace(login.netns)
@@ -76,9 +77,9 @@ class LabDut(LabDevice):
     def look(self) -> list[str]:
         login = self.driver.options.ssh
         if login is not None:
-            LabSsh(login.lab)  # an sshd is there, and may be started
+            LabSshServer(login.lab)  # an sshd is there, and may be started
         try:
-            process, pid = host.start(persistent=False)
+            process, pid = host.start_namespaces(persistent=False)
         except OSError as exc:
             raise _make_namespace_error(exc) from exc
         try:
@@ -119,7 +120,7 @@ class LabDut(LabDevice):
                     session.close()
         finally:
             if self._server is not None:
-                self._server.leave()
+                self._server.remove_user()
                 self._server = None
             if self._host is not None:
                 self._host.kill()

@@ -18,7 +18,7 @@ from v6t.drivers.lab import netns
 _CLONE_NEWPID = 0x20000000
 
 
-def start(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
+def start_namespaces(*, persistent: bool) -> tuple[subprocess.Popen[str], int]:
     """Start the process that makes the namespaces; return it, and the process id of their init.
 
     Args:

@@ -47,7 +47,7 @@ SetEnv SHLVL=9
 """SHLVL keeps bash from reading this machine's .bashrc, which says nothing about a device."""
 
 
-class LabSsh:
+class LabSshServer:
     """Namespaces with an sshd in them, by name."""
 
     def __init__(self, name: str) -> None:
@@ -69,17 +69,17 @@ class LabSsh:
             self._pid = pid
         else:
             self._create_keys()
-            _, self._pid = host.start(persistent=True)
+            _, self._pid = host.start_namespaces(persistent=True)
             (self.directory / "pid").write_text(f"{self._pid} {read_start_time(self._pid)}\n")
         if self._connect_now() is None:
             self._serve()
         return self._pid
 
-    def share(self) -> None:
-        """Count a user in this process; see :meth:`leave`."""
+    def add_user(self) -> None:
+        """Count a user in this process; see :meth:`remove_user`."""
         _users[self.name] += 1
 
-    def leave(self) -> None:
+    def remove_user(self) -> None:
         """End the namespaces if no other part of this process uses them."""
         _users[self.name] -= 1
         if _users[self.name] <= 0:
@@ -191,7 +191,7 @@ def find_transport(ssh: SshOptions) -> SshTransport | None:
     """Return the transport to a device; None if it is one of the lab that does not run."""
     if not ssh.lab:
         return SshTransport(ssh)
-    lab = LabSsh(ssh.lab)
+    lab = LabSshServer(ssh.lab)
     if not lab.find_pid():
         return None
     lab.start()

@@ -49,7 +49,8 @@ TUNED = {
 RUNNING = {"start": False}
 """A VPP that runs already."""
 TUNDRA, TUNDRA_CLAT = (
-    {name: own.value for name, own in tundra.OVERRIDES[of].items()} for of in ("siit", "clat")
+    {name: own.value for name, own in tundra.PARAMETER_OVERRIDES[of].items()}
+    for of in ("siit", "clat")
 )
 B4 = Ipv4aas(Ipv4aasParams(variant="ds-lite")).parts[0].intent
 PCI = {"left": "0000:03:00.0", "right": "03:00.1", "cpus": "3-5"}

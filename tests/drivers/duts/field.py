@@ -48,7 +48,7 @@ class Place:
     """One more network namespace, which ends with this process."""
 
     def __init__(self) -> None:
-        self._process, self.pid = host.start(persistent=False)
+        self._process, self.pid = host.start_namespaces(persistent=False)
 
     def run(self, command: str) -> str:
         words = ["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", command]

@@ -89,7 +89,7 @@ def _telemetry(name: str) -> list[str]:
     known = make_driver(name, case.options).get_telemetry_readings(case.intent)
     head = ["## Telemetry", "", "Read once a second under load ([figures](bottleneck.md#figures))."]
     rows = [
-        f"| `{reading}` | {_cell(found.means or 'numbers that the command prints')} | "
+        f"| `{reading}` | {_cell(found.description or 'numbers that the command prints')} | "
         f"`{_cell(_brief(found.command))}` |"
         for reading, found in known.items()
     ]
@@ -139,8 +139,8 @@ def _plan(name: str) -> list[str]:
     facts = driver.make_example_facts(case.intent)
     plan = driver.plan(case.intent, facts)
     if isinstance(driver, LinuxDriver) and name != "linux-router":
-        before = {s.set for s in driver.base(case.intent, facts)}
-        plan = replace(plan, steps=tuple(s for s in plan.steps if s.set not in before))
+        before = {s.command for s in driver.make_base_steps(case.intent, facts)}
+        plan = replace(plan, steps=tuple(s for s in plan.steps if s.command not in before))
     return list(_shortened(format_plan(driver, plan).splitlines()))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from v6t.core.config.resolve import resolve_and_bind
 from v6t.core.config.settings import Flags
-from v6t.drivers.duts.chain.driver import Chain
+from v6t.drivers.duts.chain.driver import ChainDriver
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.drivers import matrix
@@ -239,7 +239,7 @@ class Standing:
     def _macs(self) -> dict[str, dict[str, str]]:
         """Of each part's interfaces, by side."""
         bound = resolve_and_bind(self.run, self.testbed, Flags())
-        assert isinstance(bound.driver, Chain)
+        assert isinstance(bound.driver, ChainDriver)
         return {
             part.name: {s: getattr(part.intent.links, s).dut_mac for s in ("left", "right")}
             for part in bound.driver.get_parts(bound.intent)

@@ -33,7 +33,7 @@ def _sweep() -> None:
     for place in ssh.BASE.glob("v6t-lab-test-*"):
         found = _OURS.fullmatch(place.name)
         if found and ssh.read_start_time(int(found[2])) != found[3] and lacking() is None:
-            ssh.LabSsh(found[1]).stop()
+            ssh.LabSshServer(found[1]).stop()
 
 
 def lacking() -> str | None:
@@ -49,7 +49,7 @@ def lacking() -> str | None:
     return None
 
 
-class Server(ssh.LabSsh):
+class Server(ssh.LabSshServer):
     """The lab's own sshd; a boot identifier that tests can change."""
 
     def __init__(self, name: str) -> None:

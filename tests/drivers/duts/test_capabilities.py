@@ -6,7 +6,7 @@ import json
 
 import pytest
 from v6t.core.config.compatibility import list_capabilities
-from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, find_own_options
+from v6t.drivers.duts.capabilities import DriverCapabilities, find_capabilities, list_driver_options
 from v6t.drivers.duts.kinds.linux_router import LinuxRouter
 from v6t.drivers.duts.registry import make_driver
 from v6t.tests.core.support import v6t
@@ -40,12 +40,12 @@ def test_operations_are_those_that_the_driver_plans():
 
 
 def test_shared_options_are_not_a_drivers_own():
-    assert find_own_options(LinuxRouter.options_model) == ()
+    assert list_driver_options(LinuxRouter.options_model) == ()
 
 
 def test_rows_leave_out_what_a_driver_lacks():
     one, other = DriverCapabilities(timers=("a",)), DriverCapabilities(timers=("a", "b"))
-    assert (one | other).rows() == [("timers", "a, b")]
+    assert (one | other).to_rows() == [("timers", "a, b")]
 
 
 def test_plugins_shows_the_capabilities_of_drivers():

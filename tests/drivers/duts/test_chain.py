@@ -10,8 +10,8 @@ from v6t.base.errors import DutError
 from v6t.core.config.bound import bind
 from v6t.core.config.resolve import Flags, resolve
 from v6t.core.runs.bench import Bench, compile_point, make_state_device
-from v6t.drivers.duts.chain.driver import Chain
-from v6t.drivers.duts.chain.session import ChainSession, PartSession
+from v6t.drivers.duts.chain.driver import ChainDriver
+from v6t.drivers.duts.chain.session import ChainPartSession, ChainSession
 from v6t.drivers.duts.devices import make_lab_device, make_session
 from v6t.drivers.duts.session.connection import Lock
 from v6t.drivers.lab.privilege import available
@@ -44,7 +44,7 @@ def lacking(run):
     """Debian's package of a program this machine does not have."""
     driver = bind(run).driver
     drivers = [driver]
-    if isinstance(driver, Chain):
+    if isinstance(driver, ChainDriver):
         drivers = [
             p.driver
             for p in driver.get_parts(bind(run).technology.make_dut_intent())
@@ -202,7 +202,7 @@ def test_another_driver_for_a_part_has_its_own_options():
 
 
 def test_hops_and_df_follow_from_the_parts():
-    chain = Chain({})
+    chain = ChainDriver({})
     for variant, hops in {"464xlat": 4, "ds-lite": 1, "lw4o6": 1, "map-e": 1, "map-t": 1}.items():
         intent = Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
         assert chain.get_header_profile(intent).further_hops == hops, variant
@@ -214,7 +214,7 @@ def test_hops_and_df_follow_from_the_parts():
     oracle = chain.adapt_oracle(Nat46(), Nat46().make_dut_intent())
     assert oracle._df == {"forward": "reference", "reverse": "set"}
     assert oracle.header_policy.dont_fragment == "reverse"
-    jool = Chain({"parts": {"clat": {"driver": "jool"}}})
+    jool = ChainDriver({"parts": {"clat": {"driver": "jool"}}})
     oracle = jool.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
     assert oracle._df["forward"] == "set"
     assert oracle._df["reverse"] != "set"
@@ -223,7 +223,7 @@ def test_hops_and_df_follow_from_the_parts():
 
 def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
     intent = intents.requiring(Ipv4aas().make_dut_intent(), sessions=123_457)
-    clat, plat = Chain({}).get_parts(intent)
+    clat, plat = ChainDriver({}).get_parts(intent)
     assert clat.intent.requirements.sessions == 0
     assert plat.intent.requirements.sessions == 123_457
 
@@ -231,10 +231,10 @@ def test_only_the_stateful_part_is_told_how_many_connections_it_holds():
 def test_devices_elsewhere_are_each_reached_somehow():
     plugin = Ipv4aas(Ipv4aasParams(variant="map-t"))
     with expect_error("missing-setting", mentions="napt"):
-        make_session(Chain({}), plugin.make_dut_intent())
+        make_session(ChainDriver({}), plugin.make_dut_intent())
     there = {"driver": "tayga", "options": {"ssh": {"host": "198.51.100.1"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"host": "198.51.100.2"}}}
-    chain = Chain({"parts": {"clat": there, "plat": plat}})
+    chain = ChainDriver({"parts": {"clat": there, "plat": plat}})
     both = make_session(chain, Ipv4aas().make_dut_intent())
     assert [d.part.device for d in both.parts] == ["CE", "PE"]
 
@@ -245,7 +245,7 @@ def on_machines(variant, **options):
         name: {"driver": driver, "options": {"ssh": ssh, **more}}
         for name, (driver, ssh, more) in options.items()
     }
-    return Chain({"parts": parts}).get_parts(
+    return ChainDriver({"parts": parts}).get_parts(
         Ipv4aas(Ipv4aasParams(variant=variant)).make_dut_intent()
     )
 
@@ -305,12 +305,12 @@ def test_a_part_never_ends_the_lock_of_another_one_of_its_run(tmp_path):
 
 
 def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
-    vpp = Chain({"parts": {"plat": {"driver": "vpp"}}})
+    vpp = ChainDriver({"parts": {"plat": {"driver": "vpp"}}})
     oracle = vpp.adapt_oracle(Ipv4aas(), Ipv4aas().make_dut_intent())
     assert oracle.header_policy.absent_checksum
     assert oracle.header_policy.retranslated
     plugin = Ipv4aas(Ipv4aasParams(variant="lw4o6"))
-    snabb = Chain({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
+    snabb = ChainDriver({"parts": {"lwaftr": {"driver": "snabb-lwaftr"}}})
     oracle = snabb.adapt_oracle(plugin, plugin.make_dut_intent())
     # its tunnel's end decrements no TTL, and its beginning does: one hop fewer than two parts more
     assert oracle._hops == {"forward": 0, "reverse": 1}
@@ -319,7 +319,10 @@ def test_what_parts_leave_in_a_packet_is_expected_of_the_chain():
 def test_machines_of_the_lab_that_do_not_stand_are_left_out():
     clat = {"driver": "tayga", "options": {"ssh": {"lab": "ce"}}}
     plat = {"driver": "tayga-nftables", "options": {"ssh": {"lab": "pe"}}}
-    chain, intent = Chain({"parts": {"clat": clat, "plat": plat}}), Ipv4aas().make_dut_intent()
+    chain, intent = (
+        ChainDriver({"parts": {"clat": clat, "plat": plat}}),
+        Ipv4aas().make_dut_intent(),
+    )
     with expect_error("unsupported-by-tester"):
         make_session(chain, intent)
 
@@ -351,7 +354,7 @@ class Fake:
 def chain_of(*fails):
     log = []
     driven = [
-        PartSession(
+        ChainPartSession(
             SimpleNamespace(name=name, device=name, stateful=False), Fake(name, log, failing)
         )
         for name, failing in zip(("one", "two", "three"), fails, strict=True)

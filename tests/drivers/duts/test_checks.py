@@ -12,9 +12,9 @@ import subprocess
 
 import pytest
 from v6t.base.errors import UsageError
-from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
-from v6t.drivers.duts.kinds.netfilter.nftables import has_rules
-from v6t.drivers.duts.plan import Change, find_line, has_lines, has_words
+from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
+from v6t.drivers.duts.kinds.netfilter.nftables import expect_rules
+from v6t.drivers.duts.plan import Change, expect_lines, expect_words, find_line
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.steps import start_daemon
 from v6t.plugins.map_ce import MapECe
@@ -26,7 +26,7 @@ from .support import read_captured, run_shell
 def check_of(case_name, command, done=""):
     """Return the first check whose command holds this one, of the step that does ``done``."""
     _, _, plan = planned(case_name)
-    checks = [(s.set, s.check) for s in (*plan.steps, *plan.flush) if s.check]
+    checks = [(s.command, s.check) for s in (*plan.steps, *plan.flush) if s.check]
     return next(c for does, c in checks if command in c.command and done in does)
 
 
@@ -95,20 +95,22 @@ def test_whole_words_are_found_whatever_surrounds_them(phrase, line):
 
 
 def test_words_of_different_lines_do_not_add_up():
-    check = has_words("-s 198.18.0.0/24", "-j SNAT")
-    assert check.checker("-A X -s 198.18.0.0/24 -j SNAT\n") is None
-    assert check.checker("-A X -s 198.18.0.0/24 -j DROP\n-A X -j SNAT\n") is not None
+    check = expect_words("-s 198.18.0.0/24", "-j SNAT")
+    assert check.find_problem("-A X -s 198.18.0.0/24 -j SNAT\n") is None
+    assert check.find_problem("-A X -s 198.18.0.0/24 -j DROP\n-A X -j SNAT\n") is not None
 
 
 def test_whole_lines_are_compared_whatever_their_spacing():
-    check = has_lines("host-left in", "host-right out")
-    assert check.checker("NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n") is None
-    assert check.checker(" host-left in\n host-right output-feature out\n") is not None
-    assert check.checker(" host-left in\n") is not None
+    check = expect_lines("host-left in", "host-right out")
+    assert check.find_problem("NAT44 interfaces:\r\n host-left in\r\n host-right   out\r\n") is None
+    assert check.find_problem(" host-left in\n host-right output-feature out\n") is not None
+    assert check.find_problem(" host-left in\n") is not None
 
 
 def test_a_change_is_seen_as_whole_words_only():
-    change = Change("a route", "a", "c", "r", "l", added="dev right", changed="dev left")
+    change = Change(
+        "a route", "a", "c", "r", "l", added_words="dev right", changed_words="dev left"
+    )
     assert change.find_problem("add", "203.0.113.0/24 via 198.19.0.2 dev right proto 86") is None
     assert (
         change.find_problem("add", "203.0.113.0/24 via 198.19.0.2 dev right2 proto 86") is not None
@@ -147,7 +149,7 @@ DROPS = (
     "\t\ttype filter hook forward priority filter; policy accept;\n{first}"
     + "".join(
         f"\t\t{rule}\n".replace("{", "{{").replace("}", "}}")
-        for rule in parse_drops(MapECe().make_dut_intent().configuration, "right")
+        for rule in format_drop_rules(MapECe().make_dut_intent().configuration, "right")
     )
     + "\t}}\n}}\n"
 )
@@ -451,15 +453,15 @@ TABLE = [*LINUX, *MODULES, *OPENBSD, *VPP]
 )
 def test_check_accepts_the_object_and_rejects_a_look_alike(case, command, done, real, look_alike):
     check = check_of(case, command, done)
-    assert check.checker(read(check, real)) is None
-    assert check.checker(read(check, look_alike)) is not None
-    assert check.checker("") is not None
+    assert check.find_problem(read(check, real)) is None
+    assert check.find_problem(read(check, look_alike)) is not None
+    assert check.find_problem("") is not None
 
 
 def test_daemon_of_another_name_is_not_ours():
     check = start_daemon("bird", "/run/v6t/bgp-router.pid", "bird", "BIRD").check
-    assert check.checker("bird\n") is None
-    assert check.checker("birdc\n") is not None
+    assert check.find_problem("bird\n") is None
+    assert check.find_problem("birdc\n") is not None
 
 
 # ------------------------------------------------------------------ nft
@@ -482,8 +484,8 @@ SNAT44 = read_captured("nft-list-table.txt")
 )
 def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new):
     check = check_of("nftables-nat44", "nft list table ip v6t")
-    assert check.checker(SNAT44) is None
-    assert check.checker(SNAT44.replace(old, new, 1)) is not None
+    assert check.find_problem(SNAT44) is None
+    assert check.find_problem(SNAT44.replace(old, new, 1)) is not None
 
 
 @pytest.mark.parametrize(
@@ -495,7 +497,7 @@ def test_nft_rule_that_differs_in_one_field_is_not_ours(old, new):
 )
 def test_nft_table_on_small_system_or_under_live_change_is_ours(old, new):
     check = check_of("nftables-nat44", "nft list table ip v6t")
-    assert check.checker(SNAT44.replace(old, new, 1)) is None
+    assert check.find_problem(SNAT44.replace(old, new, 1)) is None
 
 
 # ------------------------------------------------------------------ what was there before
@@ -512,7 +514,7 @@ def test_nft_table_on_small_system_or_under_live_change_is_ours(old, new):
 )
 def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_ours):
     (step,) = [s for s in planned("vpp-mape-26.06")[2].steps
-               if s.set.endswith("left 2001:db8:6::1/64")]  # fmt: skip
+               if s.command.endswith("left 2001:db8:6::1/64")]  # fmt: skip
     shell = f"vppctl() {{ printf 'left (up):\\r\\n%s\\r\\n' '{line}'; }}; {step.before}"
     done = run_shell(shell)
     assert bool(done.stdout.strip()) == is_ours
@@ -520,7 +522,7 @@ def test_foreign_vpp_address_that_ends_like_ours_is_not_taken_for_ours(line, is_
 
 @pytest.mark.parametrize(("table", "in_the_way"), [(0, True), (3, False)])
 def test_vpp_route_of_another_table_is_not_in_the_way(table, in_the_way):
-    (step,) = [s for s in planned("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.set]
+    (step,) = [s for s in planned("vpp-mape-26.06")[2].steps if f"ip route add {RULE}" in s.command]
     text = fib(RULE, VIA, fib=table).replace("\r", "")
     shell = f"vppctl() {{ cat; }}; {{ {step.before}; }}"
     done = run_shell(shell, text)
@@ -547,8 +549,8 @@ def test_text_of_a_user_is_compared_as_whole_words():
     driver = make_driver("command", {"steps": [step]})
     intent = CASES[0].intent
     check = driver.plan(intent, driver.make_example_facts(intent)).steps[-1].check
-    assert check.checker("mode DEFAULT qlen 200 \n") is None
-    assert check.checker("mode DEFAULT qlen 2000\n") is not None
+    assert check.find_problem("mode DEFAULT qlen 200 \n") is None
+    assert check.find_problem("mode DEFAULT qlen 2000\n") is not None
 
 
 # ------------------------------------------------------------------ changes under traffic, flush
@@ -581,4 +583,4 @@ def test_nft_prints_a_range_of_addresses_as_a_prefix(written, printed):
     rule = 'oifname "right" ip protocol udp counter snat to '
     head = "type nat hook postrouting priority srcnat; policy accept;"
     listing = f"table ip v6t {{\n\tchain post {{\n\t\t{head}\n\t\t{rule}{printed}\n\t}}\n}}\n"
-    assert has_rules("nat hook postrouting", f"{rule}{written}").checker(listing) is None
+    assert expect_rules("nat hook postrouting", f"{rule}{written}").find_problem(listing) is None

@@ -27,9 +27,10 @@ def test_a_module_that_was_loaded_stays_in_a_lab_and_nowhere_else(name, ssh, sta
     (case,) = [c for c in CASES if c.name == name]
     driver = make_driver(case.driver, {**case.options, "ssh": ssh})
     plan = driver.plan(
-        case.intent, replace(driver.make_example_facts(case.intent), path=ManagementPath())
+        case.intent,
+        replace(driver.make_example_facts(case.intent), management_path=ManagementPath()),
     )
-    (step,) = [step for step in plan.steps if MODULE.search(step.set)]
+    (step,) = [step for step in plan.steps if MODULE.search(step.command)]
     assert ("it stays" in step.why) is stays
     made = make_undo_entry(1, step, "")
     assert (made.command == "") is stays
@@ -45,7 +46,8 @@ def test_huge_pages_are_put_back_but_in_a_lab_where_others_may_be_at_work_with_t
     (case,) = [c for c in CASES if c.name == "snabb-lwaftr"]
     driver = make_driver("snabb-lwaftr", {"ssh": ssh})
     plan = driver.plan(
-        case.intent, replace(driver.make_example_facts(case.intent), path=ManagementPath())
+        case.intent,
+        replace(driver.make_example_facts(case.intent), management_path=ManagementPath()),
     )
     undone = [
         make_undo_entry(1, s, "vm.nr_hugepages = 7\n")
@@ -61,12 +63,12 @@ def test_neither_is_its_pci_device_given_to_snabb(address):
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
         driver.make_example_facts(intent),
-        management=frozenset({"eno1"}),
+        management_interfaces=frozenset({"eno1"}),
         sections={"pci": "eno1 0000:03:00.1\neno2 0000:03:00.0\nlo \n"},
     )
     with expect_error("interface-protected"):
         driver.plan(intent, facts)
-    driver.plan(intent, replace(facts, management=frozenset({"lo"})))
+    driver.plan(intent, replace(facts, management_interfaces=frozenset({"lo"})))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_nor_one_whose_settings_the_kernel_would_forget(up, addresses, says):
     intent = next(c for c in CASES if c.name == "snabb-lwaftr").intent
     facts = replace(
         driver.make_example_facts(intent),
-        interfaces={"eno2": Interface("02:00:00:00:00:01", up=up)},
+        interfaces={"eno2": Interface("02:00:00:00:00:01", is_up=up)},
         sections={"pci": f"eno2 0000:03:00.0{addresses}\neno3 0000:04:00.0 192.0.2.9/24\n"},
     )
     if not says:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from v6t.core.config.resolve import Flags
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.standing.ssh import LabSsh
+from v6t.drivers.duts.standing.ssh import LabSshServer
 from v6t.plugins.nptv6 import Nptv6
 from v6t.tests.expect import expect_error
 
@@ -214,7 +214,7 @@ def test_an_ipv6_address_that_is_there_with_another_length_is_told():
 def test_nothing_of_a_lab_device_is_left():
     if package := missing("linux-router", "over ssh"):
         pytest.skip(f"needs {package}")
-    lab = LabSsh(sshserver.unique("gone"))
+    lab = LabSshServer(sshserver.unique("gone"))
     with standing("linux-router", intents.ROUTER4, ssh={"lab": lab.name}):
         assert lab.find_pid()
     assert not lab.find_pid()

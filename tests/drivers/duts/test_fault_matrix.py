@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds import snabb_lwaftr
-from v6t.drivers.duts.registry import load_driver_type, make_driver, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.drivers.duts.session.session import Session
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -86,7 +86,7 @@ STATE = (
     field.STATE
     + "; iptables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
     + "; ip6tables-save | grep -v '^#' | sed 's/ .[0-9]*:[0-9]*.$//'"
-    + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED} 2>/dev/null; true"
+    + f"; ps -eo args | grep -E '{SERVERS}'; ip -6 rule; ls -d {snabb_lwaftr.SHARED_MEMORY_DIR} 2>/dev/null; true"
 )
 OPTIONS = {"knot-resolver": {"cache_mib": 1}, "vpp": {"start": True}}
 """Of drivers for which the disk would be too small, or that are to start something of their own."""
@@ -267,7 +267,7 @@ def cells(devices):
 
 
 def test_every_driver_is_tried_or_left_out_by_name():
-    kinds = {name for name in names() if load_driver_type(name).configures_device}
+    kinds = {name for name in list_driver_names() if load_driver_type(name).configures_device}
     tried = {name.partition(",")[0] for name in DEVICES | BUILT}
     assert tried | set(LEFT_OUT) == kinds
     assert not tried & set(LEFT_OUT)

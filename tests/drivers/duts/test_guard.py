@@ -201,7 +201,7 @@ LONG = (
 
 def test_a_connection_cut_during_a_measurement(tmp_path):
     """The trial in which it happened counts for nothing; the run goes on where it was."""
-    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSshServer
     from v6t.drivers.lab.privilege import available
     from v6t.drivers.transport.here import NamespaceTransport
 
@@ -209,7 +209,7 @@ def test_a_connection_cut_during_a_measurement(tmp_path):
     if not can:
         pytest.skip(f"no network namespaces here: {how}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
-    out, lab = tmp_path / "out", LabSsh(LAB)
+    out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     v6t = warm.Process(words, stderr=subprocess.PIPE)
     try:

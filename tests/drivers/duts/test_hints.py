@@ -9,8 +9,8 @@ import pytest
 from v6t.core.cli.hints import list_drivers_for
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import list_names as technologies
+from v6t.drivers.duts.registry import list_driver_names as drivers
 from v6t.drivers.duts.registry import make_driver
-from v6t.drivers.duts.registry import names as drivers
 from v6t.plugins.siit import Siit
 from v6t.tests.core.support import v6t
 from v6t.tests.expect import expect_error

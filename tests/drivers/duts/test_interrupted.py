@@ -12,7 +12,7 @@ import pytest
 from v6t.base.errors import DutError, hides_interrupt
 from v6t.core.log import record_log
 from v6t.core.runs import dut
-from v6t.drivers.duts.chain.session import run_all
+from v6t.drivers.duts.chain.session import run_all_actions
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.session import Session
@@ -151,7 +151,7 @@ def test_a_lock_of_whose_taking_nobody_hears_is_given_back(tmp_path):
 
 
 def test_a_lock_whose_shell_was_killed_is_given_back_by_what_watches_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.SILENCE_S", 1)
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 1)
     place = tmp_path / "state"
     process = subprocess.Popen(
         ["sh", "-c", build_lock_script(str(place), "alice")],
@@ -194,14 +194,14 @@ def test_a_chain_that_is_stopped_while_it_is_put_back_leaves_no_part_configured(
         raise DutError("the middle one is left", code="command-failed")
 
     with pytest.raises(KeyboardInterrupt):
-        run_all([stops, lambda: done.append("the left one")])
+        run_all_actions([stops, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"]
     with expect_error("command-failed") as told:
-        run_all([stops, fails, lambda: done.append("the left one")])
+        run_all_actions([stops, fails, lambda: done.append("the left one")])
     assert done == ["the right one", "the left one"] * 2
     assert hides_interrupt(told.value)
     with expect_error("command-failed") as told:
-        run_all([fails, stops, fails])
+        run_all_actions([fails, stops, fails])
     assert hides_interrupt(told.value)
 
 

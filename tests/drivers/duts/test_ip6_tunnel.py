@@ -8,7 +8,7 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
-from v6t.drivers.duts.kinds.ip6_tunnel import parse_drops
+from v6t.drivers.duts.kinds.ip6_tunnel import format_drop_rules
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.lab.privilege import available
 from v6t.plugins.dslite import DsLiteAftr
@@ -35,7 +35,7 @@ def test_what_the_kernel_writes_is_declared():
 
 def test_rules_keep_what_the_port_set_holds():
     """By counting: the rules' arithmetic is that of RFC 7597 section 5.1."""
-    sport = [r for r in parse_drops(EDGE, "right") if "th sport" in r]
+    sport = [r for r in format_drop_rules(EDGE, "right") if "th sport" in r]
     mask, psid = (int(word) for word in sport[0].split("& ")[1].split()[0:3:2])
     floor = int(sport[1].rpartition("< ")[2].split()[0])
     held = {port for port in range(65536) if port & mask == psid and port >= floor}
@@ -46,7 +46,7 @@ def test_rules_keep_what_the_port_set_holds():
 
 def test_a_whole_address_has_no_rules_for_ports():
     whole = EDGE.model_copy(update={"psid_len": 0, "ipv4": IPv4Network("192.0.2.0/28")})
-    rules = parse_drops(whole, "right")
+    rules = format_drop_rules(whole, "right")
     assert len(rules) == 2
     assert all("addr != 192.0.2.0/28 counter drop" in rule for rule in rules)
 
@@ -61,8 +61,8 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
         LwB4(LwB4.params_model(psid_offset=psid_offset)).make_dut_intent(),
         checks=True,
     )
-    text = next(s.text for s in plan.steps if "v6t.nft" in s.set and s.text)
-    loaded = next(s for s in plan.steps if s.set.startswith("nft -c"))
+    text = next(s.text for s in plan.steps if "v6t.nft" in s.command and s.text)
+    loaded = next(s for s in plan.steps if s.command.startswith("nft -c"))
     script = f"nft -f - && {loaded.check.command}"
     done = subprocess.run(
         ["unshare", "-n", "sh", "-c", script],
@@ -71,8 +71,8 @@ def test_nft_lists_the_rules_as_they_were_given(psid_offset):
         text=True,
         check=True,
     )
-    assert loaded.check.checker(done.stdout) is None
-    assert loaded.check.checker(done.stdout.replace("!=", "==", 1))
+    assert loaded.check.find_problem(done.stdout) is None
+    assert loaded.check.find_problem(done.stdout.replace("!=", "==", 1))
 
 
 def test_a_kernel_without_it_is_refused():
@@ -93,7 +93,7 @@ def test_what_is_no_tunnel_is_refused():
 def test_it_is_an_aftrs_end_of_one_b4s_tunnel():
     intent = Ipv4aas(Ipv4aasParams(variant="ds-lite")).make_dut_intent()
     driver = make_driver("chain", {"parts": {"softwire": {"driver": "ip6-tunnel"}}})
-    commands = [s.set for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
+    commands = [s.command for s in driver.plan(intent, driver.make_example_facts(intent)).steps]
     (tunnel,) = [c for c in commands if c.startswith("ip -6 tunnel add")]
     assert "remote 2001:db8:6::9 local 2001:db8:6::1 " in tunnel
     assert "ip rule add priority 8676 iif right lookup 8676" in commands

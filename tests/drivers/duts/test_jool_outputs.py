@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from v6t.drivers.duts.bottleneck import judge_device
-from v6t.drivers.duts.kinds.jool_statistics import statistics
+from v6t.drivers.duts.kinds.jool_statistics import parse_statistics
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
 from v6t.drivers.duts.telemetry_summary import summarize_samples
@@ -33,13 +33,13 @@ def test_module_and_program_are_of_one_version():
 
 
 def test_its_sessions_and_the_reasons_of_drops():
-    found = statistics(read_captured("jool-nat64-stats.txt"))
+    found = parse_statistics(read_captured("jool-nat64-stats.txt"))
     assert found["JSTAT_SESSIONS"] == 3
     assert found["JSTAT_POOL4_MISMATCH"] == 134
     reading = make_driver("jool", {}).get_session_reading(intents.nat64())
     assert reading.parse(read_captured("jool-nat64-stats.txt")) == {"sessions": 3}
     (flush,) = make_plan("jool", intents.nat64()).flush
-    assert "3 sessions" in flush.check.checker(read_captured("jool-nat64-stats.txt"))
+    assert "3 sessions" in flush.check.find_problem(read_captured("jool-nat64-stats.txt"))
 
 
 def test_a_number_of_sessions_that_is_not_told_is_none():
@@ -50,9 +50,9 @@ def test_a_number_of_sessions_that_is_not_told_is_none():
     assert " --all " in reading.command
     for silence in ("", "Error: There's no instance v6t", "JSTAT_RECEIVED6,5\n"):
         assert reading.parse(silence) == {}
-        assert flush.check.checker(silence)
+        assert flush.check.find_problem(silence)
     assert reading.parse("JSTAT_SESSIONS,0\n") == {"sessions": 0}
-    assert flush.check.checker("JSTAT_SESSIONS,0\n") is None
+    assert flush.check.find_problem("JSTAT_SESSIONS,0\n") is None
 
 
 @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ def test_counters_that_are_zero_are_asked_for_too():
 
 def test_options_read_back():
     check = check_of("jool -i v6t global display")
-    assert check.checker(read_captured("jool-nat64-global.txt")) is None
+    assert check.find_problem(read_captured("jool-nat64-global.txt")) is None
     other = read_captured("jool-nat64-global.txt").replace(
         "udp-timeout,1:00:00", "udp-timeout,0:05:00"
     )
-    assert check.checker(other) is not None
+    assert check.find_problem(other) is not None
 
 
 def test_instance_of_somebody_else_is_refused():
@@ -146,7 +146,7 @@ def test_instance_of_somebody_else_is_refused():
 @pytest.mark.parametrize("version", ["4.1.255.5", "4.2.0-rc3", "4.2.0"])
 def test_map_t_is_planned_for_a_release_candidate_under_any_name(version):
     plan = make_plan("jool", intents.mapt("2001:db8:ce::/51", "64:ff9b::/96"), version=version)
-    assert any("map-t-type BR" in step.set for step in plan.steps)
+    assert any("map-t-type BR" in step.command for step in plan.steps)
 
 
 @pytest.mark.parametrize("version", ["4.0.9", "4.1.9", "4.1.15"])
@@ -165,11 +165,11 @@ def test_a_reboot_in_place_of_a_new_instance():
     assert flush.deadline_s == 77
     (flush,) = make_plan("jool", intents.nat64()).flush
     assert not flush.reboots
-    assert flush.set.startswith("jool instance remove v6t && jool file handle")
+    assert flush.command.startswith("jool instance remove v6t && jool file handle")
 
 
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():
     """It writes 0 towards IPv6, in one frame of 65,536; nothing else of its frames is excused."""
     profile = make_driver("jool", {}).get_header_profile(intents.SIIT)
-    assert replace(profile, zero_checksum="never").plain
-    assert not profile.plain
+    assert replace(profile, zero_checksum="never").equals_reference
+    assert not profile.equals_reference

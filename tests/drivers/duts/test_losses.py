@@ -69,7 +69,7 @@ def test_a_reading_says_which_of_its_figures_are_losses(case):
         figures = dict(reading.parse(text))
         other_words = kind == "table" or case.driver in ("openbsd-pf", "network-cli")
         assert figures or other_words, (name, "is not read")
-        own = {nat46.NOT_SENT} if case.driver == "nat46" and kind == "device" else set()
+        own = {nat46.UNSENT_FIGURE} if case.driver == "nat46" and kind == "device" else set()
         assert {f for f in figures if reading.find_loss_reason(f)} == losses | own, name
 
 
@@ -131,7 +131,7 @@ def test_what_nat46_does_not_send_is_counted():
     found = judged(readings, name, link_text(100, 97), link_text(1100, 697), lost=400)
     assert found.limited_by == "rules"
     assert f"{name} not sent: 400 more" in found.evidence
-    assert nat46.count_unsent(link_text(5, 7))["not sent"] == 0.0, "fragments"
+    assert nat46.parse_counters(link_text(5, 7))["not sent"] == 0.0, "fragments"
     (line,) = judged(readings, name, link_text(9, 9), link_text(99, 99), lost=0).evidence
     assert "missed 0 frames" in line
 
@@ -145,9 +145,9 @@ def test_what_a_tunnel_could_not_send_is_counted():
 
 
 def test_drops_of_packet_sockets_are_added_up():
-    assert snabb_lwaftr.sockets(SOCKETS) == {"dropped": 1200.0}
-    assert snabb_lwaftr.sockets("Netid Recv-Q\n") == {}
-    assert snabb_lwaftr.state(SNABB)["ingress-packet-drops"] == 5.0
+    assert snabb_lwaftr.parse_socket_drops(SOCKETS) == {"dropped": 1200.0}
+    assert snabb_lwaftr.parse_socket_drops("Netid Recv-Q\n") == {}
+    assert snabb_lwaftr.parse_state(SNABB)["ingress-packet-drops"] == 5.0
 
 
 def test_a_users_own_names_say_what_they_count():

@@ -9,7 +9,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.management_path import ManagementPath, Peer
+from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
 from v6t.drivers.duts.os.openbsd import parse_route_back
 from v6t.drivers.duts.registry import make_driver
 from v6t.intent.device import LinkIntent
@@ -32,7 +32,7 @@ jump 192.0.2.9 host 192.0.2.9 via 10.8.8.1 dev mgmt src 10.8.8.2 uid 0 \\    cac
 
 
 def facts(driver, intent, seen):
-    return replace(driver.make_example_facts(intent), path=seen)
+    return replace(driver.make_example_facts(intent), management_path=seen)
 
 
 def planned(driver, intent, seen, **options):
@@ -55,7 +55,7 @@ def addressed(text):
 
 def test_path_is_read_from_the_device():
     seen = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
-    assert (seen.unknown, set(seen.devices)) == ("", {"mgmt"})
+    assert (seen.unknown_reason, set(seen.devices)) == ("", {"mgmt"})
     assert [(p.role, str(p.address), p.length, p.devices) for p in seen.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
         ("gateway", "10.8.8.1", 24, ("mgmt",)),
@@ -101,7 +101,7 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
 @pytest.mark.parametrize("driver", ["linux-router", "vpp", "openbsd-pf"])
 def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, management):
     seen = management_path.parse_management_path(session, looked, management)
-    assert seen.unknown
+    assert seen.unknown_reason
     with expect_error("operator-path-unknown"):
         planned(driver, intents.ROUTER4, seen, **({"start": False} if driver == "vpp" else {}))
 
@@ -109,7 +109,8 @@ def test_a_way_that_cannot_be_told_is_a_refusal(driver, session, looked, managem
 def test_a_device_of_the_lab_has_no_operator():
     made = make_driver("linux-router", {})
     made.plan(
-        intents.ROUTER4, facts(made, intents.ROUTER4, ManagementPath(unknown="nobody is there"))
+        intents.ROUTER4,
+        facts(made, intents.ROUTER4, ManagementPath(unknown_reason="nobody is there")),
     )
 
 
@@ -124,7 +125,7 @@ def behind(address, length=None):
     """A client whom the device reaches by a route of this length."""
     client = ip_address(address)
     length = client.max_prefixlen if length is None else length
-    return ManagementPath((Peer("client", client, length, ("mgmt",)),))
+    return ManagementPath((ManagementPeer("client", client, length, ("mgmt",)),))
 
 
 def quiet(intent):
@@ -238,7 +239,7 @@ def test_users_lines_that_take_nobodys_way(line):
 
 def test_the_interface_of_the_way_back_is_not_touched():
     """Packets may leave by another interface than they came in by."""
-    aside = ManagementPath((Peer("client", ip_address("10.9.9.2"), 0, ("left",)),))
+    aside = ManagementPath((ManagementPeer("client", ip_address("10.9.9.2"), 0, ("left",)),))
     with expect_error("interface-protected", mentions="10.9.9.2"):
         planned("linux-router", intents.ROUTER4, aside)
 
@@ -246,20 +247,20 @@ def test_the_interface_of_the_way_back_is_not_touched():
 def test_a_bridge_over_a_vlan_over_an_interface():
     ports = {
         "br0": Interface("02:00:00:00:00:10"),
-        "eth0.10": Interface("02:00:00:00:00:11", master="br0", lower="eth0"),
+        "eth0.10": Interface("02:00:00:00:00:11", master="br0", lower_interface="eth0"),
         "eth0": Interface("02:00:00:00:00:12", master="bond0"),
         "eth1": Interface("02:00:00:00:00:13", master="bond0"),
         "bond0": Interface("02:00:00:00:00:14"),
         "eth2": Interface("02:00:00:00:00:15"),
     }
     found = Facts(
-        "Linux", "6", interfaces=ports, management=frozenset({"br0"})
+        "Linux", "6", interfaces=ports, management_interfaces=frozenset({"br0"})
     ).find_protected_interfaces()
     assert set(found) == {"br0", "eth0.10", "eth0"}
     assert "eth0.10" in found["eth0"]
-    over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower="bond0")}
+    over = {**ports, "bond0.7": Interface("02:00:00:00:00:16", lower_interface="bond0")}
     found = Facts(
-        "Linux", "6", interfaces=over, management=frozenset({"bond0.7"})
+        "Linux", "6", interfaces=over, management_interfaces=frozenset({"bond0.7"})
     ).find_protected_interfaces()
     assert set(found) == {"bond0.7", "bond0", "eth0", "eth1"}
 
@@ -385,7 +386,7 @@ def test_what_is_changed_under_traffic_takes_nobodys_way(asked):
     """It is no step of the plan, and a route all the same: an operator may live in documentation's networks."""
     intent = intents.requiring(intents.ROUTER4, **{asked: True})
     change = planned("linux-router", intent, None)
-    net = ip_network((change.route_update or change.live_change).look.split()[-1])
+    net = ip_network((change.route_update or change.live_change).show_command.split()[-1])
     with expect_error("operator-path-in-use"):
-        planned("linux-router", intent, ManagementPath((Peer("client", net[9], 0),)))
-    planned("linux-router", intent, ManagementPath((Peer("client", net[9], 32),)))
+        planned("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 0),)))
+    planned("linux-router", intent, ManagementPath((ManagementPeer("client", net[9], 32),)))

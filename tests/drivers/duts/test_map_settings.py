@@ -37,7 +37,7 @@ def plan(driver: str, plugin: str, options=None, **given: object):
 
 
 def text(*args: object, **given: object) -> str:
-    return "\n".join(f"{step.set}\n{step.text}" for step in plan(*args, **given).steps)
+    return "\n".join(f"{step.command}\n{step.text}" for step in plan(*args, **given).steps)
 
 
 def test_vpp_rule_without_ea_bits_is_one_softwire():
@@ -112,5 +112,5 @@ def test_vpp_domain_rules_are_read_by_tag_and_psid():
 def test_vpp_read_back_compares_every_domain_and_rule(old, new):
     steps = plan("vpp", "lwaftr", softwires=4, psid_len=1).steps
     checks = [s.check for s in steps if s.check and "show map domain" in s.check.command]
-    said = [check.checker(DOMAINS.replace(old, new, 1)) for check in checks]
+    said = [check.find_problem(DOMAINS.replace(old, new, 1)) for check in checks]
     assert any(said) is (old != new)

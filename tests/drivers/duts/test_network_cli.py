@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from v6t.drivers.duts.kinds.command import CheckText
+from v6t.drivers.duts.kinds.command import CheckOptions
 from v6t.drivers.duts.kinds.network_cli.dialogue import Dialogue, remove_echo, render_line
 from v6t.drivers.duts.kinds.network_cli.options import (
     CliOptions,
@@ -22,7 +22,7 @@ from v6t.drivers.duts.kinds.network_cli.options import (
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
 from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
 from v6t.drivers.duts.kinds.network_cli.session import (
-    NO_ANSWER,
+    BUSY_CHECK_REJECTED,
     CliSession,
     compute_digest,
     main,
@@ -31,7 +31,7 @@ from v6t.drivers.duts.kinds.network_cli.session import (
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.telemetry import Sample
-from v6t.drivers.duts.session.undo_store import Record, Undo, build_undo_script
+from v6t.drivers.duts.session.undo_store import UndoEntry, UndoRecord, build_undo_script
 from v6t.drivers.duts.telemetry_summary import summarize_samples
 from v6t.drivers.transport.contract import ConnectionLost, Output
 from v6t.drivers.transport.openssh import SshTransport
@@ -119,13 +119,13 @@ def test_prompt_of_another_mode_contains_the_name(first, later, same):
     ],
 )  # fmt: skip
 def test_refusal_is_the_line_that_refuses(reply, line):
-    assert CliOptions().refusal(reply) == line
+    assert CliOptions().find_refusal(reply) == line
 
 
 def test_own_patterns_replace_the_common_ones():
     own = CliOptions.model_validate({"errors": ["^NAK"], "prompt": "^ready> $", "pager": "^more$"})
-    assert own.refusal("% Invalid input") == ""
-    assert own.refusal("nak 5") == "nak 5"
+    assert own.find_refusal("% Invalid input") == ""
+    assert own.find_refusal("nak 5") == "nak 5"
     assert own.is_prompt("ready> ", "")
     assert not own.is_prompt("R1#", "")
     assert own.is_pager("more")
@@ -143,7 +143,7 @@ def test_echo_is_not_a_part_of_the_answer():
 
 
 def fill_in(*texts, intent=intents.ROUTER6):
-    return collect_placeholders(intent, {"left": "Gi0/1", "right": "Gi0/2"}).lines(texts)
+    return collect_placeholders(intent, {"left": "Gi0/1", "right": "Gi0/2"}).expand(texts)
 
 
 def test_line_is_repeated_for_the_values_of_its_names():
@@ -172,7 +172,7 @@ def test_line_is_repeated_for_the_values_of_its_names():
 def test_value_takes_the_form_behind_the_colon(text, line):
     places = Placeholders()
     places.add("", {"x": ["198.18.0.1/24"], "mac": ["02:AB:00:00:01:02"], "n": [5]})
-    assert places.lines([text]) == [line]
+    assert places.expand([text]) == [line]
 
 
 @pytest.mark.parametrize(
@@ -298,10 +298,10 @@ def test_groups_of_no_single_reading_are_rejected(pattern):
 
 
 def test_absence_is_not_proved_by_silence():
-    check = CheckText(command="x", absent="10.0.0.0/8").make_check("x")
-    assert check.checker("192.0.2.0/24") is None
-    assert "'10.0.0.0/8'" in check.checker("  10.0.0.0/8  via")
-    assert check.checker("") is not None
+    check = CheckOptions(command="x", absent="10.0.0.0/8").make_check("x")
+    assert check.find_problem("192.0.2.0/24") is None
+    assert "'10.0.0.0/8'" in check.find_problem("  10.0.0.0/8  via")
+    assert check.find_problem("") is not None
 
 
 # ---------------------------------------------------------------- options and plans
@@ -359,21 +359,21 @@ def test_read_backs_without_values_are_left_out():
     (check,) = plan_of(make(verify=[four, six])).all_checks
     (net, via), *_ = intents.ROUTER6.left.routes.items()
     assert check.command == f"show ipv6 route {net.network_address}"
-    assert check.checker(f" via {via}\n") is None
+    assert check.find_problem(f" via {via}\n") is None
     with expect_error("no-read-back", mentions="dut.options.verify"):
         plan_of(make(verify=[four]))
 
 
 def test_timer_of_the_device_is_cancelled_only_before_it_is_stopped():
     _, timer, configure, keep = plan_of(make()).steps
-    assert timer.set == "configure terminal revert timer 5\nend"
-    assert (timer.undo, timer.is_gone) == ("configure revert now", "4")
+    assert timer.command == "configure terminal revert timer 5\nend"
+    assert (timer.undo, timer.gone_test) == ("configure revert now", "4")
     assert configure.check is not None
-    assert keep.set == "configure confirm"
+    assert keep.command == "configure confirm"
     assert len(plan_of(make(JUNOS)).steps) == 3
 
 
-@pytest.mark.parametrize("answer", ["vty 1 eve", NO_ANSWER])
+@pytest.mark.parametrize("answer", ["vty 1 eve", BUSY_CHECK_REJECTED])
 def test_device_in_use_is_rejected(answer):
     driver = make(busy={"command": "show users", "pattern": "vty 1.*"})
     plan_of(driver, busy="vty 0 root")
@@ -453,7 +453,7 @@ def test_options_take_precedence_over_the_platform(tmp_path):
     manners = make({**IOS, "cli": {"abort": ["end"]}}, platform=str(path)).cli_options
     assert (manners.enable, manners.open, manners.abort) == ("enable", ("term len 0",), ("end",))
     assert manners.is_prompt("R1#", "R1")
-    assert manners.refusal("% invalid input (sic) here")
+    assert manners.find_refusal("% invalid input (sic) here")
     assert make({**IOS, "cli": {"open": ["x"]}}, platform=str(path)).cli_options.open == ("x",)
 
 
@@ -485,7 +485,7 @@ def test_every_installed_platform_is_understood():
     ios = make({**IOS, "cli": {}}, platform="cisco_iosxe").cli_options
     assert (ios.enable, "term len 0" in ios.open) == ("enable", True)
     assert ios.is_prompt("R1(config-if)#", "R1")
-    assert ios.refusal("% Invalid input detected at '^' marker.")
+    assert ios.find_refusal("% Invalid input detected at '^' marker.")
 
 
 @pytest.mark.parametrize(
@@ -577,7 +577,7 @@ def test_unknown_prompt_or_broken_connection_ends_the_login(log_in, line, abort)
     dialogue = log_in(line_deadline_s=1, abort=abort)
     with expect_error("connection-lost", kind=ConnectionLost, mentions=line):
         dialogue.run(line)
-    assert not dialogue.alive
+    assert not dialogue.is_alive
     with expect_error("connection-lost"):
         dialogue.run("x")
 
@@ -587,14 +587,14 @@ def test_interrupted_line_ends_the_login(log_in, monkeypatch):
     monkeypatch.setattr(dialogue, "_read", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         dialogue.run("x")
-    assert not dialogue.alive
+    assert not dialogue.is_alive
 
 
 def test_lines_that_end_in_another_mode_are_an_error(log_in):
     dialogue = log_in(abort=["back"])
     done = dialogue.run("deeper")
     assert (done.status, "'R1(config)#'" in done.err) == (1, True)
-    assert dialogue.alive
+    assert dialogue.is_alive
 
 
 def test_password_is_tried_once(log_in):
@@ -636,7 +636,7 @@ def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):
             dialogue._text = last
             dialogue._press_enter()
         assert typed == []
-    assert dialogue.alive
+    assert dialogue.is_alive
 
 
 def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
@@ -644,17 +644,17 @@ def test_idle_login_without_a_prompt_is_ended(log_in, monkeypatch):
     typed = []
     monkeypatch.setattr(dialogue, "_send", typed.append)
     dialogue._press_enter()
-    assert not dialogue.alive
+    assert not dialogue.is_alive
     assert typed == ["\n"]
 
 
 # ---------------------------------------------------------------- undo
 
 STEPS = (
-    Undo(1, "save", "delete saved"),
-    Undo(2, "start the timer", "revert now", gone="4"),
-    Undo(3, "configure", "replace", before="show run", old=compute_digest("old", ())),
-    Undo(4, "stop the timer", ""),
+    UndoEntry(1, "save", "delete saved"),
+    UndoEntry(2, "start the timer", "revert now", gone="4"),
+    UndoEntry(3, "configure", "replace", before="show run", old=compute_digest("old", ())),
+    UndoEntry(4, "stop the timer", ""),
 )
 
 
@@ -662,7 +662,7 @@ def undo(tmp_path, begun, answers, undone=""):
     """Return the output of an undo, and the lines typed."""
     (tmp_path / "progress").write_text(begun)
     (tmp_path / "undone").write_text(undone)
-    record = Record("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
+    record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
     typed = []
     replies = iter(answers)
 
@@ -701,7 +701,7 @@ def test_script_runs_the_program_and_holds_no_password(monkeypatch):
     session = CliSession(driver, SshTransport(driver.options.ssh), intents.ROUTER6)
     program = session.undo_program
     script = build_undo_script(
-        Record("me", "", "network-cli", "x", "now", "/x", STEPS, program=program)
+        UndoRecord("me", "", "network-cli", "x", "now", "/x", STEPS, program=program)
     )
     assert "s3cret" not in script + str(driver.options)
     assert "replace" in script
@@ -710,7 +710,7 @@ def test_script_runs_the_program_and_holds_no_password(monkeypatch):
 
 @pytest.mark.skipif(sshserver.lacking() is not None, reason=f"needs {sshserver.lacking()}")
 def test_program_without_a_device_ends_with_status_3(tmp_path, capsys):
-    record = Record("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
+    record = UndoRecord("me", "", "network-cli", "x", "now", str(tmp_path), STEPS)
     device = '{"ssh": {"lab": "v6t-test-no-such-lab"}, "cli": {}, "ignored": []}'
     assert main(device, record) == 3
     assert "does not stand" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from v6t.core.runs.events import log_to
-from v6t.drivers.duts.kinds.network_cli.driver import NetworkCli
+from v6t.drivers.duts.kinds.network_cli.driver import NetworkCliDriver
 from v6t.drivers.duts.kinds.network_cli.session import CliSession
 from v6t.drivers.transport.redaction import HIDDEN
 from v6t.tests.core import warm
@@ -65,7 +65,7 @@ one_is_enough = pytest.mark.parametrize("server", ["ios"], indirect=True)
 
 def driver_of(server, directory: Path, **changes):
     options = {**DIALECTS[server.dialect], "state_dir": str(directory / "state"), **changes}
-    return NetworkCli({"ssh": {"lab": server.name}, **options})
+    return NetworkCliDriver({"ssh": {"lab": server.name}, **options})
 
 
 def session_of(server, directory: Path, **changes) -> CliSession:

@@ -115,7 +115,7 @@ def test_what_pfctl_prints_of_its_state():
         assert number == 1
         assert pf_rules.parse_info(lost) == {**told, name.replace("-", "_"): 7}
     # all that PF drops for; what matched, and what waits for a handshake (synproxy), it does not drop
-    assert told.keys() == {"sessions", *pf_rules.LOSSES}
+    assert told.keys() == {"sessions", *pf_rules.LOSS_REASONS}
     shown = read_captured("openbsd-pfctl-sm.txt")  # sbin/pfctl/pfctl.c:1144 pfctl_show_limits
     assert pf_rules.parse_limits(shown) == {"states": 100_000.0}
     none = shown.replace("hard limit   100000", "unlimited")
@@ -123,11 +123,11 @@ def test_what_pfctl_prints_of_its_state():
 
 
 def test_interfaces_are_read_in_every_routing_domain():
-    interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig-A.txt"))
+    interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig-A.txt"))
     assert addresses["vio0"] == {"10.0.2.15"}
     assert "fe80::1" in addresses["lo0"]
     named = (interfaces[name] for name in ("vio0", "vio1", "vether1"))
-    assert [(i.mac, i.up, i.carrier, i.mtu) for i in named] == [
+    assert [(i.mac, i.is_up, i.has_carrier, i.mtu) for i in named] == [
         ("52:54:00:00:00:01", True, True, 1500),
         ("52:54:00:12:34:56", False, False, 1500),
         ("fe:e1:ba:d0:87:2e", True, True, 1600),
@@ -209,7 +209,7 @@ def refused(loaded, tables):
     driver = make_driver("openbsd-pf", {"left": "em1", "right": "em2"})
     intent = intents.nat44()
     facts = driver.make_example_facts(intent)
-    seen = replace(facts, root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
+    seen = replace(facts, is_root=True, sections={"rules": loaded, "tables": tables, "file": FILE})
     driver.check_device(intent, seen)
 
 
@@ -241,7 +241,7 @@ def test_address_is_found_with_its_length(line, found, ours):
         "\t", "\\t"
     )
     assert bool(run_shell(shell).stdout) == found
-    assert (step.check.checker(text) is None) == ours
+    assert (step.check.find_problem(text) is None) == ours
 
 
 def test_an_address_with_another_length_would_be_lost():
@@ -251,7 +251,7 @@ def test_an_address_with_another_length_would_be_lost():
     links = read_captured("openbsd-ifconfig.txt").replace(
         "netmask 0xffffff00", "netmask 0xffffff80"
     )
-    facts = replace(driver.make_example_facts(intent), root=True, sections={"links": links})
+    facts = replace(driver.make_example_facts(intent), is_root=True, sections={"links": links})
     with expect_error("address-conflict", mentions="198.18.0.1/25"):
         driver.check_device(intent, facts)
     driver.check_device(
@@ -269,7 +269,7 @@ def test_states_of_others_are_no_connections_and_keep_no_flush_from_its_end():
     """What somebody else has belongs to another rule; a box in use has thousands."""
     said = read_captured("openbsd-pfctl-vsr.txt")
     reading = make_driver("openbsd-pf", {}).get_session_reading(intents.nat64())
-    checker = flush_of(intents.nat64()).check.checker
+    checker = flush_of(intents.nat64()).check.find_problem
     assert reading.parse(said) == {"sessions": 20.0}
     assert "20 states" in checker(said)
     (rule,) = [line for line in said.splitlines() if " af-to " in line]
@@ -299,7 +299,7 @@ def test_purge_of_own_states_is_waited_for(left, waited, tmp_path):
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
         f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/said;; esac; }}; '
-        f"{flush_of(intents.nat64()).set}; echo $t"
+        f"{flush_of(intents.nat64()).command}; echo $t"
     )
     done = run_shell(shell)
     assert int(done.stdout) == waited, done
@@ -317,12 +317,12 @@ def test_rules_are_put_back_though_more_states_are_in_use_than_they_allow(refusa
     )
     tried = run_shell(shell, check=False)
     assert tried.returncode == status
-    assert tried.stdout.count("try") == min(refusals + 1, pf_rules.UNDO_TRIES)
+    assert tried.stdout.count("try") == min(refusals + 1, pf_rules.RELOAD_TRIES)
 
 
 def test_what_a_running_system_printed_is_read():
-    interfaces, addresses = openbsd.read_ifconfig(read_captured("openbsd-ifconfig.txt"))
-    assert (interfaces["em1"].mac, interfaces["em1"].up) == ("02:00:00:00:02:01", True)
+    interfaces, addresses = openbsd.parse_ifconfig(read_captured("openbsd-ifconfig.txt"))
+    assert (interfaces["em1"].mac, interfaces["em1"].is_up) == ("02:00:00:00:02:01", True)
     assert addresses["em0"] == {"198.18.0.1", "fe80::ff:fe00:101", "2001:2::1"}
     way = openbsd.parse_route_back("198.20.1.1", read_captured("openbsd-route-get.txt"))
     assert way == "client 198.20.1.1 matched 198.20.0.0/15 dev em1"

@@ -9,8 +9,8 @@ from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import list_technologies
 from v6t.core.config.plugins import list_names as plugin_names
 from v6t.core.config.plugins import load_plugin
+from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type
-from v6t.drivers.duts.registry import names as driver_names
 
 from . import walk
 

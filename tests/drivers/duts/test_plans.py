@@ -13,13 +13,13 @@ from v6t.core.config.compatibility import accepts_any
 from v6t.core.runs.dut import format_plan
 from v6t.drivers.duts.driver import check_interfaces
 from v6t.drivers.duts.facts import Facts, Interface
-from v6t.drivers.duts.kinds.jool_instances import PROGRAMS, choose_program
+from v6t.drivers.duts.kinds.jool_instances import PROGRAM_SOURCES, choose_program
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.plan import Existing
+from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.duts.registry import load_driver_type, make_driver
-from v6t.drivers.duts.registry import names as driver_names
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.undo_store import Record, build_undo_script
+from v6t.drivers.duts.session.undo_store import UndoRecord, build_undo_script
 from v6t.intent.families import DeviceConfig
 from v6t.plugins.dns64 import Dns64
 from v6t.tests.expect import expect_error
@@ -78,11 +78,11 @@ def test_every_driver_has_a_case():
 def test_commands_touch_nothing_foreign_and_end(name):
     _, _, plan = planned(name)
     for step in (*plan.steps, *plan.flush):
-        for text in (step.set, step.undo, step.text, step.before):
+        for text in (step.command, step.undo, step.text, step.before):
             assert not any(word in text for word in DANGEROUS), text
             assert not FOREIGN.search(text), text
         assert 0 < step.deadline_s <= 3600
-        assert not ENDLESS.search(step.set), step.set
+        assert not ENDLESS.search(step.command), step.command
 
 
 @each_case
@@ -101,15 +101,15 @@ def test_step_has_a_reason_and_an_undo(name):
 def test_what_is_done_is_undone(name):
     _, _, plan = planned(name)
     for step in plan.steps:
-        stays = MODULE.search(step.set)
+        stays = MODULE.search(step.command)
         if not step.undo:
-            assert stays or OWN.search(step.set + step.text), step.set
+            assert stays or OWN.search(step.command + step.text), step.command
         if "{old}" in step.undo + step.undo_text or "{words}" in step.undo:
-            assert step.before, step.set
-            assert step.existing is Existing.RESTORE, step.set
+            assert step.before, step.command
+            assert step.existing is Existing.RESTORE, step.command
         if step.existing in (Existing.KEEP, Existing.REFUSE):
-            assert step.read, step.set
-            assert stays or step.undo, step.set
+            assert step.read, step.command
+            assert stays or step.undo, step.command
         if step.existing is Existing.NONE:
             assert not step.before
 
@@ -119,7 +119,7 @@ def test_every_line_is_shell(name):
     _, _, plan = planned(name)
     lines = []
     for step in (*plan.steps, *plan.flush):
-        lines += [step.set, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
+        lines += [step.command, step.undo.replace("{words}", "a b").replace("{old}", "'a'")]
         lines += [step.before, step.check.command if step.check else ""]
     functions = "\n".join(f"f{n}() {{\n{line}\n}}" for n, line in enumerate(filter(None, lines)))
     done = subprocess.run(
@@ -132,8 +132,8 @@ def test_every_line_is_shell(name):
 def test_undo_script_does_nothing_before_the_first_step(name, tmp_path):
     _, _, plan = planned(name)
     entries = tuple(make_undo_entry(n, s, "it's\nold") for n, s in enumerate(plan.steps, 1))
-    record = Record("me", "boot", CASE[name].driver, "x", "now", str(tmp_path), entries)
-    assert Record.parse_json(record.to_json()) == record
+    record = UndoRecord("me", "boot", CASE[name].driver, "x", "now", str(tmp_path), entries)
+    assert UndoRecord.parse_json(record.to_json()) == record
     done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
@@ -143,7 +143,7 @@ def test_reading_the_device_changes_nothing(name):
     driver, _, plan = planned(name)
     intent = CASE[name].intent
     looks = [c.command for c in plan.all_checks]
-    looks += [s.before for s in plan.steps] + [s.is_gone for s in plan.steps]
+    looks += [s.before for s in plan.steps] + [s.gone_test for s in plan.steps]
     looks += [s.check.command for s in plan.flush if s.check]
     looks += list(driver.get_survey_commands().values())
     looks += [r.command for r in driver.get_telemetry_readings(intent).values()]
@@ -159,14 +159,14 @@ def test_no_check_is_satisfied_by_silence(name):
     """A program that is not there, or fails, prints nothing."""
     _, _, plan = planned(name)
     checks = [*plan.all_checks, *(step.check for step in plan.flush if step.check)]
-    satisfied = [check.command for check in checks if check.checker("") is None]
+    satisfied = [check.command for check in checks if check.find_problem("") is None]
     assert [c for c in satisfied if not any(words in c for words in SILENT)] == []
 
 
 @pytest.mark.parametrize("name", [n for n in CASE if n.split("-")[0] not in ("command", "network")])
 def test_state_is_read_before_and_after_a_step_by_one_command(name):
     _, _, plan = planned(name)
-    assert all("nat44 plugin enable" in step.set for step in plan.steps if step.proof)
+    assert all("nat44 plugin enable" in step.command for step in plan.steps if step.proof)
 
 
 @each_device
@@ -205,7 +205,7 @@ def test_telemetry_survives_silence_and_nonsense(name):
 def is_named_by_the_kernel(name):
     """Whether its options name interfaces of the kernel: not VPP's own, no PCI addresses."""
     driver, _, _ = planned(name)
-    of_vpp = driver.name == "vpp" and not driver.options.started
+    of_vpp = driver.name == "vpp" and not driver.options.starts_vpp
     return not of_vpp and name != "snabb-lwaftr-pci" and driver.name not in ("network-cli", "chain")
 
 
@@ -216,7 +216,9 @@ def test_interface_that_carries_the_connection_is_refused(name, side):
     intent, port = CASE[name].intent, getattr(driver.options, side)
     ports = {port: Interface(getattr(intent.links, side).dut_mac), **facts.interfaces}
     with expect_error("interface-protected"):
-        driver.plan(intent, replace(facts, interfaces=ports, management=frozenset({port})))
+        driver.plan(
+            intent, replace(facts, interfaces=ports, management_interfaces=frozenset({port}))
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -303,7 +305,7 @@ def test_the_port_with_the_wanted_mac_is_suggested():
 
 def test_no_carrier_is_seen_before_an_hour_of_lost_frames():
     ports = dict(facts().interfaces)
-    ports["right"] = replace(ports["right"], carrier=False)
+    ports["right"] = replace(ports["right"], has_carrier=False)
     with expect_error("no-carrier"):
         check_interfaces(
             make_driver("linux-router", {}).options, intents.ROUTER4, facts(interfaces=ports)
@@ -315,13 +317,13 @@ def test_without_root_nothing_is_begun(name):
     case = next(c for c in CASES if c.driver == name)
     driver = make_driver(name, case.options)
     with expect_error("not-root"):
-        driver.plan(case.intent, replace(driver.make_example_facts(case.intent), root=False))
+        driver.plan(case.intent, replace(driver.make_example_facts(case.intent), is_root=False))
 
 
 def test_a_learnt_default_route_survives_forwarding():
     driver = make_driver("linux-router", {})
-    plan = driver.plan(intents.ROUTER4, facts(learnt_default=frozenset({"mgmt"})))
-    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].set
+    plan = driver.plan(intents.ROUTER4, facts(advertised_route_interfaces=frozenset({"mgmt"})))
+    assert "net.ipv6.conf.mgmt.accept_ra=2" in plan.steps[0].command
 
 
 def test_thousands_of_neighbours_get_room():
@@ -329,8 +331,8 @@ def test_thousands_of_neighbours_get_room():
     intent = replace(intents.ROUTER4, left=replace(intents.ROUTER4.left, neighbors=many))
     driver = make_driver("linux-router", {})
     plan = driver.plan(intent, driver.make_example_facts(intent))
-    (room,) = [s for s in plan.steps if "gc_thresh3" in s.set]
-    assert int(room.set.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
+    (room,) = [s for s in plan.steps if "gc_thresh3" in s.command]
+    assert int(room.command.split("ipv4.neigh.default.gc_thresh3=")[1].split()[0]) >= 2998
 
 
 @pytest.mark.parametrize("name", ["linux-router", "nftables", "vpp", "openbsd-pf", "snabb-lwaftr"])
@@ -342,7 +344,7 @@ def test_a_device_that_asks_gets_no_neighbours(name):
         driver = make_driver(name, {**case.options, "neighbours": way})
         plans.append(
             [
-                s.set + s.text
+                s.command + s.text
                 for s in driver.plan(case.intent, driver.make_example_facts(case.intent)).steps
             ]
         )
@@ -389,7 +391,7 @@ def test_a_missing_program_says_where_it_comes_from(name, program):
     says_where(info.value, program, program == getattr(driver.options, "program", None))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", PROGRAM_SOURCES)
 def test_each_program_of_jool_is_looked_for_where_it_is_needed(program):
     case = next(c for c in CASES if c.driver == "jool" and choose_program(c.intent) == program)
     driver = make_driver("jool", case.options)

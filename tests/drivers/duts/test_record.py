@@ -23,8 +23,8 @@ from v6t.drivers.duts.session.undo_store import (
     RECORD,
     SCRIPT,
     UNDO_DEADLINE_S,
-    Record,
-    Undo,
+    UndoEntry,
+    UndoRecord,
     UndoStore,
     build_undo_script,
     format_here_document,
@@ -48,7 +48,7 @@ from .support import run_shell
 )
 def test_every_part_of_an_undo_command_has_its_effect(undo, tmp_path):
     entry = make_undo_entry(1, Step("true", "an example", undo=undo), "")
-    record = Record("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
+    record = UndoRecord("me", "boot", "command", "x", "now", str(tmp_path), (entry,))
     (tmp_path / PROGRESS).write_text("1\n")
     done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -87,7 +87,7 @@ def undo_deadline_of(place, *, damaged=False):
     """Roll a slow step back in a directory; return the deadline of ``undo.sh``."""
     place.mkdir()
     slow = Step("true", "a commit", undo="touch ../undo-was-here", deadline_s=600)
-    record = Record(
+    record = UndoRecord(
         *("me", "", "command", "x", "now", str(place), (make_undo_entry(1, slow, ""),)),
         deadline_s=compute_undo_deadline_s([slow]),
     )
@@ -135,7 +135,7 @@ class Device:
         self.shell = shell
         self.begun = []
         entry = make_undo_entry(1, Step("true", "an example", undo=TAKEN_BACK), "")
-        self.record = Record("me", "boot", "command", "x", "now", str(place), (entry,))
+        self.record = UndoRecord("me", "boot", "command", "x", "now", str(place), (entry,))
         (place / SCRIPT).write_text(build_undo_script(self.record))
         (place / PROGRESS).write_text("1\n")
 
@@ -255,14 +255,14 @@ def test_log_of_a_device_is_kept_with_each_part_of_a_run(tmp_path):
     session = Session(driver, HereTransport("here"), ROUTER4, tmp_path)
     for text in ("one\n", "two\n"):  # the second is that of a resumed run
         (tmp_path / "connections.log").write_text(text)
-        session._keep_artefacts()
+        session._save_artefacts()
     kept = [tmp_path / "connections.log.gz", tmp_path / "connections.log-2.gz"]
     assert [gzip.decompress(file.read_bytes()) for file in kept] == [b"one\n", b"two\n"]
 
 
 def entry(**changes):
     given = {"number": 1, "why": "x", "command": "true", "before": "echo 5", "old": "5"}
-    return Undo(**{**given, **changes})
+    return UndoEntry(**{**given, **changes})
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def entry(**changes):
     ],
 )
 def test_what_counts_as_put_back(old, now, different):
-    assert entry(old=old).differs(now) is different
+    assert entry(old=old).is_changed(now) is different
 
 
 def test_what_vanished_needs_no_undo(tmp_path):
@@ -289,7 +289,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
         entry(number=1, command=f"echo one >>{seen}", gone="false"),
         entry(number=2, command="exit 3", gone="true"),
     )
-    record = Record("me", "b", "d", "t", "now", str(tmp_path), entries)
+    record = UndoRecord("me", "b", "d", "t", "now", str(tmp_path), entries)
     (tmp_path / "progress").write_text("1\n2\n")
     done = run_shell(build_undo_script(record), check=False)
     assert (done.returncode, done.stdout) == (0, ""), done
@@ -303,7 +303,7 @@ def test_what_vanished_needs_no_undo(tmp_path):
 def test_what_a_device_said_is_only_ever_a_word(old, tmp_path):
     out = tmp_path / "out"
     step = Step("true", "x", undo=f"printf %s {{old}} >{out}", read="false")
-    record = Record(
+    record = UndoRecord(
         "o'wner\n`id`", "b", "d", "t", "n", str(tmp_path), (make_undo_entry(1, step, old),)
     )
     (tmp_path / "progress").write_text("1\n")

@@ -177,7 +177,7 @@ def test_what_a_device_says_is_never_a_place_to_fill():
 
 
 def test_lock_of_a_silent_owner_frees_itself(server, login, monkeypatch):
-    monkeypatch.setattr("v6t.drivers.duts.session.connection.SILENCE_S", 2)
+    monkeypatch.setattr("v6t.drivers.duts.session.connection.LOCK_SILENCE_S", 2)
     server.shell(CLEAN)
     silent, second = Lock(login(), "/run/v6t", "alice@one process 1"), login()
     silent.stop()

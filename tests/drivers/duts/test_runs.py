@@ -13,7 +13,7 @@ import time
 import jsonschema
 import pytest
 from v6t.benchmarks.registry import make_results_schema
-from v6t.drivers.duts.standing.ssh import LabSsh
+from v6t.drivers.duts.standing.ssh import LabSshServer
 from v6t.drivers.transport.here import NamespaceTransport
 from v6t.tests.core import warm
 
@@ -50,7 +50,7 @@ def testbed(tmp_path):
     path = tmp_path / "lab-tayga-ssh.yaml"
     path.write_text(TESTBED)
     yield path
-    LabSsh(NAME).stop()
+    LabSshServer(NAME).stop()
 
 
 def command(*words):
@@ -81,7 +81,7 @@ def test_a_run_configures_verifies_measures_and_restores(testbed, tmp_path):
     assert device["kind"] == "tayga"
     assert any("tayga -c" in line for line in device["commands"])
     assert not (tmp_path / "run" / "dut-undo.json").exists()
-    assert not LabSsh(NAME).find_pid()
+    assert not LabSshServer(NAME).find_pid()
 
 
 def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
@@ -101,7 +101,7 @@ def test_an_interrupted_run_restores_and_says_how_to_go_on(testbed, tmp_path):
     assert "is undone" in told
     assert f"v6t resume {path}" in told
     assert not (path / "dut-undo.json").exists()
-    assert not LabSsh(NAME).find_pid()
+    assert not LabSshServer(NAME).find_pid()
 
 
 def killed(testbed, path):
@@ -117,7 +117,7 @@ def killed(testbed, path):
                 break
         os.kill(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    pid = LabSsh(NAME).find_pid()
+    pid = LabSshServer(NAME).find_pid()
     assert pid, "a device elsewhere does not vanish with its tester"
     inside = NamespaceTransport(pid, "inside")
     assert "v6t-nat64" in inside.run("ip -o link show").out
@@ -135,7 +135,7 @@ def test_after_kill_9_the_next_run_begins_with_restoring(testbed, tmp_path):
     assert "is undone" in lines[first + 1]
     assert "configured as siit" in lines[first + 2]
     assert (tmp_path / "second" / "results.json").exists()
-    assert not LabSsh(NAME).find_pid()
+    assert not LabSshServer(NAME).find_pid()
 
 
 def read_outcome(path):
@@ -166,12 +166,12 @@ def test_run_killed_at_drawn_trials_resumes_to_equal_results(testbed, tmp_path):
         process.wait()
         begun = journal.read_bytes()
         drawn.append(begun.count(b"\n"))
-        assert LabSsh(NAME).find_pid()
+        assert LabSshServer(NAME).find_pid()
         done = v6t("resume", path, "--no-report")
         assert done.returncode == 0, done.stderr
         assert "is undone" in done.stderr
         assert journal.read_bytes().startswith(begun)
         assert read_outcome(path) == read_outcome(whole)
         assert not (path / "dut-undo.json").exists()
-        assert not LabSsh(NAME).find_pid()
+        assert not LabSshServer(NAME).find_pid()
     print(f"seed {seed}: {kills} kills after trials {drawn} of {trials}, equal results")

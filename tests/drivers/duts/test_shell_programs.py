@@ -15,13 +15,13 @@ from v6t.drivers.duts.session import shell
 from v6t.drivers.duts.session.connection import build_lock_script
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
 from v6t.drivers.duts.session.shell import (
-    HEADING,
+    SECTION_HEADING,
     Section,
     build_batch_script,
     parse_sections,
     track_command,
 )
-from v6t.drivers.duts.session.undo_store import Record, build_timer_script, build_undo_script
+from v6t.drivers.duts.session.undo_store import UndoRecord, build_timer_script, build_undo_script
 
 from .field import until
 from .support import run_shell
@@ -54,10 +54,10 @@ def test_program_passes_shellcheck(program):
 
 def test_generated_undo_script_passes_shellcheck():
     step = Step(
-        "true", "an interface", undo="ip link del x", read="ip link show x", is_gone="false"
+        "true", "an interface", undo="ip link del x", read="ip link show x", gone_test="false"
     )
     text = build_undo_script(
-        Record("me", "", "d", "t", "now", "/run/v6t", (make_undo_entry(1, step, ""),))
+        UndoRecord("me", "", "d", "t", "now", "/run/v6t", (make_undo_entry(1, step, ""),))
     )
     # what the plan and the programs do not use, and functions that are called by their number
     run_shellcheck(
@@ -67,7 +67,7 @@ def test_generated_undo_script_passes_shellcheck():
 
 @pytest.mark.parametrize("command", ["remove_timer", "read_record", "write_file", "start_timer"])
 def test_call_contains_what_the_function_needs(command, sh):
-    text = shell.call("state", command, "name", directory="/nonexistent")
+    text = shell.build_call("state", command, "name", directory="/nonexistent")
     assert f"{command}() {{" in text
     assert subprocess.run([*sh, "-n"], input=text, text=True, check=False).returncode == 0
     assert ("remove_timer() {" in text) == (command in ("remove_timer", "start_timer"))
@@ -155,7 +155,7 @@ def test_timer_tries_again_what_it_could_not_undo(sh, tmp_path):
 def test_timer_ends_when_it_is_removed(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "touch undone\n")
     until((tmp_path / "guard/pid").exists, "the timer")
-    text = shell.call("state", "remove_timer", directory=str(tmp_path))
+    text = shell.build_call("state", "remove_timer", directory=str(tmp_path))
     assert subprocess.run([*sh, "-c", text], check=False).returncode == 0
     assert timer.wait(60) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["undo.sh"]
@@ -174,7 +174,7 @@ def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
     timer = begin_timer(sh, tmp_path, "touch undone\n")
     until((tmp_path / "guard/pid").exists, "the timer")
     (tmp_path / "lock").symlink_to("1 alice")
-    text = shell.call("state", "read_timer", directory=str(tmp_path))
+    text = shell.build_call("state", "read_timer", directory=str(tmp_path))
     done = subprocess.run([*sh, "-c", text], capture_output=True, text=True, check=False)
     lock, remaining = done.stdout.splitlines()
     assert lock == "lock 1 alice"
@@ -195,7 +195,7 @@ def test_read_timer_prints_lock_and_remaining_time(sh, tmp_path):
     ids=["Linux", "Linux zombie", "OpenBSD", "OpenBSD zombie", "nothing"],
 )
 def test_start_of_a_process_is_read(line, start, sh):
-    text = shell.call("process", "start_of", line)
+    text = shell.build_call("process", "start_of", line)
     assert (
         subprocess.run(
             [*sh, "-c", text], capture_output=True, text=True, check=False
@@ -215,7 +215,7 @@ def test_process_without_proc_is_told_by_ps(sh, tmp_path):
         lambda: (tmp_path / "doing").exists() and (tmp_path / "doing").read_text().count("\n") > 1,
         "a note",
     )
-    read = stub + shell.call("process", "running_process", str(tmp_path / "doing"))
+    read = stub + shell.build_call("process", "running_process", str(tmp_path / "doing"))
     seen = subprocess.run(
         [*sh, "-c", read], capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -251,8 +251,8 @@ def test_errors_are_not_output():
 def test_an_answer_that_breaks_off_has_no_status():
     whole = build_batch_script({"a": "echo 1", "b": "echo 2"})
     out = run_shell(whole, check=False).stdout
-    cut = out[: out.rindex(HEADING)]
+    cut = out[: out.rindex(SECTION_HEADING)]
     found = parse_sections(cut)
     assert found["a"] == Section("1", 0)
     assert found["b"].status is None
-    assert "b" not in parse_sections(out[: out.index(f"{HEADING} b")])
+    assert "b" not in parse_sections(out[: out.index(f"{SECTION_HEADING} b")])

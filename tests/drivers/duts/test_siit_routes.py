@@ -175,7 +175,7 @@ def test_siit_plan_routes_no_packet_back(driver, params, orientation):
         plan = device.plan(intent, device.make_example_facts(intent))
     except UsageError:
         pytest.skip("the device cannot have these mappings")
-    lines = "\n".join(f"{step.set}\n{step.text}" for step in plan.steps)
+    lines = "\n".join(f"{step.command}\n{step.text}" for step in plan.steps)
     exits: dict[Any, set[str]] = {}
     for net, interface in _ROUTE.findall(lines):
         assert exits.setdefault(ip_network(net), {interface}) == {interface}

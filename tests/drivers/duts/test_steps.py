@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 from v6t import drivers
 from v6t.drivers.duts import steps
-from v6t.drivers.duts.os.linux import has_settings
-from v6t.drivers.duts.plan import Existing, Step, equals, has_line_like, has_only_words
+from v6t.drivers.duts.os.linux import expect_settings
+from v6t.drivers.duts.plan import (
+    Existing,
+    Step,
+    expect_matching_line,
+    expect_only_words,
+    expect_text,
+)
 from v6t.drivers.duts.registry import make_driver
 from v6t.drivers.duts.session.plan_steps import Difference, StepState, format_comparison
 from v6t.drivers.duts.steps import (
@@ -54,22 +60,22 @@ def test_step_read_before_change_depends_on_undo(existing, undo, is_read):
 
 
 def test_step_check_is_its_read_after_the_wait():
-    step = Step("set", "x", read="look", want=equals("7"), wait="sleep 1")
+    step = Step("set", "x", read="look", expected=expect_text("7"), wait="sleep 1")
     assert step.check.command == "sleep 1; look"
-    assert step.check.checker("7\n") is None
+    assert step.check.find_problem("7\n") is None
 
 
 @pytest.mark.parametrize(
     ("present", "difference"), [("7\n", None), ("8\n", ("'8'", "7")), ("", ("nothing", "7"))]
 )
 def test_want_difference_is_found_and_wanted_state(present, difference):
-    assert equals(7).difference(present) == difference
+    assert expect_text(7).describe_difference(present) == difference
 
 
 def test_settings_difference_holds_only_keys_that_differ():
-    want = has_settings({"net.a": 1, "net.b": 2, "net.c": 3, "net.d": 4})
+    want = expect_settings({"net.a": 1, "net.b": 2, "net.c": 3, "net.d": 4})
     output = "net.a = 1\nnet.b = 0\nnet.d = 4\n"
-    assert want.difference(output) == ("net.b 0, net.c absent", "net.b 2, net.c 3")
+    assert want.describe_difference(output) == ("net.b 0, net.c absent", "net.b 2, net.c 3")
 
 
 def test_comparison_prints_steps_that_differ_and_all_on_request():
@@ -87,35 +93,35 @@ def test_comparison_prints_steps_that_differ_and_all_on_request():
 @pytest.mark.parametrize(
     ("want", "right", "wrong"),
     [
-        (has_only_words(["a", "b"]), "b a\na\n", "a\n"),
-        (has_only_words(["a"]), "a\n", "a b\n"),
-        (has_line_like(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
+        (expect_only_words(["a", "b"]), "b a\na\n", "a\n"),
+        (expect_only_words(["a"]), "a\n", "a b\n"),
+        (expect_matching_line(r"room: \d+", "room"), "x\n room: 7 \n", "room: 7 left\n"),
     ],
 )
 def test_want_compares_whole_members_and_lines(want, right, wrong):
-    assert want.checker(right) is None
-    assert want.checker(wrong) is not None
+    assert want.find_problem(right) is None
+    assert want.find_problem(wrong) is not None
 
 
 def test_setting_writes_the_present_value_back():
     step = set_value("tool mtu VALUE", 1500, "x", read="look")
-    assert (step.set, step.undo) == ("tool mtu 1500", "tool mtu {words}")
+    assert (step.command, step.undo) == ("tool mtu 1500", "tool mtu {words}")
     assert step.existing is Existing.RESTORE
 
 
 def test_owned_object_that_exists_is_refused():
-    step = create_object("create", "delete", "x", read="look", want=equals("it"))
-    assert (step.set, step.undo, step.existing) == ("create", "delete", Existing.REFUSE)
+    step = create_object("create", "delete", "x", read="look", expected=expect_text("it"))
+    assert (step.command, step.undo, step.existing) == ("create", "delete", Existing.REFUSE)
 
 
 def test_config_file_reads_its_name_and_content(tmp_path):
     step = write_config_file(f"{tmp_path}/f", "a\nb\n", "x")
     assert run(step.read) == ""
-    run(step.set, step.text)
-    assert step.check.checker(run(step.check.command)) is None
+    run(step.command, step.text)
+    assert step.check.find_problem(run(step.check.command)) is None
     (tmp_path / "f").write_text("")
     assert run(step.read)
-    assert step.check.checker(run(step.check.command)) is not None
+    assert step.check.find_problem(run(step.check.command)) is not None
     run(step.undo)
     assert run(step.read) == ""
 
@@ -125,10 +131,10 @@ def test_daemon_reads_its_name_and_probe_only_while_it_runs(command, runs, tmp_p
     pid = f"{tmp_path}/pid"
     probe = f"[ ! -s {pid} ] || echo ready"
     step = start_daemon(build_background_command(pid, command), pid, "sleep", "x", probe=probe)
-    step = replace(step, want=equals("sleep\nready"))
+    step = replace(step, expected=expect_text("sleep\nready"))
     assert run(step.read) == ""
-    run(step.set)
-    assert (step.check.checker(run(step.check.command)) is None) is runs
+    run(step.command)
+    assert (step.check.find_problem(run(step.check.command)) is None) is runs
     run(f"({step.undo})")
     assert run(step.read) == ""
 
@@ -165,17 +171,21 @@ def test_live_change_of_nat66_is_added_changed_and_removed_by_nft():
     driver, intent = make_driver("nftables66", {}), Nat66().make_dut_intent()
     facts = driver.make_example_facts(intent)
     change = driver.find_live_change(intent, facts)
-    (load,) = [s for s in driver.plan(intent, facts).steps if s.set.startswith("nft -c")]
-    text = next(s.text for s in driver.plan(intent, facts).steps if "v6t.nft" in s.set and s.text)
+    (load,) = [s for s in driver.plan(intent, facts).steps if s.command.startswith("nft -c")]
+    text = next(
+        s.text for s in driver.plan(intent, facts).steps if "v6t.nft" in s.command and s.text
+    )
     script = [f"cat >/tmp/v6t-$$.nft; nft -f /tmp/v6t-$$.nft && rm /tmp/v6t-$$.nft; {load.read}"]
-    script += [f"{change.command(action)}; {change.look}" for action in ("add", "change", "remove")]
+    script += [
+        f"{change.command(action)}; {change.show_command}" for action in ("add", "change", "remove")
+    ]
     script += [load.read]
     output = run("unshare -n sh -c " + f"'{_quote('; echo @@; '.join(script))}'", text)
     loaded, *looks, after = output.split("@@\n")
     for action, look in zip(("add", "change", "remove"), looks, strict=True):
         assert change.find_problem(action, look) is None
-    assert load.check.checker(loaded) is None
-    assert load.check.checker(after) is None
+    assert load.check.find_problem(loaded) is None
+    assert load.check.find_problem(after) is None
 
 
 def _quote(line):

@@ -140,7 +140,7 @@ TESTBED = {
 @pytest.mark.lab
 def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     """And the command it prints does that: a run's directory says enough."""
-    from v6t.drivers.duts.standing.ssh import LabSsh
+    from v6t.drivers.duts.standing.ssh import LabSshServer
     from v6t.drivers.lab.privilege import available
     from v6t.drivers.transport.here import NamespaceTransport
 
@@ -148,7 +148,7 @@ def test_a_run_that_is_given_up_says_how_to_put_its_device_back(tmp_path):
     if not can or sshserver.lacking():
         pytest.skip(f"no network namespaces here: {how or sshserver.lacking()}")
     (tmp_path / "bed.yaml").write_text(json.dumps(TESTBED))
-    out, lab = tmp_path / "out", LabSsh(LAB)
+    out, lab = tmp_path / "out", LabSshServer(LAB)
     words = ["run", *LONG, "--testbed", str(tmp_path / "bed.yaml"), "-o", str(out)]
     process = warm.Process(words, stderr=subprocess.PIPE)
     try:

@@ -24,7 +24,7 @@ from v6t.tests.expect import expect_error
 
 from .support import read_captured, run_shell
 
-POOL = nat.Pool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
+POOL = nat.NatPool(("198.18.0.0/24",), ("198.19.0.1",), 1024, 65535)
 
 
 JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
@@ -40,19 +40,19 @@ JOOL = "JSTAT_SESSIONS,200\nJSTAT64_TTL,3\nJSTAT_NEVER_SEEN,1\nsomething,else\n"
          {"dropped": 0.0, "squeezed": 0x0C + 0x0E}),
         (telemetry.parse_link, read_captured("ip-s-o-link.txt"),
          {"rx.packets": 3, "tx.packets": 6, "rx.dropped": 0, "tx.errors": 0}),
-        (conntrack.conntrack_statistics,
+        (conntrack.parse_conntrack_statistics,
          read_captured("conntrack-S.txt").replace(" insert_failed=0", " insert_failed=2"),
          {"insert_failed": 4, "drop": 0, "early_drop": 0, "chaintoolong": 0}),
         (telemetry.parse_schedstat,
          "12 1000 200 3\n13 5 6 7\nnr_periods 9\nnr_throttled 4\nthrottled_time 3\n",
          {"12.run_ns": 1000.0, "12.wait_ns": 200.0, "13.run_ns": 5.0, "13.wait_ns": 6.0,
           "quota.periods": 9.0, "quota.throttled": 4.0}),
-        (jool_statistics.statistics, JOOL,
+        (jool_statistics.parse_statistics, JOOL,
          {"JSTAT_SESSIONS": 200.0, "JSTAT64_TTL": 3.0, "JSTAT_NEVER_SEEN": 1.0}),
-        (jool_statistics.parse_outcomes, JOOL,
+        (jool_statistics.parse_packet_fates, JOOL,
          {"sessions": 200.0, "dropped: its hop limit is at its end (JSTAT64_TTL)": 3.0,
           "dropped (JSTAT_NEVER_SEEN)": 1.0}),
-        (jool_statistics.table, JOOL, {"used": 200.0}),
+        (jool_statistics.parse_occupancy, JOOL, {"used": 200.0}),
     ],
 )  # fmt: skip
 def test_figures_are_read(parse, text, expected):
@@ -66,8 +66,8 @@ def test_interfaces_of_a_linux():
     sections = {"system": "Linux 6.1", "links": read_captured("ip-j-link.json"), "user": "0"}
     facts = parse_linux_facts(sections, "6.1")
     assert facts.interfaces["left"].mac == "02:00:00:00:01:01"
-    assert facts.interfaces["right"].carrier
-    assert facts.root
+    assert facts.interfaces["right"].has_carrier
+    assert facts.is_root
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_what_is_no_linux_is_refused(sections, code):
 def test_a_permanent_neighbour_reads_back_and_a_stale_one_does_not():
     check = add_neighbors({"198.18.0.2": "02:00:00:00:01:02"}, "left").check
     text = read_captured("ip-neigh.txt")
-    assert check.checker(text) is None
-    assert check.checker(text.replace("01:02", "01:03"))
-    assert check.checker("")
+    assert check.find_problem(text) is None
+    assert check.find_problem(text.replace("01:02", "01:03"))
+    assert check.find_problem("")
 
 
 RUNTIME = """\

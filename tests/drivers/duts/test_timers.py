@@ -45,7 +45,7 @@ def test_what_is_believed_is_what_the_device_is_told(
     made = make_driver(driver, options)
     assert made.get_timeout_s(intent) == seconds
     steps = made.plan(intent, made.make_example_facts(intent)).steps
-    commands = "\n".join(s.set + s.text for s in steps)
+    commands = "\n".join(s.command + s.text for s in steps)
     udp = re.findall(r"(?:udp_timeout=|udp_timeout_stream=|timeout udp )(\d+)", commands)
     if driver == "jool":
         assert (
@@ -71,6 +71,8 @@ def test_timers_of_rfcs_and_one_of_the_users_exclude_each_other(driver: str) -> 
 
 def test_icmp_of_both_versions_is_timed() -> None:
     made, intent = make_driver("nftables66", RFC), Nat66().make_dut_intent()
-    commands = "\n".join(s.set for s in made.plan(intent, made.make_example_facts(intent)).steps)
+    commands = "\n".join(
+        s.command for s in made.plan(intent, made.make_example_facts(intent)).steps
+    )
     assert "nf_conntrack_icmp_timeout=66" in commands
     assert "nf_conntrack_icmpv6_timeout=66" in commands

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 from v6t.drivers.duts.os import linux
-from v6t.drivers.duts.plan import equals, has_words
+from v6t.drivers.duts.plan import expect_text, expect_words
 from v6t.drivers.duts.session.plan_steps import make_undo_entry
-from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, Record, build_undo_script
+from v6t.drivers.duts.session.undo_store import PROGRESS, SCRIPT, UndoRecord, build_undo_script
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import LinkIntent
 
@@ -24,11 +24,11 @@ SIDE = LinkIntent(
 )
 TUN = create_object(
     "ip tuntap add dev tun9 mode tun", "ip link del tun9", "a TUN interface",
-    read=linux.read_link("tun9"), want=has_words("tun9"),
+    read=linux.make_link_command("tun9"), expected=expect_words("tun9"),
 )  # fmt: skip
 TABLE = create_object(
     "nft add table ip v6t", "nft delete table ip v6t", "a table",
-    read="nft list tables | grep -x 'table ip v6t' || true", want=equals("table ip v6t"),
+    read="nft list tables | grep -x 'table ip v6t' || true", expected=expect_text("table ip v6t"),
 )  # fmt: skip
 SIDE_STEPS = linux.configure_side(SIDE, "left", "static")
 
@@ -83,13 +83,13 @@ def test_rollback_after_an_object_vanished_leaves_the_device_as_before(
 ):
     before = device(STATE)
     entries = [make_undo_entry(n, s, device(s.before)) for n, s in enumerate(steps, 1)]
-    record = Record("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
+    record = UndoRecord("me", "boot", "linux", "x", "now", str(tmp_path), tuple(entries))
     (tmp_path / SCRIPT).write_text(build_undo_script(record))
     for number, step in enumerate(steps, 1):
-        device(step.set, step.text)
+        device(step.command, step.text)
         with (tmp_path / PROGRESS).open("a") as progress:
             progress.write(f"{number}\n")
     device(loss)
     assert "left" not in device(f"sh {tmp_path / SCRIPT}").split()
     assert device(STATE) == before
-    assert not any(entry.differs(device(entry.state_command)) for entry in entries)
+    assert not any(entry.is_changed(device(entry.state_command)) for entry in entries)

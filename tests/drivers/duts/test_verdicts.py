@@ -251,10 +251,10 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("words", vpp_outputs.ERRORS)
+@pytest.mark.parametrize("words", vpp_outputs.ERROR_TEXT_REASONS)
 def test_vpp_error_is_a_loss_once_and_of_its_kind(words):
     """The interface's own counter of the same frames is not added."""
-    kind = vpp_outputs.ERRORS[words]
+    kind = vpp_outputs.ERROR_TEXT_REASONS[words]
     head = "   Count                  Node              Reason               Severity\n"
     few, many = (
         vpp_outputs.parse_errors(f"{head}        {n}         ip4-map                 {words} of some kind        error\n")

@@ -301,7 +301,7 @@ def test_frames_of_another_psid_are_told_by_their_reason():
     told = summarize_samples(samples)
     assert set(told.drops.values()) == {40.0}
     assert {why.value for why in told.lost_for.values()} == {"rule", "all"}
-    assert sum(told.reasons.values()) == 40
+    assert sum(told.drops_by_reason.values()) == 40
 
 
 def exchange(bed, intent, src, dst, port, payload):

@@ -65,7 +65,7 @@ def test_plugin_that_is_not_loaded_is_missed_before_any_change(intent, options, 
         return
     with expect_error("plugin-not-loaded", mentions=f"{lacking}_plugin.so") as caught:
         driver.check_device(intent, facts)
-    if not driver.options.started:
+    if not driver.options.starts_vpp:
         assert f"plugin {lacking}_plugin.so {{ enable }}" in caught.value.hint
 
 
@@ -100,13 +100,15 @@ def test_interface_has_the_address_of_the_testbed(port, mac, code):
 
 def test_the_papers_domain():
     (domain,) = vpp_outputs.parse_domains(read_captured("vpp-show-map-domain.txt"))
-    assert domain == vpp_outputs.Domain(
+    assert domain == vpp_outputs.MapDomain(
         "v6t0", "192.0.2.0/24", "2001:db8:ce::/51", "2001:db8:6::1/128", 13, 0, 5
     )
     check = check_of(intents.paper_mape(), "show map domain")
-    assert check.checker(read_captured("vpp-show-map-domain.txt")) is None
+    assert check.find_problem(read_captured("vpp-show-map-domain.txt")) is None
     assert (
-        check.checker(read_captured("vpp-show-map-domain.txt").replace("psid-len 5", "psid-len 6"))
+        check.find_problem(
+            read_captured("vpp-show-map-domain.txt").replace("psid-len 5", "psid-len 6")
+        )
         is not None
     )
 
@@ -129,9 +131,9 @@ def test_thirty_packets_and_a_spoofed_one():
 def test_a_static_neighbour():
     check = check_of(intents.paper_mape(), "show ip neighbors host-left")
     neighbors = read_captured("vpp-show-ip-neighbors.txt")
-    assert check.checker(read(check, neighbors)) is None
+    assert check.find_problem(read(check, neighbors)) is None
     dynamic = neighbors.replace("   S    ", "   D    ")
-    assert check.checker(read(check, dynamic)) is not None
+    assert check.find_problem(read(check, dynamic)) is not None
 
 
 def test_its_sessions():
@@ -139,11 +141,11 @@ def test_its_sessions():
         "sessions": 7
     }
     (flush,) = make_plan("vpp", intents.nat44()).flush
-    assert "7 sessions" in flush.check.checker(read_captured("vpp-show-nat44-summary.txt"))
+    assert "7 sessions" in flush.check.find_problem(read_captured("vpp-show-nat44-summary.txt"))
     (flush,) = make_plan("vpp", intents.nat64("64:ff9b::/96")).flush
-    assert "3 bindings" in flush.check.checker(read_captured("vpp-show-nat64-bib-all.txt"))
-    assert flush.check.checker("NAT64 BIB entries:\n") is None
-    assert flush.check.checker("") is not None
+    assert "3 bindings" in flush.check.find_problem(read_captured("vpp-show-nat64-bib-all.txt"))
+    assert flush.check.find_problem("NAT64 BIB entries:\n") is None
+    assert flush.check.find_problem("") is not None
 
 
 @pytest.mark.parametrize(
@@ -153,9 +155,9 @@ def test_its_sessions():
 )  # fmt: skip
 def test_nat64_has_room_for_the_sessions_asked(sessions, room, words):
     plan = make_plan("vpp", intents.requiring(intents.nat64(), sessions=sessions), start=False)
-    (enable,) = [s for s in plan.steps if "nat64 plugin enable" in s.set]
+    (enable,) = [s for s in plan.steps if "nat64 plugin enable" in s.command]
     assert f"{room} sessions" in enable.why
-    assert enable.set.startswith(f"vppctl nat64 plugin enable{words}")
+    assert enable.command.startswith(f"vppctl nat64 plugin enable{words}")
 
 
 def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
@@ -174,9 +176,9 @@ def test_ds_lite_is_refused_where_it_would_lose_sessions_or_frames():
 def test_silence_is_no_empty_table():
     (flush,) = make_plan("vpp", intents.dslite()).flush
     check = flush.check
-    assert check.checker("") is None
-    assert check.checker("connect: No such file or directory")
-    assert "1 B4s" in check.checker("B4 2001:db8::1 1 sessions\n  in ...\n")
+    assert check.find_problem("") is None
+    assert check.find_problem("connect: No such file or directory")
+    assert "1 B4s" in check.find_problem("B4 2001:db8::1 1 sessions\n  in ...\n")
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,8 @@ def test_the_client_is_the_programs_neighbour():
     assert make_driver("vpp", given).cli("show version").startswith("/opt/vpp/bin/vppctl -s ")
     elsewhere = {"ssh": {"host": "dut"}}
     assert make_driver("vpp", elsewhere).cli("show version") == "vppctl show version"
-    assert not make_driver("vpp", elsewhere).options.started
-    assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.started
+    assert not make_driver("vpp", elsewhere).options.starts_vpp
+    assert make_driver("vpp", {"ssh": {"lab": "x"}}).options.starts_vpp
 
 
 def nat44(**values):
@@ -202,17 +204,19 @@ def nat44(**values):
 
 def test_what_clears_the_table_is_seen_to_have_cleared_it():
     (flush,) = make_plan("vpp", nat44(), nat44="ei").flush
-    assert "del ; " in flush.set
+    assert "del ; " in flush.command
     said = "NAT44 sessions:\n-------- thread 0 vpp_main: {} sessions --------\n"
-    assert "3 sessions" in flush.check.checker(said.format(3))
-    assert flush.check.checker(said.format(0)) is None
-    assert flush.check.checker("")
+    assert "3 sessions" in flush.check.find_problem(said.format(3))
+    assert flush.check.find_problem(said.format(0)) is None
+    assert flush.check.find_problem("")
 
 
 def test_endpoint_independent_nat_has_room_for_all_clients():
-    commands = [s.set for s in make_plan("vpp", nat44(inside4=["198.18.0.0/16"]), nat44="ei").steps]
+    commands = [
+        s.command for s in make_plan("vpp", nat44(inside4=["198.18.0.0/16"]), nat44="ei").steps
+    ]
     assert any("plugin enable sessions 64512 users 65536" in c for c in commands)
-    commands = [s.set for s in make_plan("vpp", nat44(session_limit=50), nat44="ei").steps]
+    commands = [s.command for s in make_plan("vpp", nat44(session_limit=50), nat44="ei").steps]
     assert any("plugin enable sessions 50 users 1024" in c for c in commands)
 
 
@@ -232,7 +236,7 @@ def test_its_counts():
         "  198.18.0.2: 12 dynamic translations, 0 static translations\n"
         "-------- thread 2 vpp_wk_1: 30 sessions --------\n"
     )
-    assert vpp_outputs.nat44_ei_sessions(two) == {"sessions": 42}
+    assert vpp_outputs.parse_nat44_ei_sessions(two) == {"sessions": 42}
     dumped = (
         "[0 @ 0]: 0 packets /nat44-ei/total-sessions\n"
         "[0 @ 1]: 12 packets /nat44-ei/total-sessions\n"

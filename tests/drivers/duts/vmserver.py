@@ -64,7 +64,7 @@ def _first(recipe: Recipe) -> JoolMachine:
     return standing.stand()
 
 
-class Server(ssh.LabSsh):
+class Server(ssh.LabSshServer):
     """A machine of a recipe; see :class:`.sshserver.Server`."""
 
     def __init__(self, name: str, recipe: Recipe) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from v6t.base.errors import UsageError
 from v6t.core.config.compatibility import accepts_any, can_configure
 from v6t.core.config.plugins import load_plugin
-from v6t.drivers.duts.registry import load_driver_type, make_driver, names
+from v6t.drivers.duts.registry import list_driver_names, load_driver_type, make_driver
 from v6t.intent.device import DeviceIntent, PartIntent
 from v6t.packets.direction import DIRECTIONS, Direction
 from v6t.plugins.base import Technology
@@ -414,7 +414,7 @@ def planned(driver: Any, intent: DeviceIntent) -> Any:
     if key not in _PLANS:
         try:
             plan = driver.plan(intent, driver.make_example_facts(intent))
-            _PLANS[key] = [(s.set, s.text) for s in (*plan.steps, *plan.flush)]
+            _PLANS[key] = [(s.command, s.text) for s in (*plan.steps, *plan.flush)]
         except UsageError as exc:
             _PLANS[key] = exc
     if isinstance(_PLANS[key], UsageError):
@@ -433,7 +433,7 @@ def signature(driver: Any, intent: DeviceIntent) -> list[Any]:
 
 def devices(base: Base) -> Iterator[Device]:
     """Yield every driver that can be the technology, and every driver of each part of a chain."""
-    for name in names():
+    for name in list_driver_names():
         kind = load_driver_type(name)
         if not kind.configures_device or not can_configure(name, base.plugin):
             continue
@@ -444,7 +444,7 @@ def devices(base: Base) -> Iterator[Device]:
         yield Device(name, base)
         intent = base.technology().make_dut_intent()
         for part in (*intent.parts, *intent.alternatives):
-            for own in names():
+            for own in list_driver_names():
                 if own != part.driver and _can_be_part(own, part):
                     # not every part takes them
                     for options in (OPTIONS.get(own, {}), {}):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
 from v6t.drivers.duts.os.linux import set_up
-from v6t.drivers.duts.plan import Check, Existing, Step, has_lines
+from v6t.drivers.duts.plan import Check, Existing, Step, expect_lines
 from v6t.intent.families import Dns64Config
 
 
@@ -33,21 +33,21 @@ class Bind9(Dns64Server):
     version_pattern = r"BIND (\d[\w.~+-]*)"
     process_name = "named"
 
-    def prepare_start(self, directory: str) -> Sequence[Step]:
+    def make_preparation_steps(self, directory: str) -> Sequence[Step]:
         file = f"{directory}/rndc.key"
         return (
             Step(
                 f"rndc-confgen -a -c {file}",
                 "a key for rndc",
                 read=f"cat {file}",
-                want=has_lines('key "rndc-key" {'),
+                expected=expect_lines('key "rndc-key" {'),
                 undo=f"rm -f {file}",
                 existing=Existing.NONE,
             ),
             set_up("lo", "rndc reaches named by the loopback interface"),
         )
 
-    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         return f"""include "{directory}/rndc.key";
 controls {{ inet 127.0.0.1 port {self.options.control_port} allow {{ 127.0.0.1; }} keys {{ "rndc-key"; }}; }};
 logging {{ category default {{ null; }}; category unmatched {{ null; }}; }};
@@ -71,11 +71,11 @@ options {{
 zone "{dns64.zone}" {{ type static-stub; server-addresses {{ {dns64.server}; }}; }};
 """
 
-    def command(self, config_file: str, directory: str) -> str:
+    def make_start_command(self, config_file: str, directory: str) -> str:
         return f"named -f -n {self.options.threads} -c {config_file}"
 
-    def flush_cache(self, config_file: str, directory: str) -> Step:
+    def make_flush_step(self, config_file: str, directory: str) -> Step:
         control = f"rndc -k {directory}/rndc.key -s 127.0.0.1 -p {self.options.control_port}"
-        is_running = has_lines("server is up and running")
+        is_running = expect_lines("server is up and running")
         command = f"{control} flush"
         return Step(command, "flush the DNS cache", proof=Check(f"{control} status", is_running))

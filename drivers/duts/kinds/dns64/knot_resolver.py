@@ -8,11 +8,11 @@ from pydantic import Field
 from v6t.base.errors import DutError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server, ServerOptions
-from v6t.drivers.duts.plan import Check, Intent, Step, equals
+from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.drivers.duts.steps import stop_group
 from v6t.intent.families import Dns64Config
 
-CACHE = "data.mdb"
+CACHE_DIRECTORY = "data.mdb"
 """LMDB's file in the working directory of kresd."""
 
 
@@ -39,7 +39,7 @@ class KnotResolver(Dns64Server):
 
     def get_survey_commands(self) -> Mapping[str, str]:
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
-        current_size = f"du -k {self.options.state_dir}/dns/{CACHE} 2>/dev/null"
+        current_size = f"du -k {self.options.state_dir}/dns/{CACHE_DIRECTORY} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
         free = "df -Pk $d | awk 'NR == 2 {print $4}'"
         room = f"d={self.options.state_dir}; {up}; {{ {free}; {current_size}; }} | {summed}"
@@ -56,7 +56,7 @@ class KnotResolver(Dns64Server):
                 code="resource-missing",
             )
 
-    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         return f"""net.ipv4, net.ipv6 = true, true
 net.listen('{dns64.resolver}', 53, {{ kind = 'dns' }})
 cache.open({self.options.cache_mib} * MB, 'lmdb://{directory}')
@@ -74,20 +74,22 @@ event.recurrent(50, function()
 end)
 """
 
-    def command(self, config_file: str, directory: str) -> str:
+    def make_start_command(self, config_file: str, directory: str) -> str:
         """Return the foreground command; version 5.6.0 supports the undocumented option ``-f``."""
         fork_option = f" -f {self.options.threads}" if self.options.threads > 1 else ""
         return f"kresd -n{fork_option} -c {config_file} {directory}"
 
-    def stop(self, pid: str) -> str:
+    def make_stop_command(self, pid: str) -> str:
         return (
-            super().stop(pid) if self.options.threads == 1 else stop_group(pid, self.process_name)
+            super().make_stop_command(pid)
+            if self.options.threads == 1
+            else stop_group(pid, self.process_name)
         )
 
-    def flush_cache(self, config_file: str, directory: str) -> Step:
+    def make_flush_step(self, config_file: str, directory: str) -> Step:
         """Return the step that requests a flush by a file, which kresd polls for and removes."""
         wait = (
             f"n=0; while [ -e {directory}/empty ] && [ $n -lt 50 ]; do n=$((n+1)); sleep 0.1; done"
         )
-        removed = Check(f"{wait}; ls {directory}/empty 2>/dev/null || true", equals(""))
+        removed = Check(f"{wait}; ls {directory}/empty 2>/dev/null || true", expect_text(""))
         return Step(f"touch {directory}/empty", "flush the DNS cache", proof=removed)

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Check, Intent, Step, equals
+from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.intent.families import Dns64Config
 
-FIRST_VERSION = (4, 4)
+FIRST_SUPPORTED_VERSION = (4, 4)
 """The first version with ``dns64-prefix``."""
 FIRST_YAML_VERSION = (5, 2)
 """First version that reads old-style settings only with an option."""
@@ -30,13 +30,13 @@ class PdnsRecursor(Dns64Server):
     version_command = "pdns_recursor --version 2>&1"
     version_pattern = r"PowerDNS Recursor (\d[\w.]*)"
     process_name = "pdns_recursor"
-    file = "recursor-v6t.conf"
+    config_file_name = "recursor-v6t.conf"
     prefix_lengths = (96,)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         numbers = tuple(map(int, re.findall(r"\d+", facts.version)[:2]))
-        if numbers and not FIRST_VERSION <= numbers < FIRST_YAML_VERSION:
+        if numbers and not FIRST_SUPPORTED_VERSION <= numbers < FIRST_YAML_VERSION:
             raise UsageError(
                 f"the driver configures PowerDNS Recursor 4.4 to 5.1, not {facts.version}",
                 "before 4.4 it has no dns64-prefix; from 5.2 on it expects a YAML file: install "
@@ -44,7 +44,7 @@ class PdnsRecursor(Dns64Server):
                 code="unsupported-by-version",
             )
 
-    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         return f"""config-dir={directory}
 socket-dir={directory}
 daemon=no
@@ -66,11 +66,11 @@ loglevel=0
 quiet=yes
 """
 
-    def command(self, config_file: str, directory: str) -> str:
+    def make_start_command(self, config_file: str, directory: str) -> str:
         """Return the foreground command; ``--config-name`` determines the name of the file."""
         return f"pdns_recursor --config-dir={directory} --config-name=v6t"
 
-    def flush_cache(self, config_file: str, directory: str) -> Step:
+    def make_flush_step(self, config_file: str, directory: str) -> Step:
         control = f"rec_control --socket-dir={directory} --config-dir={directory} --config-name=v6t"
-        answers = Check(f"{control} ping", equals("pong"))
+        answers = Check(f"{control} ping", expect_text("pong"))
         return Step(f"{control} wipe-cache $", "flush the DNS cache", proof=answers)

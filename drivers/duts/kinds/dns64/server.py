@@ -11,7 +11,7 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.linux.telemetry import make_process_reading
 from v6t.drivers.duts.options import LinuxOptions
-from v6t.drivers.duts.plan import Intent, Plan, Step, Want, find_line, shorten
+from v6t.drivers.duts.plan import Expectation, Intent, Plan, Step, find_line, shorten_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
@@ -32,24 +32,24 @@ class Dns64Server(LinuxDriver):
     options_model = ServerOptions
     process_name: ClassVar[str]
     """Name of the process."""
-    file: ClassVar[str] = "server.conf"
+    config_file_name: ClassVar[str] = "server.conf"
     """Name of its configuration file."""
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
     """Supported lengths of the prefix."""
 
     @abstractmethod
-    def configuration(self, dns64: Dns64Config, directory: str) -> str: ...
+    def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...
 
     @abstractmethod
-    def command(self, config_file: str, directory: str) -> str: ...
+    def make_start_command(self, config_file: str, directory: str) -> str: ...
 
     @abstractmethod
-    def flush_cache(self, config_file: str, directory: str) -> Step: ...
+    def make_flush_step(self, config_file: str, directory: str) -> Step: ...
 
-    def stop(self, pid: str) -> str:
+    def make_stop_command(self, pid: str) -> str:
         return stop_process(pid, self.process_name)
 
-    def prepare_start(self, directory: str) -> Sequence[Step]:
+    def make_preparation_steps(self, directory: str) -> Sequence[Step]:
         del directory
         return ()
 
@@ -78,14 +78,16 @@ class Dns64Server(LinuxDriver):
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         dns64, directory = intent.configuration_as(Dns64Config), f"{self.options.state_dir}/dns"
-        file, pid = f"{directory}/{self.file}", f"{directory}/{self.name}.pid"
-        log, run = f"{directory}/{self.name}.log", self.command(file, directory)
+        file, pid = f"{directory}/{self.config_file_name}", f"{directory}/{self.name}.pid"
+        log, run = f"{directory}/{self.name}.log", self.make_start_command(file, directory)
         socket = f"[{dns64.resolver}]:53"
 
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             lines = output.splitlines()
             if not lines or lines[0] != self.process_name:
-                return f"{self.process_name} does not run; its last output is {shorten(output)}"
+                return (
+                    f"{self.process_name} does not run; its last output is {shorten_output(output)}"
+                )
             listens = find_line("\n".join(lines[1:]), socket) is not None
             return None if listens else f"{self.process_name} does not listen"
 
@@ -95,18 +97,20 @@ class Dns64Server(LinuxDriver):
             self.process_name,
             "the server itself",
             probe=f"ss -Hlun src '{socket}'",
-            want=Want(f"{self.process_name}, listening", checker),
+            expected=Expectation(f"{self.process_name}, listening", find_problem),
             log=log,
-            stop=self.stop(pid),
+            stop=self.make_stop_command(pid),
         )
         steps = [
-            *self.base(intent, facts),
+            *self.make_base_steps(intent, facts),
             make_directory(directory, "a directory for the server's files"),
-            *self.prepare_start(directory),
+            *self.make_preparation_steps(directory),
             write_config_file(
-                file, self.configuration(dns64, directory), f"{self.title}: configuration"
+                file, self.make_configuration(dns64, directory), f"{self.title}: configuration"
             ),
             server,
         ]
         notes = ("the cache is emptied before each trial",)
-        return self.finish(facts, steps, [self.flush_cache(file, directory)], notes=notes)
+        return self.assemble_plan(
+            facts, steps, [self.make_flush_step(file, directory)], notes=notes
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from v6t.drivers.duts.kinds.dns64.server import Dns64Server
-from v6t.drivers.duts.plan import Check, Step, has_line_like
+from v6t.drivers.duts.plan import Check, Step, expect_matching_line
 from v6t.intent.families import Dns64Config
 
 
@@ -21,7 +21,7 @@ class Unbound(Dns64Server):
     version_pattern = r"Version (\d[\w.]*)"
     process_name = "unbound"
 
-    def configuration(self, dns64: Dns64Config, directory: str) -> str:
+    def make_configuration(self, dns64: Dns64Config, directory: str) -> str:
         """Return a configuration for one zone that Unbound answers itself by default (RFC 6761)."""
         return f"""server:
   interface: {dns64.resolver}
@@ -56,12 +56,12 @@ remote-control:
   control-use-cert: no
 """
 
-    def command(self, config_file: str, directory: str) -> str:
+    def make_start_command(self, config_file: str, directory: str) -> str:
         return f"unbound -d -c {config_file}"
 
-    def flush_cache(self, config_file: str, directory: str) -> Step:
+    def make_flush_step(self, config_file: str, directory: str) -> Step:
         """Return the step that reloads the configuration, which also clears server timings."""
         control = f"unbound-control -c {config_file}"
-        is_running = has_line_like(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
+        is_running = expect_matching_line(r"unbound \(pid \d+\) is running\.\.\.", "'is running'")
         command = f"{control} reload"
         return Step(command, "flush the DNS cache", proof=Check(f"{control} status", is_running))

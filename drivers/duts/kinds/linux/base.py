@@ -10,7 +10,12 @@ from typing import Any, ClassVar
 from v6t.base.errors import DutError
 from v6t.drivers.duts import management_path
 from v6t.drivers.duts.driver import Driver, check_interfaces, require_root
-from v6t.drivers.duts.facts import LINUX, Facts, make_programs_command, parse_linux_facts
+from v6t.drivers.duts.facts import (
+    LINUX_SURVEY_COMMANDS,
+    Facts,
+    make_programs_command,
+    parse_linux_facts,
+)
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import filters, services, telemetry
 from v6t.drivers.duts.options import LinuxOptions
@@ -20,9 +25,9 @@ from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error
 
 SIDES = ("left", "right")
-ALWAYS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
+SURVEYED_PROGRAMS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
 """Programs looked up on every device; only the first two are required."""
-OWN_TIMEOUT_S = 30
+KERNEL_UDP_TIMEOUT_S = 30
 """The kernel's default timeout of unanswered UDP connections (nf_conntrack_udp_timeout)."""
 
 
@@ -35,7 +40,7 @@ class LinuxDriver(Driver):
     """Programs needed beyond ip and sysctl, each with its Debian package or the address of its publisher."""
     program_source: ClassVar[str] = ""
     """Where the program that the option ``program`` names comes from; empty: there is no such option."""
-    helpers: tuple[str, ...] = ()
+    optional_programs: tuple[str, ...] = ()
     """Programs that only some plans need."""
     has_filters: ClassVar[bool] = False
     """Whether nftables can filter forwarded packets before they are translated."""
@@ -51,17 +56,17 @@ class LinuxDriver(Driver):
             self.programs = {program: self.program_source, **self.programs}
             self.version_command = self.version_command.replace("{program}", program)
         if self.has_filters:
-            self.helpers = (*self.helpers, filters.PROGRAM)
+            self.optional_programs = (*self.optional_programs, filters.FILTER_PROGRAM)
 
     def get_timeout_s(self, intent: Intent) -> float | None:
         timeout_s = getattr(intent.configuration, "udp_timeout_s", 0)
-        return float(timeout_s or self.options.timeout_s or OWN_TIMEOUT_S)
+        return float(timeout_s or self.options.timeout_s or KERNEL_UDP_TIMEOUT_S)
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        program_names = dict.fromkeys((*ALWAYS, *self.programs, *self.helpers))
+        program_names = dict.fromkeys((*SURVEYED_PROGRAMS, *self.programs, *self.optional_programs))
         jumps = self.options.ssh.jump_addresses if self.options.ssh is not None else ()
         return {
-            **LINUX,
+            **LINUX_SURVEY_COMMANDS,
             "way": management_path.make_survey_command(jumps),
             **linux_tuning.survey(self.options),
             "version": self.version_command,
@@ -88,7 +93,7 @@ class LinuxDriver(Driver):
         return "-".join(filter(None, match.groups())) if match else "unknown"
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        programs = frozenset({*ALWAYS, *self.programs, *self.helpers})
+        programs = frozenset({*SURVEYED_PROGRAMS, *self.programs, *self.optional_programs})
         return replace(self.assume_facts(intent, "Linux"), programs=programs)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
@@ -96,32 +101,34 @@ class LinuxDriver(Driver):
         check_interfaces(self.options, intent, facts)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        return telemetry.make_readings(self.port(intent, "left"), self.port(intent, "right"))
+        return telemetry.make_readings(
+            self.get_port(intent, "left"), self.get_port(intent, "right")
+        )
 
-    def port(self, intent: Intent, side: str) -> str:
+    def get_port(self, intent: Intent, side: str) -> str:
         """Return the interface that IP runs on: with a VLAN, the one created for it."""
         vlan = getattr(intent.links, side).vlan
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
-    def ports(self, intent: Intent) -> dict[str, str]:
-        return {side: self.port(intent, side) for side in SIDES}
+    def get_ports(self, intent: Intent) -> dict[str, str]:
+        return {side: self.get_port(intent, side) for side in SIDES}
 
-    def background_ports(self, intent: Intent) -> dict[str, str]:
+    def get_background_ports(self, intent: Intent) -> dict[str, str]:
         """Return the VLAN interfaces of the background, by side."""
         return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
-    def all_ports(self, intent: Intent) -> dict[str, str]:
+    def get_all_ports(self, intent: Intent) -> dict[str, str]:
         """Return all interfaces of test traffic: by side, the background's by ``SIDE-bg``."""
-        beside = {f"{side}-bg": port for side, port in self.background_ports(intent).items()}
-        return {**self.ports(intent), **beside}
+        beside = {f"{side}-bg": port for side, port in self.get_background_ports(intent).items()}
+        return {**self.get_ports(intent), **beside}
 
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
-        return services.run_snmp_agent(facts, self.options.state_dir)
+        return services.make_snmp_agent_steps(facts, self.options.state_dir)
 
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
         if not self.has_filters:
             return ()
-        return filters.make_filters(intent, facts, self.all_ports(intent), count)
+        return filters.make_filter_steps(intent, facts, self.get_all_ports(intent), count)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         # another route than the benchmark of live changes moves
@@ -130,17 +137,19 @@ class LinuxDriver(Driver):
     def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
-        ways = find_next_hops(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
         version, there, back = ways
         net = find_spare_network(intent, version, skip=int(intent.requirements.live_change))
         hops = {"there": there, "back": back}
-        return services.run_bgp_speaker(facts, self.options.state_dir, version, str(net), hops)
+        return services.make_bgp_speaker_steps(
+            facts, self.options.state_dir, version, str(net), hops
+        )
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
         """Move a route between a host on the right and one on the left; None: no common IP version."""
-        ways = find_next_hops(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
         version, (first_path, second_path) = (
@@ -154,17 +163,17 @@ class LinuxDriver(Driver):
             change=f"{route} replace {net} {second_path} proto 86",
             remove=f"{route} del {net} proto 86 2>/dev/null; true",
             # somebody else's route to it is in the way: `replace` would take it for good
-            look=f"{route} show exact {net}",
-            added=first_path,
-            changed=second_path,
+            show_command=f"{route} show exact {net}",
+            added_words=first_path,
+            changed_words=second_path,
         )
 
-    def base(self, intent: Intent, facts: Facts) -> list[Step]:
+    def make_base_steps(self, intent: Intent, facts: Facts) -> list[Step]:
         """Return the steps common to all technologies, which come first."""
         mode = self.options.neighbours
-        ports, background = self.ports(intent), self.background_ports(intent)
+        ports, background = self.get_ports(intent), self.get_background_ports(intent)
         steps: list[Step] = []
-        if names := sorted(facts.learnt_default):
+        if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must go on learning its own default route"
             keys = (linux.format_conf_key(6, name, "accept_ra") for name in names)
             steps.append(linux.set_sysctls(dict.fromkeys(keys, 2), why))
@@ -190,7 +199,7 @@ class LinuxDriver(Driver):
             steps += linux.configure_side(getattr(intent, side).background, port, mode)
         return steps
 
-    def finish(
+    def assemble_plan(
         self,
         facts: Facts,
         steps: Iterable[Step],

@@ -9,18 +9,18 @@ from typing import Any
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
-from v6t.drivers.duts.plan import Intent, Step, Want, shorten
+from v6t.drivers.duts.plan import Expectation, Intent, Step, shorten_output
 from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.device import LinkIntent
 
-TABLE = "inet v6t_filters"
-PROGRAM = "nft"
+NFT_TABLE = "inet v6t_filters"
+FILTER_PROGRAM = "nft"
 DESTINATION_OFFSET = 100
 """Offset from the last number of a denied source to that of its destination."""
 
 
-def make_filters(
+def make_filter_steps(
     intent: Intent,
     facts: Facts,
     ports: Mapping[str, str],
@@ -35,17 +35,19 @@ def make_filters(
         translated: of a device that translates, by side, the networks that packets from there are
             addressed to; None: they are addressed to the hosts of the other side.
     """
-    if PROGRAM not in facts.programs:
-        raise make_missing_program_error(PROGRAM, "nftables", ", which filters are made with")
+    if FILTER_PROGRAM not in facts.programs:
+        raise make_missing_program_error(
+            FILTER_PROGRAM, "nftables", ", which filters are made with"
+        )
     ways = find_next_hops(intent, ports)
     if ways is None and not translated:
         return []
-    lines = [f"table {TABLE} {{"]
+    lines = [f"table {NFT_TABLE} {{"]
     for side, other in (("left", "right"), ("right", "left")):
         destination_nets = [] if translated is None else list(translated[side])
         first = destination_nets[0].version if destination_nets else 4 if ways is None else ways[0]
         ends = (getattr(intent, side), getattr(intent, other))
-        rules = _generate_chain(intent, first, *ends, count, destination_nets)
+        rules = _generate_rules(intent, first, *ends, count, destination_nets)
         lines += [f"  chain from_{side} {{", *(f"    {rule}" for rule in rules), "  }"]
     lines += ["  chain forward {", "    type filter hook forward priority 0; policy accept;"]
     for name, port in ports.items():
@@ -54,24 +56,26 @@ def make_filters(
     lines += ["  }", "}"]
     text = "\n".join(lines) + "\n"
 
-    def checker(output: str) -> str | None:
-        if _normalize(output) != _normalize(text):
-            return f"not the {count} filters of each direction; the output is {shorten(output)}"
+    def find_problem(output: str) -> str | None:
+        if _normalize_rules(output) != _normalize_rules(text):
+            return (
+                f"not the {count} filters of each direction; the output is {shorten_output(output)}"
+            )
         return None
 
     return [
         create_object(
             "nft -f -",
-            f"nft delete table {TABLE}",
+            f"nft delete table {NFT_TABLE}",
             f"{count} filter{'s' * (count > 1)} in each direction, the rest is denied",
             text=text,
-            read=f"nft -s list table {TABLE} 2>/dev/null || true",
-            want=Want(f"{count} of each direction, in this order", checker),
+            read=f"nft -s list table {NFT_TABLE} 2>/dev/null || true",
+            expected=Expectation(f"{count} of each direction, in this order", find_problem),
         )
     ]
 
 
-def _generate_chain(
+def _generate_rules(
     intent: Intent,
     first: int,
     source_link: LinkIntent,
@@ -117,7 +121,7 @@ def _find_networks(side: LinkIntent, version: int) -> list[Any]:
 _ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
-def _normalize(text: str) -> str:
+def _normalize_rules(text: str) -> str:
     """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
     return _ADDRESSES.sub(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.os.linux import set_up
-from v6t.drivers.duts.plan import Change, Check, Step, equals, has_words
+from v6t.drivers.duts.plan import Change, Check, Step, expect_text, expect_words
 from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 
 AGENT, CLIENT = "snmpd", "snmpget"
-FORWARDING = ".1.3.6.1.2.1.4.1.0"
+IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"
 """ipForwarding of MIB-II (RFC 4293), which is 1 on a router."""
 DAEMON, CONTROL_CLIENT = "bird", "birdc"
-AS = 65000
+AS_NUMBER = 65000
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 """Addresses and ports of the session: other than 179, which the device may use."""
 
 
-def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
+def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     """Return the steps that start the agent, and the query."""
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
         if program not in facts.programs:
@@ -30,7 +30,9 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
         f"agentaddress {socket}\ncom2secunix v6t default v6t\ngroup v6t v2c v6t\n"
         'view all included .1\naccess v6t "" v2c noauth exact all none none\n'
     )
-    query = Check(f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {FORWARDING}", equals(1))
+    query = Check(
+        f"{CLIENT} -m '' -v 2c -c v6t -t 1 -r 0 -O qvU {socket} {IP_FORWARDING_OID}", expect_text(1)
+    )
     start = (
         f"SNMP_PERSISTENT_DIR={directory} MIBS= {AGENT} -C -c {file} -p {pid} -Lf /dev/null"
         f"; n=0; until {query.command} >/dev/null 2>&1; do n=$((n+1)); [ $n -lt 25 ] || break; "
@@ -43,8 +45,8 @@ def run_snmp_agent(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
     ], query
 
 
-def run_bgp_speaker(
-    facts: Facts, state_dir: str, version: int, net: str, ways: dict[str, tuple[str, str]]
+def make_bgp_speaker_steps(
+    facts: Facts, state_dir: str, version: int, net: str, next_hops: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
     """Run BIRD as the device's router and as its neighbor, which moves a route between two next hops."""
     if not {DAEMON, CONTROL_CLIENT} <= facts.programs:
@@ -57,7 +59,7 @@ def run_bgp_speaker(
         f"  {family} {{ import all; export none; }};\n}}\n",
         "speaker": "".join(
             f"protocol static {name} {{ disabled; {family}; route {net} via {host}; }}\n"
-            for name, (host, _) in ways.items()
+            for name, (host, _) in next_hops.items()
         )
         + f"protocol bgp neighbour {{\n  {_format_session(SPEAKER, ROUTER)}\n"
         f"  {family} {{ import none; export where source = RTS_STATIC; next hop keep; }};\n}}\n",
@@ -68,19 +70,21 @@ def run_bgp_speaker(
     show = f"ip -{version} route show exact {net}"
     say = f"{CONTROL_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
-    established = has_words("neighbour BGP", "up", "Established")
+    established = expect_words("neighbour BGP", "up", "Established")
     wait = (
         f"n=0; until {session} | grep -q Established; do n=$((n+1)); [ $n -lt 150 ] || break; "
         "sleep 0.1; done"
     )
-    all_steps.append(Step("true", "the session of both", read=session, want=established, wait=wait))
-    paths = {name: f"via {host} dev {port}" for name, (host, port) in ways.items()}
-    first, second = ways
+    all_steps.append(
+        Step("true", "the session of both", read=session, expected=established, wait=wait)
+    )
+    paths = {name: f"via {host} dev {port}" for name, (host, port) in next_hops.items()}
+    first, second = next_hops
 
-    def announce(name: str, not_: str) -> str:
+    def announce(name: str, withdrawn_name: str) -> str:
         wait = f"until {show} | grep -qF '{paths[name]}'; do n=$((n+1)); [ $n -lt 100 ] || exit 1"
         return (
-            f"{say} enable {name} >/dev/null && {say} disable {not_} >/dev/null; n=0; {wait}; "
+            f"{say} enable {name} >/dev/null && {say} disable {withdrawn_name} >/dev/null; n=0; {wait}; "
             "sleep 0.1; done"
         )
 
@@ -90,9 +94,9 @@ def run_bgp_speaker(
         add=announce(first, second),
         change=announce(second, first),
         remove=nothing,
-        look=show,
-        added=paths[first],
-        changed=paths[second],
+        show_command=show,
+        added_words=paths[first],
+        changed_words=paths[second],
     )
     return all_steps, change
 
@@ -101,7 +105,8 @@ def _format_session(
     local: tuple[str, int], remote: tuple[str, int]
 ) -> str:  # which keeps the next hop
     return (
-        f"local {local[0]} port {local[1]} as {AS}; neighbor {remote[0]} port {remote[1]} as {AS}; "
+        f"local {local[0]} port {local[1]} as {AS_NUMBER}; "
+        f"neighbor {remote[0]} port {remote[1]} as {AS_NUMBER}; "
         "connect delay time 1; connect retry time 1; error wait time 1, 2;"
     )
 

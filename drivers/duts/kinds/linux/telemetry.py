@@ -8,12 +8,15 @@ from itertools import pairwise
 
 from v6t.drivers.duts.readings import LossReason, Reading
 
-_HEX = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
-_EVENT = re.compile(
+_HEX_NUMBER = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
+_PERF_EVENT = re.compile(
     r"^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,", re.MULTILINE
 )
-PERF_S = 0.2
-PERF = f"command -v perf >/dev/null && perf stat -a -x, -e cycles,instructions sleep {PERF_S} 2>&1; true"
+PERF_DURATION_S = 0.2
+PERF = (
+    "command -v perf >/dev/null && "
+    f"perf stat -a -x, -e cycles,instructions sleep {PERF_DURATION_S} 2>&1; true"
+)
 CORES = (
     "ticks of each core: idle (and waiting for I/O), softirq (and interrupts), steal, total "
     "(`/proc/stat`)"
@@ -26,7 +29,7 @@ EVENTS = (
     "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
     "over the packets of the links: per packet"
 )
-LINK_LOSSES = {"[rt]x[.](errors|dropped|overrun|missed)": LossReason.QUEUE}
+LINK_LOSS_REASONS = {"[rt]x[.](errors|dropped|overrun|missed)": LossReason.QUEUE}
 
 
 def make_readings(*ports: str) -> dict[str, Reading]:
@@ -34,8 +37,10 @@ def make_readings(*ports: str) -> dict[str, Reading]:
     losses = {"dropped": LossReason.QUEUE}
     return {
         "cpu": make_core_reading(),
-        "softnet": Reading("cat /proc/net/softnet_stat", parse_softnet, SOFTNET, losses=losses),
-        "perf": Reading(PERF, parse_perf, EVENTS, lasts_s=PERF_S),
+        "softnet": Reading(
+            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET, loss_reasons=losses
+        ),
+        "perf": Reading(PERF, parse_perf, EVENTS, duration_s=PERF_DURATION_S),
         **{f"link {port}": make_link_reading(port) for port in ports},
     }
 
@@ -52,7 +57,7 @@ def make_link_reading(port: str, description: str = "") -> Reading:
         "by direction"
     )
     means = f"{words}; {description}" if description else words
-    return Reading(f"ip -s -o link show dev {port}", parse_link, means, LINK_LOSSES)
+    return Reading(f"ip -s -o link show dev {port}", parse_link, means, LINK_LOSS_REASONS)
 
 
 def make_process_reading(pid_file: str) -> Reading:
@@ -85,8 +90,10 @@ def parse_schedstat(text: str) -> Mapping[str, float]:
 def parse_perf(text: str) -> Mapping[str, float]:
     """Parse ``perf stat -x,``: events a second of all kinds of cores, without those that are not counted."""
     figures: dict[str, float] = {}
-    for count, event in _EVENT.findall(text):
-        figures[f"{event}_per_s"] = figures.get(f"{event}_per_s", 0.0) + float(count) / PERF_S
+    for count, event in _PERF_EVENT.findall(text):
+        figures[f"{event}_per_s"] = (
+            figures.get(f"{event}_per_s", 0.0) + float(count) / PERF_DURATION_S
+        )
     return figures
 
 
@@ -103,7 +110,7 @@ def parse_cpu(text: str) -> Mapping[str, float]:
 
 def parse_softnet(text: str) -> Mapping[str, float]:
     """Sum frames dropped before the stack, and exhausted budgets, of all cores."""
-    rows = [line.split() for line in text.splitlines() if _HEX.fullmatch(line.strip())]
+    rows = [line.split() for line in text.splitlines() if _HEX_NUMBER.fullmatch(line.strip())]
     return {
         "dropped": float(sum(int(r[1], 16) for r in rows)),
         "squeezed": float(sum(int(r[2], 16) for r in rows)),

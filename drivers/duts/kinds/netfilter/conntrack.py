@@ -9,34 +9,42 @@ from pydantic import model_validator
 from v6t.base.errors import DutError, InvalidValue, UsageError
 from v6t.drivers.device import NEARLY_EMPTY
 from v6t.drivers.duts.facts import Facts
-from v6t.drivers.duts.kinds.linux.base import OWN_TIMEOUT_S, LinuxDriver
+from v6t.drivers.duts.kinds.linux.base import KERNEL_UDP_TIMEOUT_S, LinuxDriver
 from v6t.drivers.duts.options import LinuxOptions
 from v6t.drivers.duts.os.linux import set_sysctls
-from v6t.drivers.duts.plan import Check, Intent, Step, Want, passes, shorten
+from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
 COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"
-ROOM_MARGIN = 1.05
+TABLE_SIZE_MARGIN = 1.05
 CONNECTIONS_PER_BUCKET = 8
 """Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
 50 to 79 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that.
 Some kernels without commit c77737b736ce (Linux 6.3) have 8 to 31 instead, which one per bucket can reach:
 what they refuse is counted."""
-_SYSCTL = "net.netfilter.nf_conntrack_"
+_SYSCTL_PREFIX = "net.netfilter.nf_conntrack_"
 UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
 """A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
 (300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
-_OPENING = ("syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close")
-_OPEN = ("established", "unacknowledged", "max_retrans")
+_OPENING_STATES = (
+    "syn_sent",
+    "syn_recv",
+    "fin_wait",
+    "close_wait",
+    "last_ack",
+    "time_wait",
+    "close",
+)
+_OPEN_STATES = ("established", "unacknowledged", "max_retrans")
 RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout": UDP_S,
     "udp_timeout_stream": UDP_S,
     "icmp_timeout": QUERY_S,
     "icmpv6_timeout": QUERY_S,
-    **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING},
-    **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN},
+    **{f"tcp_timeout_{name}": OPENING_S for name in _OPENING_STATES},
+    **{f"tcp_timeout_{name}": OPEN_S for name in _OPEN_STATES},
 }
 """The kernel's connection timers [s], by the suffixes of their names."""
 
@@ -61,14 +69,14 @@ class ConntrackOptions(LinuxOptions):
         return self
 
     @property
-    def log(self) -> str:
+    def log_file(self) -> str:
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     @property
     def artefacts(self) -> Mapping[str, str]:
-        return {"connections.log": self.log} if self.log else {}
+        return {"connections.log": self.log_file} if self.log_file else {}
 
-    def udp_s(self, intent: Intent) -> int:
+    def get_udp_timeout_s(self, intent: Intent) -> int:
         """Return the timeout of UDP connections to configure [s]; 0: none."""
         wanted_s = intent.configuration_as(NatConfig).udp_timeout_s
         return wanted_s or (UDP_S if self.rfc_timers else self.timeout_s)
@@ -88,9 +96,12 @@ def count_required_sessions(configured: int, intent: Intent) -> int:
     return configured or needed
 
 
-def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
+def make_conntrack_steps(options: ConntrackOptions, intent: Intent, facts: Facts) -> list[Step]:
     """Return steps that set timeouts longer than any test and make room for all connections."""
-    timeout_s, lives_s = intent.configuration_as(NatConfig).udp_timeout_s, options.udp_s(intent)
+    timeout_s, lives_s = (
+        intent.configuration_as(NatConfig).udp_timeout_s,
+        options.get_udp_timeout_s(intent),
+    )
     values = dict(RFC_TIMERS) if options.rfc_timers else {}
     if lives_s:
         values.update(udp_timeout=lives_s, udp_timeout_stream=lives_s)
@@ -100,22 +111,24 @@ def configure_conntrack(options: ConntrackOptions, intent: Intent, facts: Facts)
         why = "idle connections live as long as RFC 4787, 5382, 5508 and 7857 ask for"
     else:
         why = "connections live longer than any test: expiry would look like loss"
-    steps = [set_sysctls({f"{_SYSCTL}{n}": s for n, s in values.items()}, why)] if values else []
-    return steps + _enlarge_table(facts, count_required_sessions(options.sessions, intent))
+    steps = (
+        [set_sysctls({f"{_SYSCTL_PREFIX}{n}": s for n, s in values.items()}, why)] if values else []
+    )
+    return steps + _make_table_size_steps(facts, count_required_sessions(options.sessions, intent))
 
 
-def _enlarge_table(facts: Facts, count: int) -> list[Step]:
+def _make_table_size_steps(facts: Facts, count: int) -> list[Step]:
     if not count:
         return []
     room, buckets = facts.parse_number("conntrack_max"), facts.parse_number("conntrack_buckets")
-    size = 1 << (int(count * ROOM_MARGIN) - 1).bit_length()
-    grows = room is None or room < count * ROOM_MARGIN
+    size = 1 << (int(count * TABLE_SIZE_MARGIN) - 1).bit_length()
+    grows = room is None or room < count * TABLE_SIZE_MARGIN
     crowded = buckets is not None and buckets * CONNECTIONS_PER_BUCKET < count
     if not (grows or crowded):
         return []
     if facts.sections.get("conntrack_fixed", "").strip():
         names = ["max"] * grows + ["buckets"] * crowded
-        settings = " ".join(f"{_SYSCTL}{name}={size}" for name in names)
+        settings = " ".join(f"{_SYSCTL_PREFIX}{name}={size}" for name in names)
         lacks = f"{buckets or 0:,} buckets of its table, {CONNECTIONS_PER_BUCKET} in each"
         lacks = f"table of {room or 0:,}" if grows else lacks
         raise DutError(
@@ -129,20 +142,20 @@ def _enlarge_table(facts: Facts, count: int) -> list[Step]:
         f"echo {size} >{file}",
         "as many buckets as connections",
         read=f"cat {file}",
-        want=passes(
+        expected=expect_output(
             lambda output: output.strip().isdigit() and int(output) >= size, f"{size} or more"
         ),
         undo=f"echo {{old}} >{file}",
     )
-    maximum = set_sysctls({f"{_SYSCTL}max": size}, f"room for {count} connections")
+    maximum = set_sysctls({f"{_SYSCTL_PREFIX}max": size}, f"room for {count} connections")
     return [maximum] * grows + [more_buckets] * (buckets is None or buckets < size)
 
 
-_NO_ENTRY = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
+_EMPTY_LISTING = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries have been shown\.")
 """The last words of ``conntrack -L``, on its standard error: without them it has listed nothing."""
 
 
-def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
+def make_flush_steps(inside: Sequence[str]) -> tuple[Step, ...]:
     """Delete the connections of the clients' networks only."""
     # each reads the whole table
     largest_first = sorted(inside, key=lambda net: int(net.rpartition("/")[2]))
@@ -150,23 +163,23 @@ def delete_connections(inside: Sequence[str]) -> tuple[Step, ...]:
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         lines = output.splitlines()
-        others = [line for line in lines if not _NO_ENTRY.fullmatch(line.strip())]
+        others = [line for line in lines if not _EMPTY_LISTING.fullmatch(line.strip())]
         if not others and len(lines) == len(which):
             return None
-        return f"connections are left, or are not listed: {shorten(others[0] if others else '')}"
+        return f"connections are left, or are not listed: {shorten_output(others[0] if others else '')}"
 
-    proof = Check(left, Want("no connection", checker))
+    proof = Check(left, Expectation("no connection", find_problem))
     why = "no connection of an earlier trial is left"
     return (Step(f"{commands}; true", why, proof=proof, deadline_s=900.0),)
 
 
-def log_connections(options: ConntrackOptions) -> list[Step]:
+def make_log_steps(options: ConntrackOptions) -> list[Step]:
     """Return the step that logs new connections; empty if the options do not ask for it."""
     if not options.log_connections:
         return []
-    directory, file = options.state_dir, options.log
+    directory, file = options.state_dir, options.log_file
     pid = f"{directory}/connections.pid"
     start = (
         f"setsid sh -c 'echo $$ >{pid}; exec conntrack -E -e NEW -b 8388608' "
@@ -183,16 +196,16 @@ def make_connection_count_reading() -> Reading:
     return Reading(f"cat {COUNT_FILE}", parse, "connections that the device counts")
 
 
-TCP_TIMERS = ("syn_sent", "syn_recv", "established", "time_wait", "close")
-LIMITS = (
+TCP_TIMER_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
+LIMIT_SYSCTLS = (
     *("max", "buckets", "udp_timeout", "udp_timeout_stream"),
-    *(f"tcp_timeout_{state}" for state in TCP_TIMERS),
+    *(f"tcp_timeout_{state}" for state in TCP_TIMER_STATES),
 )
 
 
 def make_limits_reading(log: str = "") -> Reading:
     """Make a reading of the sizes of the table and its hash, and of the timeouts [s]."""
-    names = " ".join(f"{_SYSCTL}{name}" for name in LIMITS)
+    names = " ".join(f"{_SYSCTL_PREFIX}{name}" for name in LIMIT_SYSCTLS)
     counted = f"; echo log_records = $(wc -l <{log})" if log else ""
     parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
     return Reading(f"sysctl {names}{counted}", parse)
@@ -202,7 +215,7 @@ def make_insert_failure_reading() -> Reading:
     """Make a reading of the connections that the kernel could not create, by reason."""
     return Reading(
         "conntrack -S",
-        conntrack_statistics,
+        parse_conntrack_statistics,
         "connections that could not be entered (`insert_failed`: the translated one exists, as where no port "
         "is free), for want of room (`drop`), for which older ones went (`early_drop`), or whose bucket "
         "was full (`chaintoolong`)",
@@ -221,25 +234,25 @@ def make_occupancy_reading() -> Reading:
     )
 
 
-conntrack_statistics = sum_matches(
+parse_conntrack_statistics = sum_matches(
     r"(?<!\S)(insert_failed|drop|early_drop|chaintoolong)=(\d+)(?!\S)"
 )
 """Sums the counters of ``conntrack -S`` over all cores."""
 
 
-class ConntrackDevice(LinuxDriver):
+class ConntrackDriver(LinuxDriver):
     """A device whose connections the kernel's conntrack keeps."""
 
     options_model = ConntrackOptions
 
     def get_timeout_s(self, intent: Intent) -> float | None:
-        return float(self.options.udp_s(intent) or OWN_TIMEOUT_S)
+        return float(self.options.get_udp_timeout_s(intent) or KERNEL_UDP_TIMEOUT_S)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         return make_connection_count_reading()
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
-        return make_limits_reading(self.options.log)
+        return make_limits_reading(self.options.log_file)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         return {

@@ -9,12 +9,12 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.linux.base import LinuxDriver
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
-from v6t.drivers.duts.plan import Change, Intent, Plan, Step, has_lines
+from v6t.drivers.duts.plan import Change, Intent, Plan, Step, expect_lines
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import Nat44Config, NptConfig
 
-COMMENT = "-m comment --comment v6t"
-SAVED = "iptables -t nat -S POSTROUTING"
+RULE_COMMENT = "-m comment --comment v6t"
+LIST_RULES_COMMAND = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
@@ -29,20 +29,23 @@ class Iptables(NetfilterNat):
     versions = ("1.8.9",)
     programs: Mapping[str, str] = {"iptables": "iptables", "conntrack": "conntrack"}
     version_command = "iptables --version"
-    forward = ("iptables -S FORWARD", "-P FORWARD DROP")
+    forward_policy = ("iptables -S FORWARD", "-P FORWARD DROP")
 
-    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        pairs = [(pool, net) for pool in pools for net in pool.inside]
-        return [_add_rule(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
+    def make_rule_steps(self, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
+        pairs = [(pool, net) for pool in pools for net in pool.client_networks]
+        return [_make_rule_step(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = nat.get_pool(intent, self.ip_version, self.limits), self.port(intent, "right")
+        pool, port = (
+            nat.get_pool(intent, self.ip_version, self.supported_settings),
+            self.get_port(intent, "right"),
+        )
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
 
-        def rule(low: int) -> str:
-            target = f"{pool.span}:{low}-{pool.high}"
+        def format_rule(low: int) -> str:
+            target = f"{pool.address_range}:{low}-{pool.last_port}"
             return (
                 f"-s {find_spare_network(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
                 f"-j SNAT --to-source {target}"
@@ -50,23 +53,25 @@ class Iptables(NetfilterNat):
 
         return Change(
             "a NAT rule",
-            add=f"{chain} -A POSTROUTING {rule(pool.low)}",
-            change=f"{chain} -R POSTROUTING {number} {rule(pool.low + 1)}",
+            add=f"{chain} -A POSTROUTING {format_rule(pool.first_port)}",
+            change=f"{chain} -R POSTROUTING {number} {format_rule(pool.first_port + 1)}",
             remove=f"for n in {number}; do {chain} -D POSTROUTING $n; done",
-            look=f"{SAVED} | grep -e '--comment v6t-beside ' || true",
-            added=rule(pool.low),
-            changed=rule(pool.low + 1),
+            show_command=f"{LIST_RULES_COMMAND} | grep -e '--comment v6t-beside ' || true",
+            added_words=format_rule(pool.first_port),
+            changed_words=format_rule(pool.first_port + 1),
         )
 
 
-def _add_rule(pool: nat.Pool, net: str, port: str, protocol: str) -> Step:
-    target = pool.target if protocol in nat.PORTED else pool.span
-    rule = f"-s {net} -o {port} -p {protocol} {COMMENT} -j SNAT --to-source {target}"
-    create = f"iptables -w -t nat -A POSTROUTING {rule}"
-    delete = f"iptables -w -t nat -D POSTROUTING {rule}"
+def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> Step:
+    target = pool.snat_target if protocol in nat.PROTOCOLS_WITH_PORTS else pool.address_range
+    format_rule = f"-s {net} -o {port} -p {protocol} {RULE_COMMENT} -j SNAT --to-source {target}"
+    create = f"iptables -w -t nat -A POSTROUTING {format_rule}"
+    delete = f"iptables -w -t nat -D POSTROUTING {format_rule}"
     why = f"translate the {protocol.upper()} connections of {net}"
-    read = f"{SAVED} | grep -e '-s {net} .*--comment v6t ' || true"
-    return create_object(create, delete, why, read=read, want=has_lines(f"-A POSTROUTING {rule}"))
+    read = f"{LIST_RULES_COMMAND} | grep -e '-s {net} .*--comment v6t ' || true"
+    return create_object(
+        create, delete, why, read=read, expected=expect_lines(f"-A POSTROUTING {format_rule}")
+    )
 
 
 class Ip6tablesNpt(LinuxDriver):
@@ -84,22 +89,24 @@ class Ip6tablesNpt(LinuxDriver):
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
         npt = intent.configuration_as(NptConfig)
         inside, outside = str(npt.internal), str(npt.external)
-        port = self.port(intent, "right")
+        port = self.get_port(intent, "right")
         rules = [
-            _add_prefix_rule("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
-            _add_prefix_rule("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
+            _make_prefix_step("POSTROUTING", f"-s {inside} -o {port}", "SNPT", inside, outside),
+            _make_prefix_step("PREROUTING", f"-d {outside} -i {port}", "DNPT", outside, inside),
         ]
         notes = ("packets whose source is not of the inside are forwarded as they are",)
-        return self.finish(facts, [*self.base(intent, facts), *rules], notes=notes)
+        return self.assemble_plan(
+            facts, [*self.make_base_steps(intent, facts), *rules], notes=notes
+        )
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
         return self.make_route_change(intent)
 
 
-def _add_prefix_rule(chain: str, match: str, target: str, old: str, new: str) -> Step:
-    rule = f"{chain} {match} {COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
-    create = f"ip6tables -w -t mangle -A {rule}"
-    delete = f"ip6tables -w -t mangle -D {rule}"
+def _make_prefix_step(chain: str, match: str, target: str, old: str, new: str) -> Step:
+    format_rule = f"{chain} {match} {RULE_COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
+    create = f"ip6tables -w -t mangle -A {format_rule}"
+    delete = f"ip6tables -w -t mangle -D {format_rule}"
     why = f"translate {old} to {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
-    return create_object(create, delete, why, read=read, want=has_lines(f"-A {rule}"))
+    return create_object(create, delete, why, read=read, expected=expect_lines(f"-A {format_rule}"))

@@ -11,37 +11,39 @@ from typing import ClassVar
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.netfilter.conntrack import (
-    ConntrackDevice,
-    configure_conntrack,
-    delete_connections,
-    log_connections,
+    ConntrackDriver,
+    make_conntrack_steps,
+    make_flush_steps,
+    make_log_steps,
 )
 from v6t.drivers.duts.plan import Intent, Plan, Step, find_line
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import NatConfig
 
-PORTED = ("udp", "tcp")
-PROTOCOLS = (*PORTED, "icmp")
+PROTOCOLS_WITH_PORTS = ("udp", "tcp")
+PROTOCOLS = (*PROTOCOLS_WITH_PORTS, "icmp")
 
 
 @dataclass(frozen=True)
-class Pool:
+class NatPool:
     """Client networks with the public addresses and ports of their connections."""
 
-    inside: tuple[str, ...]
+    client_networks: tuple[str, ...]
     addresses: tuple[str, ...]
-    low: int
-    high: int
+    first_port: int
+    last_port: int
 
     @property
-    def span(self) -> str:
+    def address_range(self) -> str:
         """Addresses in nft's form, which for IPv4 is that of iptables, too."""
         return format_span(self.addresses[0], self.addresses[-1])
 
     @property
-    def target(self) -> str:
+    def snat_target(self) -> str:
         """Addresses and ports in nft's form, which for IPv4 is that of iptables, too."""
-        return f"{self.span}:{self.low}" + (f"-{self.high}" if self.high > self.low else "")
+        return f"{self.address_range}:{self.first_port}" + (
+            f"-{self.last_port}" if self.last_port > self.first_port else ""
+        )
 
 
 def format_span(first: str, last: str) -> str:
@@ -50,11 +52,11 @@ def format_span(first: str, last: str) -> str:
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
-def get_pool(intent: Intent, version: int = 4, supported_limits: Sequence[str] = ()) -> Pool:
+def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str] = ()) -> NatPool:
     """Return the clients, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
-        if getattr(settings, name) and name not in supported_limits:
+        if getattr(settings, name) and name not in supported_settings:
             problem = f"this device cannot configure {name}"
             hint = f"leave {name} at 0, or take another driver"
             raise make_unsupported_error(problem, hint, params={name: 0})
@@ -66,61 +68,64 @@ def get_pool(intent: Intent, version: int = 4, supported_limits: Sequence[str] =
     if [int(a) - int(addresses[0]) for a in addresses] != list(range(len(addresses))):
         problem = "the public addresses are not consecutive"
         raise UsageError(problem, "list them in order, without gaps", code="invalid-intent")
-    return Pool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
+    return NatPool(tuple(map(str, inside)), tuple(map(str, addresses)), *settings.ports)
 
 
-def divide_pool(pool: Pool, intent: Intent) -> list[Pool]:
+def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
     """Divide a pool: one share for all clients, or a block of ports for each client."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]
-    clients = [host for net in pool.inside for host in ip_network(net)]
-    of_each = (pool.high - pool.low + 1) // size
+    clients = [host for net in pool.client_networks for host in ip_network(net)]
+    of_each = (pool.last_port - pool.first_port + 1) // size
     pools = []
     for number, client in enumerate(clients):
-        at, low = number // of_each, pool.low + number % of_each * size
+        at, low = number // of_each, pool.first_port + number % of_each * size
         if at >= len(pool.addresses):
             problem = f"the pool does not contain {len(clients)} blocks of {size} public ports"
             raise UsageError(problem, code="invalid-intent")
-        pools.append(Pool((str(client),), (pool.addresses[at],), low, low + size - 1))
+        pools.append(NatPool((str(client),), (pool.addresses[at],), low, low + size - 1))
     return pools
 
 
-class NetfilterNat(ConntrackDevice):
+class NetfilterNat(ConntrackDriver):
     """Base of drivers that translate the clients' networks by netfilter rules."""
 
     has_filters = True
     version_pattern = r"\bv(\d\S*)"
     ip_version: ClassVar[int] = 4
     """Version of IP that is translated."""
-    limits: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
+    supported_settings: ClassVar[tuple[str, ...]] = ("port_block", "udp_timeout_s")
     """Supported limits beyond addresses and ports, by the names of the settings."""
-    forward: ClassVar[tuple[str, str] | None] = None
+    forward_policy: ClassVar[tuple[str, str] | None] = None
     """Command that lists the chain FORWARD, and its output if the policy is to drop."""
 
     @abstractmethod
-    def rules(self, pools: Sequence[Pool], port: str) -> list[Step]:
+    def make_rule_steps(self, pools: Sequence[NatPool], port: str) -> list[Step]:
         """Return steps that translate packets leaving an interface, with one pool for each block of ports."""
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        more = {} if self.forward is None else {"forward": self.forward[0]}
+        more = {} if self.forward_policy is None else {"forward": self.forward_policy[0]}
         return {**super().get_survey_commands(), **more}
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
         listed = facts.sections.get("forward", "")
-        if self.forward is not None and find_line(listed, self.forward[1]) is not None:
+        if (
+            self.forward_policy is not None
+            and find_line(listed, self.forward_policy[1]) is not None
+        ):
             problem = "the device's chain FORWARD drops what no rule of its own accepts"
             hint = "that is another program's firewall (Docker, ufw): use a device without it"
             raise DutError(problem, hint, code="firewall-blocks")
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        pool = get_pool(intent, self.ip_version, self.limits)
+        pool = get_pool(intent, self.ip_version, self.supported_settings)
         steps = [
-            *self.base(intent, facts),
-            *self.rules(divide_pool(pool, intent), self.port(intent, "right")),
-            *configure_conntrack(self.options, intent, facts),
-            *log_connections(self.options),
+            *self.make_base_steps(intent, facts),
+            *self.make_rule_steps(divide_pool(pool, intent), self.get_port(intent, "right")),
+            *make_conntrack_steps(self.options, intent, facts),
+            *make_log_steps(self.options),
         ]
         notes = ("source ports within the range are kept where they are free",)
-        return self.finish(facts, steps, delete_connections(pool.inside), notes=notes)
+        return self.assemble_plan(facts, steps, make_flush_steps(pool.client_networks), notes=notes)

@@ -11,11 +11,11 @@ from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.netfilter import nat
 from v6t.drivers.duts.kinds.netfilter.nat import NetfilterNat
-from v6t.drivers.duts.plan import Change, Intent, Step, Want, shorten
+from v6t.drivers.duts.plan import Change, Expectation, Intent, Step, shorten_output
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
-LIVE = "v6t-beside"
+LIVE_RULE_COMMENT = "v6t-beside"
 """Comment of the rule that is added and removed under traffic."""
 _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
@@ -32,30 +32,38 @@ class Nftables(NetfilterNat):
     versions = ("1.0.6",)
     programs: Mapping[str, str] = {"nft": "nftables", "conntrack": "conntrack"}
     version_command = "nft --version"
-    forward: ClassVar[tuple[str, str] | None] = ("nft list chain ip filter FORWARD", "policy drop")
+    forward_policy: ClassVar[tuple[str, str] | None] = (
+        "nft list chain ip filter FORWARD",
+        "policy drop",
+    )
 
-    def rules(self, pools: Sequence[nat.Pool], port: str) -> list[Step]:
-        return translate_sources(self.options.state_dir, pools, port)
+    def make_rule_steps(self, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
+        return make_snat_steps(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = nat.get_pool(intent, self.ip_version, self.limits), self.port(intent, "right")
+        pool, port = (
+            nat.get_pool(intent, self.ip_version, self.supported_settings),
+            self.get_port(intent, "right"),
+        )
         net = str(find_spare_network(intent, self.ip_version))
         chain = f"{_get_family(net)} v6t post"
         chain_listing = f"nft -a list chain {chain}"
-        handles = f"sed -n '/comment \"{LIVE}\"/s/.*handle //p'"
-        rules = [
-            f"{_format_rule(net, port, 'udp', f'{pool.span}:{low}-{pool.high}')} comment '\"{LIVE}\"'"
-            for low in (pool.low, pool.low + 1)
+        handles = f"sed -n '/comment \"{LIVE_RULE_COMMENT}\"/s/.*handle //p'"
+        targets = [
+            f"{pool.address_range}:{first}-{pool.last_port}"
+            for first in (pool.first_port, pool.first_port + 1)
         ]
+        comment = f"comment '\"{LIVE_RULE_COMMENT}\"'"
+        rules = [f"{_format_rule(net, port, 'udp', target)} {comment}" for target in targets]
         return Change(
             "a NAT rule",
             add=f"nft add rule {chain} {rules[0]}",
             change=f"nft replace rule {chain} handle $({chain_listing} | {handles}) {rules[1]}",
             remove=f"for h in $({chain_listing} 2>/dev/null | {handles}); do "
             f"nft delete rule {chain} handle $h; done",
-            look=f"{chain_listing} 2>/dev/null | grep -F 'comment \"{LIVE}\"' || true",
-            added=f"snat to {pool.span}:{pool.low}-{pool.high}",
-            changed=f"snat to {pool.span}:{pool.low + 1}-{pool.high}",
+            show_command=f"{chain_listing} 2>/dev/null | grep -F 'comment \"{LIVE_RULE_COMMENT}\"' || true",
+            added_words=f"snat to {targets[0]}",
+            changed_words=f"snat to {targets[1]}",
         )
 
 
@@ -66,22 +74,27 @@ class Nftables66(Nftables):
     title = "Linux kernel NAT66 with nftables"
     supported_configurations = (Nat66Config,)
     ip_version = 6
-    forward = None
-    limits = ()
+    forward_policy = None
+    supported_settings = ()
 
 
-def translate_sources(directory: str, pools: Sequence[nat.Pool], port: str) -> list[Step]:
+def make_snat_steps(directory: str, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
     """Translate the sources of packets that leave through an interface."""
     family = _get_family(pools[0].addresses[0])
     rules = [
-        _format_rule(net, port, protocol, pool.target if protocol in nat.PORTED else pool.span)
+        _format_rule(
+            net,
+            port,
+            protocol,
+            pool.snat_target if protocol in nat.PROTOCOLS_WITH_PORTS else pool.address_range,
+        )
         for pool in pools
         for protocol in (nat.PROTOCOLS if family == "ip" else ("udp",))
-        for net in pool.inside
+        for net in pool.client_networks
     ]
     hook = "type nat hook postrouting priority srcnat"
     why = "translate the clients' connections"
-    return load_table(f"{directory}/v6t.nft", f"{family} v6t", "post", hook, rules, why)
+    return make_table_steps(f"{directory}/v6t.nft", f"{family} v6t", "post", hook, rules, why)
 
 
 def _get_family(address: str) -> str:
@@ -93,7 +106,7 @@ def _format_rule(net: str, port: str, protocol: str, target: str) -> str:
     return f'{_get_family(net)} saddr {net} oifname "{port}" {match} {protocol} counter snat to {target}'
 
 
-def load_table(
+def make_table_steps(
     file: str,
     table: str,
     chain: str,
@@ -114,32 +127,32 @@ def load_table(
             f"nft delete table {table}",
             why,
             read=f"nft {list_options}list table {table} 2>/dev/null || true",
-            want=has_rules(hook.partition(" priority ")[0].removeprefix("type "), *rules),
+            expected=expect_rules(hook.partition(" priority ")[0].removeprefix("type "), *rules),
         ),
     ]
 
 
-def has_rules(hook: str, *rules: str) -> Want:
+def expect_rules(hook: str, *rules: str) -> Expectation:
     """Require a table whose chain holds exactly these rules, except one that changes under traffic."""
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
-    def checker(output: str) -> str | None:
-        lines = [_normalize(line) for line in output.splitlines()]
+    def find_problem(output: str) -> str | None:
+        lines = [_normalize_rule(line) for line in output.splitlines()]
         content = [line for line in lines if line and not line.endswith(("{", "}"))]
         head, *listed = content or [""]
         if not head.startswith(f"type {hook} priority ") or not head.endswith("; policy accept;"):
-            return f"there is no chain of {hook}; the output is {shorten(output)}"
-        listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE}"')]
+            return f"there is no chain of {hook}; the output is {shorten_output(output)}"
+        listed = [rule for rule in listed if not rule.endswith(f'comment "{LIVE_RULE_COMMENT}"')]
         if listed == expected_rules:
             return None
         wrong = next((rule for rule in expected_rules if rule not in listed), None)
         missing_rule = f"'{wrong}' is missing" if wrong else "there are other rules, too"
-        return f"{missing_rule}; the output is {shorten(output)}"
+        return f"{missing_rule}; the output is {shorten_output(output)}"
 
-    return Want(" and ".join(f"'{rule}'" for rule in expected_rules), checker)
+    return Expectation(" and ".join(f"'{rule}'" for rule in expected_rules), find_problem)
 
 
-def _normalize(line: str) -> str:
+def _normalize_rule(line: str) -> str:
     """Return a rule without counter values, with protocol names, and with the ends of address ranges.
 
     nft prints a range of addresses as a prefix if it is one.

@@ -15,26 +15,26 @@ import pexpect
 from pexpect.fdpexpect import fdspawn
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.network_cli.options import CliOptions, check_one_line, is_same_mode
-from v6t.drivers.duts.plan import shorten
+from v6t.drivers.duts.plan import shorten_output
 from v6t.drivers.transport import redaction
 from v6t.drivers.transport.command_log import failure, log_command
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePassed, Held, Output
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
 
-SETTLE_S = 0.05
+PROMPT_SILENCE_S = 0.05
 """Silence after which a line that looks like a prompt is one [s]."""
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
 """Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
 MAX_QUESTIONS = 50
-PASSWORDS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
+PASSWORD_QUESTIONS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512
 """Longest prompt or question [characters]: patterns are slow on longer lines."""
-STEM_LENGTH = 12
+PROMPT_STEM_LENGTH = 12
 """Leading characters of a device's name in every prompt: some devices truncate it in deeper modes."""
-EFFECT_UNKNOWN = "the effect of the last line is unknown"
-_PASSWORD = re.compile(r"(?i)password[^\n:]*:\s*$")
-_TERMINAL = re.compile(
+EFFECT_UNKNOWN_HINT = "the effect of the last line is unknown"
+_PASSWORD_PROMPT = re.compile(r"(?i)password[^\n:]*:\s*$")
+_TERMINAL_SEQUENCE = re.compile(
     r"\x1b\[(?P<arguments>[0-?]*)[ -/]*(?P<order>[@-~])"
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
     r"|\x1b[PX^_][^\x1b]*\x1b\\"
@@ -64,10 +64,10 @@ class Dialogue:
         self._closed = threading.Event()
         self._text = self._home = self._stem = ""
         self._typed_s = time.monotonic()
-        self._secrets = [v for n in PASSWORDS if (v := os.environ.get(n))]
+        self._secrets = [v for n in PASSWORD_QUESTIONS if (v := os.environ.get(n))]
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
     def open(self) -> None:
@@ -84,7 +84,7 @@ class Dialogue:
                     start_new_session=True, env=build_clean_environment(),
                 )  # fmt: skip
             self._child = fdspawn(self._socket, encoding="utf-8", codec_errors="backslashreplace")
-            self._begin()
+            self._log_in()
         except BaseException:
             self.close()
             raise
@@ -101,7 +101,7 @@ class Dialogue:
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
         """Type lines and return to the first prompt; status 1: one was refused, or leads elsewhere."""
         del text, deadline_s
-        if not self.alive:
+        if not self.is_alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
         answers: list[str] = []
         error: DutError | None = None
@@ -109,8 +109,10 @@ class Dialogue:
             try:
                 for line in command.splitlines():
                     answers.append(self._type(line))
-                if answers and not self._is_home:
-                    prompts = f"{shorten(self._last_line)} and not {shorten(self._home)}"
+                if answers and not self._is_at_home_prompt:
+                    prompts = (
+                        f"{shorten_output(self._last_line)} and not {shorten_output(self._home)}"
+                    )
                     raise DutError(
                         f"{self.name}: after the last line, '{line}', the prompt is {prompts}: a line is "
                         "missing that leads back",
@@ -120,14 +122,16 @@ class Dialogue:
                 error = exc
                 if isinstance(exc, DeadlinePassed):
                     self.close()  # the device may take anything typed now for an answer
-                elif self.alive:
-                    self._abort()
+                elif self.is_alive:
+                    self._return_to_home_prompt()
             except BaseException:
                 self.close()  # the rest of an answer must not become that of the next line
                 raise
             self._typed_s = time.monotonic()
-        if error and not self.alive:
-            raise ConnectionLost(error.message, EFFECT_UNKNOWN, code="connection-lost") from error
+        if error and not self.is_alive:
+            raise ConnectionLost(
+                error.message, EFFECT_UNKNOWN_HINT, code="connection-lost"
+            ) from error
         out = "".join(f"{answer}\n" for answer in answers if answer)
         return Output(1, out, error.message) if error else Output(0, out, "")
 
@@ -140,13 +144,13 @@ class Dialogue:
             self._socket.close()
         self._login.close()
 
-    def _begin(self) -> None:
+    def _log_in(self) -> None:
         description = "after the login"
         try:
-            self._await(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
+            self._await_prompt(description, min(FIRST_PROMPT_S, self._options.line_deadline_s))
         except DeadlinePassed:
             self._send("\n")
-            self._await(description)
+            self._await_prompt(description)
             while self._read(description, SECOND_PROMPT_S):
                 pass
         self._store_home_prompt()
@@ -159,7 +163,7 @@ class Dialogue:
         """Store the present prompt as the one that all lines must return to."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
-        self._stem = name[0][:STEM_LENGTH] if name else ""
+        self._stem = name[0][:PROMPT_STEM_LENGTH] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
         """Press Enter after each idle time: some devices end idle logins."""
@@ -172,17 +176,17 @@ class Dialogue:
 
     def _press_enter(self) -> None:
         description = "after an empty line"
-        while self._read(description, SETTLE_S):
+        while self._read(description, PROMPT_SILENCE_S):
             pass
-        if not self._is_home:
+        if not self._is_at_home_prompt:
             return  # an empty line may answer a question
         self._text = ""
         try:
             self._send("\n")
-            self._await(description)
+            self._await_prompt(description)
         except DeadlinePassed:
             self.close()
-        if not self._is_home:
+        if not self._is_at_home_prompt:
             self.close()
 
     def _type(self, line: str, *, opening: bool = False) -> str:
@@ -199,19 +203,25 @@ class Dialogue:
         return answer
 
     def _exchange(self, line: str, *, opening: bool) -> str:
-        typed = self._fill_in(line)
+        typed = self._insert_secrets(line)
         self._text = ""
         self._send(typed + "\n")
-        self._await(f"after '{line}'", opening=opening)
+        self._await_prompt(f"after '{line}'", opening=opening)
         lines = self._lines
         # a device that repeats nothing may refuse a line by words that end with it
-        refusal = self._options.refusal("\n".join(t for t in lines if t.strip() != typed.strip()))
+        refusal = self._options.find_refusal(
+            "\n".join(t for t in lines if t.strip() != typed.strip())
+        )
         if refusal:
-            problem = f"{self.name}: the device rejected '{line}': {self._hide(refusal)[:300]}"
+            problem = (
+                f"{self.name}: the device rejected '{line}': {self._hide_secrets(refusal)[:300]}"
+            )
             raise LineRejected(problem, code="command-rejected")
-        return self._hide("\n".join(remove_echo(lines, typed)))
+        return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
-    def _await(self, description: str, deadline_s: float = 0.0, *, opening: bool = False) -> None:
+    def _await_prompt(
+        self, description: str, deadline_s: float = 0.0, *, opening: bool = False
+    ) -> None:
         """Read up to the next prompt; turn pages and answer questions on the way."""
         deadline_s = deadline_s or self._options.line_deadline_s
         end = time.monotonic() + deadline_s
@@ -220,12 +230,12 @@ class Dialogue:
             last = self._last_line
             answer = self._find_answer(last, description, opening=opening) if last else None
             left_s = end - time.monotonic()
-            if self._read(description, left_s if answer is None else min(left_s, SETTLE_S)):
+            if self._read(description, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
                 continue
             if answer == "":
                 return
             questions += answer != " "
-            passwords += opening and _PASSWORD.search(last) is not None
+            passwords += opening and _PASSWORD_PROMPT.search(last) is not None
             if passwords > 1:  # one more may lock the account
                 problem = f"it does not take the password {description}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
@@ -233,11 +243,11 @@ class Dialogue:
                 problem = (
                     f"no prompt within {deadline_s:g} s {description}; it said last: {self._tail}"
                     if answer is None
-                    else f"the device repeats its question {description}: {shorten(last)}"
+                    else f"the device repeats its question {description}: {shorten_output(last)}"
                 )
                 hint = "if that is a prompt, or a question, say so with dut.options.cli.prompt or .answers"
                 raise DeadlinePassed(f"{self.name}: {problem}", hint, code="console-prompt")
-            _LOG.debug("%s: a question or page was answered: %s", self.name, shorten(last))
+            _LOG.debug("%s: a question or page was answered: %s", self.name, shorten_output(last))
             self._send(answer)
             if answer == " ":  # the pager's line is not a part of the answer
                 self._text = self._text[: self._text.rfind("\n") + 1]
@@ -249,13 +259,13 @@ class Dialogue:
             return None
         if self._options.is_pager(last):
             return " "
-        answer = self._options.answer(last)
+        answer = self._options.find_answer(last)
         if answer is not None:
-            typed = self._fill_in(answer)
+            typed = self._insert_secrets(answer)
             if redaction.asks_secret(last):
                 redaction.add_secret(typed)
             return typed + "\n"
-        if opening and _PASSWORD.search(last):
+        if opening and _PASSWORD_PROMPT.search(last):
             password = os.environ.get(redaction.ENABLE_PASSWORD)
             if not password:
                 problem = f"{self.name}: the device prompts for a password {description}"
@@ -284,14 +294,14 @@ class Dialogue:
     def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
         self.close()
         text = f"{self.name}: {problem}; it said last: {self._tail}"
-        return ConnectionLost(text, EFFECT_UNKNOWN, code=code)
+        return ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code)
 
     @property
     def _last_line(self) -> str:
         return render_line(self._text[self._text.rfind("\n") + 1 :])
 
     @property
-    def _is_home(self) -> bool:
+    def _is_at_home_prompt(self) -> bool:
         return is_same_mode(self._last_line, self._home)
 
     @property
@@ -301,31 +311,31 @@ class Dialogue:
     @property
     def _tail(self) -> str:
         text = self._text[-65536:].split("\n")[-4:]
-        return shorten(self._hide("\n".join(map(render_line, text))))
+        return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 
-    def _fill_in(self, text: str) -> str:
+    def _insert_secrets(self, text: str) -> str:
         """Replace placeholders by secrets from the environment, and hide these in answers."""
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
             return check_one_line(typed)
         except ValueError as exc:
-            problem = f"{self.name}: {self._hide(str(exc))}"
+            problem = f"{self.name}: {self._hide_secrets(str(exc))}"
             raise LineRejected(problem, code="command-rejected") from None
 
-    def _hide(self, text: str) -> str:
+    def _hide_secrets(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, redaction.HIDDEN)
         return text
 
-    def _abort(self) -> None:
+    def _return_to_home_prompt(self) -> None:
         try:
             for line in self._options.abort:
                 with contextlib.suppress(LineRejected):
                     self._type(line)
         except DutError:
             self.close()
-        if not self._is_home:
+        if not self._is_at_home_prompt:
             self.close()
 
 
@@ -341,7 +351,7 @@ def render_line(text: str) -> str:
     """Render a line as a terminal would; of escape sequences only erasures have an effect."""
     line: list[str] = []
     column = 0
-    for token in _TERMINAL.finditer(text):
+    for token in _TERMINAL_SEQUENCE.finditer(text):
         if token["text"]:
             line += " " * (column - len(line))
             line[column : column + len(token["text"])] = token["text"]

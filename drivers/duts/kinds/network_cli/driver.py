@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,22 +15,22 @@ from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.driver import DeviceTechnology, Driver
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds.command import CRITERIA
+from v6t.drivers.duts.kinds.command import CHECK_CRITERIA
 from v6t.drivers.duts.kinds.network_cli.options import (
-    DROPS,
-    LOSSES,
+    DROPS_READING,
+    LOSS_REASONS,
+    CliCheckOptions,
     CliOptions,
-    LineCheck,
     NetworkCliOptions,
-    WatchText,
+    TelemetryOptions,
     find_reading,
     parse_figures,
 )
 from v6t.drivers.duts.kinds.network_cli.places import Placeholders, collect_placeholders
 from v6t.drivers.duts.kinds.network_cli.platform import get_platform_options
-from v6t.drivers.duts.kinds.network_cli.session import NO_ANSWER, CliSession, LabCliDevice
-from v6t.drivers.duts.management_path import ManagementPath, Peer
-from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten
+from v6t.drivers.duts.kinds.network_cli.session import BUSY_CHECK_REJECTED, CliSession, LabCliDevice
+from v6t.drivers.duts.management_path import ManagementPath, ManagementPeer
+from v6t.drivers.duts.plan import Check, Intent, Plan, Step, shorten_output
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.options import options_of
 from v6t.drivers.transport.ssh_options import SshOptions
@@ -42,7 +43,7 @@ PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
-class NetworkCli(Driver):
+class NetworkCliDriver(Driver):
     """A device with a command line, at which the user's lines are typed."""
 
     name = "network-cli"
@@ -94,21 +95,28 @@ class NetworkCli(Driver):
         answer, command = sections.get("version", ""), self.options.version_command
         match = re.search(self.options.version_pattern, answer, re.MULTILINE)
         if match is None and command:
-            problem = f"'{command}' does not print the version: {shorten(answer)}"
+            problem = f"'{command}' does not print the version: {shorten_output(answer)}"
             hint = "set dut.options.version_pattern to match the version"
             raise DutError(problem, hint, code="unexpected-answer")
         version = "" if match is None else match[1 if match.re.groups else 0]
-        peers = [Peer("jump", ip_address(a), 0) for a in self._require_ssh().jump_addresses]
+        peers = [
+            ManagementPeer("jump", ip_address(a), 0) for a in self._require_ssh().jump_addresses
+        ]
         for line in sections.get("ends", "").splitlines():
             role, _, text = line.partition(" ")
             address = ip_address(text)
-            peers.append(Peer(role, address, 0 if role == "client" else address.max_prefixlen))
+            peers.append(
+                ManagementPeer(role, address, 0 if role == "client" else address.max_prefixlen)
+            )
         version = " ".join(version.split())[:80]
-        return Facts("a device with a command line", version, boot="", path=ManagementPath(tuple(peers)),
-                     sections=dict(sections))  # fmt: skip
+        path = ManagementPath(tuple(peers))
+        return replace(self._make_facts(version), management_path=path, sections=dict(sections))
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        return Facts("a device with a command line", self.options.version, boot="")
+        return self._make_facts(self.options.version)
+
+    def _make_facts(self, version: str) -> Facts:
+        return Facts("a device with a command line", version, boot_id="")
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         for name in ("configure", "verify", "restore"):
@@ -117,13 +125,13 @@ class NetworkCli(Driver):
                 hint = f"{PAGE} has a complete testbed file"
                 raise UsageError(problem, hint, code="missing-setting")
         busy, answer = self.options.busy, facts.sections.get("busy", "")
-        if busy and answer == NO_ANSWER:
+        if busy and answer == BUSY_CHECK_REJECTED:
             problem = f"'{busy.command}' failed, so v6t cannot check whether the device is in use"
             hint = "nothing was changed; dut.options.busy.command sets the command"
             raise DutError(problem, hint, code="device-busy")
         match = re.search(busy.pattern, answer, re.MULTILINE) if busy else None
         if busy and match:
-            problem = f"the device is in use: '{busy.command}' prints {shorten(match[0])}"
+            problem = f"the device is in use: '{busy.command}' prints {shorten_output(match[0])}"
             raise DutError(problem, "nothing was changed; wait for their end", code="device-busy")
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
@@ -134,7 +142,7 @@ class NetworkCli(Driver):
         steps: list[Step] = []
 
         def add(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
-            text, undo_text = ("\n".join(places.lines(texts)) for texts in (lines, undo))
+            text, undo_text = ("\n".join(places.expand(texts)) for texts in (lines, undo))
             steps.append(Step(text, why, undo=undo_text, **more))
 
         if own.prepare:
@@ -142,7 +150,7 @@ class NetworkCli(Driver):
         if confirm and (confirm.before or confirm.cancel):
             why = "start the device's own rollback timer"
             # the timer is no longer there once the last step has begun
-            add(why, confirm.before, confirm.cancel, is_gone=str(len(steps) + 3))
+            add(why, confirm.before, confirm.cancel, gone_test=str(len(steps) + 3))
         read = own.compare.command if own.compare else ""
         wait = f", and wait {own.settle_s:g} s" if own.settle_s else ""
         why = f"configure {intent.technology}{wait}"
@@ -152,13 +160,13 @@ class NetworkCli(Driver):
         flush = []
         if own.flush:
             (check, *_) = _make_checks(places, [own.flush.check], "flush.check")
-            lines = "\n".join(places.lines(own.flush.lines))
+            lines = "\n".join(places.expand(own.flush.lines))
             flush = [Step(lines, "empty the device's state", proof=check)]
         notes = ("these lines are typed at the device; lock and undo record are on this machine",)
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), tuple(checks), notes)
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        return self.options.profile.declare()  # type: ignore[no-any-return]
+        return self.options.profile.make_profile()  # type: ignore[no-any-return]
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
         own = self.options.sessions
@@ -168,14 +176,14 @@ class NetworkCli(Driver):
         return Reading(own.command, partial(parse_figures, [pattern], default="sessions"))
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        watched: dict[str, list[WatchText]] = {}
+        watched: dict[str, list[TelemetryOptions]] = {}
         for own in self.options.telemetry:
             watched.setdefault(find_reading(own.pattern), []).append(own)
         return {
             name: Reading(
                 "\n".join(dict.fromkeys(each.command for each in group)),
                 partial(parse_figures, tuple(dict.fromkeys(each.pattern for each in group))),
-                losses=LOSSES if name == DROPS else {},
+                loss_reasons=LOSS_REASONS if name == DROPS_READING else {},
             )
             for name, group in watched.items()
         }
@@ -192,14 +200,16 @@ class NetworkCli(Driver):
         return ssh
 
 
-def _make_checks(places: Placeholders, checks: Iterable[LineCheck], option: str) -> list[Check]:
+def _make_checks(
+    places: Placeholders, checks: Iterable[CliCheckOptions], option: str
+) -> list[Check]:
     results = []
     for check in checks:
-        criterion = next(n for n in CRITERIA if getattr(check, n) is not None)
+        criterion = next(n for n in CHECK_CRITERIA if getattr(check, n) is not None)
         quote = re.escape if criterion == "matches" else str
         texts = (check.command, getattr(check, criterion))
         for (command, _), (_, expected) in zip(
-            places.rows(texts), places.rows(texts, quote), strict=True
+            places.expand_rows(texts), places.expand_rows(texts, quote), strict=True
         ):
             results.append(check.model_copy(update={criterion: expected}).make_check(command))
     if not results:

@@ -11,19 +11,19 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 from v6t.base.errors import InvalidValue
 from v6t.base.strict_model import StrictModel
-from v6t.drivers.duts.kinds.command import CheckText, ProfileText, check_pattern
-from v6t.drivers.duts.options import Directory, DutOptions
+from v6t.drivers.duts.kinds.command import CheckOptions, HeaderProfileOptions, check_pattern
+from v6t.drivers.duts.options import DirectoryPath, DutOptions
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.transport.redaction import SHORTEST_SECRET, expects_secret, names_environment
 from v6t.drivers.transport.ssh_options import SshOptions
 
-PROMPT = (
+PROMPT_PATTERN = (
     r"^[\w.@:/~*!+()\[\]{}>-]*[\w)\]}~][>#$%]\s*$"
     r"|^<[\w.@:/~*!+-]+>\s*$"
     r"|^\[[~*]?[\w.@:/-]+\]\s*$"
 )
-PAGER = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
-ERRORS = (
+PAGER_PATTERN = r"(?i)(?:-{2,} ?\(?more\b[^\n]*|press any key to continue[^\n]*)$"
+ERROR_PATTERNS = (
     r"^[^\S\n]*% ?(?:invalid|incomplete|ambiguous|unknown|unrecognized|bad|error|cannot|failed|access"
     r" denied|authorization failed)\b",
     r"^[^\S\n]*(?:syntax error|unknown command|invalid command|missing (?:mandatory )?argument)\b",
@@ -31,14 +31,14 @@ ERRORS = (
     r"^(?:minor|major|critical): ",
 )
 """Error messages of common command lines for a rejected line, in any case."""
-_MARKS = re.compile(r"[*~!\s]")
+_UNSAVED_MARKS = re.compile(r"[*~!\s]")
 """Marks of unsaved changes in prompts."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_one_line(text: str) -> str:
     """Return a line, or raise InvalidValue if it is not one line of plain text."""
-    if _CONTROL.search(text):
+    if _CONTROL_CHARACTER.search(text):
         raise InvalidValue(f"{text!r} is not one line of plain text", code="wrong-form")
     return text
 
@@ -51,30 +51,30 @@ def split_lines(value: object) -> object:
     return [v for v in (v.rstrip() if isinstance(v, str) else v for v in whole) if v != ""]
 
 
-Line = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
-Lines = Annotated[tuple[Line, ...], BeforeValidator(split_lines)]
+CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
+CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]
 """A list of lines, or a block of text."""
-Pattern = Annotated[str, BeforeValidator(check_pattern)]
+RegexText = Annotated[str, BeforeValidator(check_pattern)]
 
 
 class CliOptions(StrictModel):
     """Behavior of the device's command line."""
 
-    prompt: Pattern = ""
+    prompt: RegexText = ""
     """The prompt, as a regular expression on the last line; empty: the usual ones."""
-    pager: Pattern = ""
+    pager: RegexText = ""
     """Prompt between two pages, answered with a space, as a regular expression; empty: the usual ones."""
-    errors: tuple[Pattern, ...] = ()
+    errors: tuple[RegexText, ...] = ()
     """Error messages for a rejected line, as regular expressions, in any case; none: the usual ones."""
-    answers: dict[Pattern, str] = Field(default_factory=dict)
+    answers: dict[RegexText, str] = Field(default_factory=dict)
     """Answers to questions of the device, by regular expressions: `{'\\[confirm\\]$': ''}`. Write a secret
     as `{env:NAME}`: the value of the environment variable NAME is typed and stored nowhere."""
     enable: str = ""
     """Typed after the login where the prompt ends with `>`. A password it asks for is taken from the
     environment variable `V6T_DUT_ENABLE_PASSWORD`."""
-    open: Lines = ()
+    open: CliLines = ()
     """Typed after each login: `terminal length 0`, for example."""
-    abort: Lines = ()
+    abort: CliLines = ()
     """Typed after a line was refused, to come back to the first prompt: `end`, for example."""
     line_deadline_s: float = Field(default=60.0, gt=0, le=3600)
     """How long it may take from a line to the next prompt [s]."""
@@ -95,18 +95,18 @@ class CliOptions(StrictModel):
 
     def is_prompt(self, last: str, stem: str) -> bool:
         """Return whether a line is a prompt that contains the stem of the device's name."""
-        return stem in last and re.search(self.prompt or PROMPT, last) is not None
+        return stem in last and re.search(self.prompt or PROMPT_PATTERN, last) is not None
 
     def is_pager(self, last: str) -> bool:
-        return re.search(self.pager or PAGER, last) is not None
+        return re.search(self.pager or PAGER_PATTERN, last) is not None
 
-    def answer(self, last: str) -> str | None:
+    def find_answer(self, last: str) -> str | None:
         known = (a for pattern, a in self.answers.items() if re.search(pattern, last))
         return next(known, None)
 
-    def refusal(self, reply: str) -> str:
+    def find_refusal(self, reply: str) -> str:
         """Return the line of a reply that rejects the typed line; empty: none."""
-        for pattern in self.errors or ERRORS:
+        for pattern in self.errors or ERROR_PATTERNS:
             match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
             if match:
                 begin = reply.rfind("\n", 0, match.end() - 1) + 1
@@ -116,27 +116,29 @@ class CliOptions(StrictModel):
 
 def is_same_mode(first: str, second: str) -> bool:
     """Return whether two prompts are equal but for marks of unsaved changes."""
-    return _MARKS.sub("", first) == _MARKS.sub("", second)
+    return _UNSAVED_MARKS.sub("", first) == _UNSAVED_MARKS.sub("", second)
 
 
-DROPS = "drops"
-LOSSES = {"refused.*": LossReason.ROOM, ".*": LossReason.QUEUE}
+DROPS_READING = "drops"
+LOSS_REASONS = {"refused.*": LossReason.ROOM, ".*": LossReason.QUEUE}
 """What the figures of the reading of drops count."""
-_READINGS = {
+_READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
     "rx_left": "link left", "rx_right": "link right",
 }  # fmt: skip
-_DROPS = re.compile(r"(drops?|refused)(?:_(\w+))?")
+_DROP_GROUP = re.compile(r"(drops?|refused)(?:_(\w+))?")
 
 
 def find_reading(pattern: str) -> str:
     """Return the name of the reading that the groups of a pattern belong to."""
     groups = re.compile(pattern).groupindex
-    names = {_READINGS.get(g, DROPS if _DROPS.fullmatch(g) else "") for g in groups}
-    unknown = [g for g in groups if g not in _READINGS and not _DROPS.fullmatch(g)]
+    names = {
+        _READING_BY_GROUP.get(g, DROPS_READING if _DROP_GROUP.fullmatch(g) else "") for g in groups
+    }
+    unknown = [g for g in groups if g not in _READING_BY_GROUP and not _DROP_GROUP.fullmatch(g)]
     if unknown or not names or (names == {"cpu"} and not {"busy", "idle"} & set(groups)):
         problem = f"no group is called {unknown[0]}" if unknown else "no group has a figure"
-        known = f"{', '.join(_READINGS)}, drop_REASON or refused_REASON"
+        known = f"{', '.join(_READING_BY_GROUP)}, drop_REASON or refused_REASON"
         raise InvalidValue(f"{problem}: give (?P<NAME>...) with {known}", code="wrong-form")
     if len(names) > 1:
         problem = f"{' and '.join(sorted(names))} are two readings: give each its own pattern"
@@ -174,7 +176,7 @@ def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapp
 
 
 def _split_drop(name: str) -> tuple[str, str]:
-    drop = _DROPS.fullmatch(name)
+    drop = _DROP_GROUP.fullmatch(name)
     kind, reason = drop.groups() if drop else ("", name)
     return "refused " if kind == "refused" else "", reason or "all"
 
@@ -187,109 +189,109 @@ def _parse_number(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-class LineCheck(CheckText):
+class CliCheckOptions(CheckOptions):
     """A read-back: a line that changes nothing, with exactly one criterion."""
 
-    command: Line = Field(min_length=1)
+    command: CliLine = Field(min_length=1)
     """The line."""
 
 
-class PatternText(StrictModel):
+class FigureOptions(StrictModel):
     """A figure in an answer."""
 
-    command: Line = Field(min_length=1)
+    command: CliLine = Field(min_length=1)
     """A line that changes nothing, cheap enough for once a second."""
-    pattern: Pattern = Field(min_length=1)
+    pattern: RegexText = Field(min_length=1)
     """A regular expression; its first group, or all of its match, is the figure."""
 
 
-class WatchText(PatternText):
+class TelemetryOptions(FigureOptions):
     """Figures that are read once a second under load."""
 
-    pattern: Pattern = Field(min_length=1)
+    pattern: RegexText = Field(min_length=1)
     """A regular expression with named groups: `busy` or `idle` [%] of a processor, with `core`
     those of several; `used` and `limit` of the table; `rx_left`, `rx_right` packets that came in;
     `drop_REASON` frames lost since some start, `refused_REASON` those for whose connection there was no room
     or no port. Each match counts."""
 
     @model_validator(mode="after")
-    def _check_pattern(self) -> WatchText:
+    def _check_pattern(self) -> TelemetryOptions:
         find_reading(self.pattern)
         return self
 
 
-class BusyText(StrictModel):
+class BusyOptions(StrictModel):
     """A line that prints whether another user is configuring the device."""
 
-    command: Line = Field(min_length=1)
+    command: CliLine = Field(min_length=1)
     """A line that says so."""
-    pattern: Pattern = Field(min_length=1)
+    pattern: RegexText = Field(min_length=1)
     """A match of it means that nothing is begun."""
 
 
-class CompareText(StrictModel):
+class CompareOptions(StrictModel):
     """The configuration that must be the same after a rollback."""
 
-    command: Line = Field(min_length=1)
+    command: CliLine = Field(min_length=1)
     """The line that prints the configuration."""
-    but: tuple[Pattern, ...] = ()
+    but: tuple[RegexText, ...] = ()
     """Lines with a match are left out: they change by themselves."""
 
 
-class ConfirmText(StrictModel):
+class ConfirmOptions(StrictModel):
     """The device's own timer, which rolls back a configuration that is not confirmed."""
 
-    before: Lines = ()
+    before: CliLines = ()
     """Start it; where the last of the `configure` lines does, there are none."""
-    keep: Lines = Field(min_length=1)
+    keep: CliLines = Field(min_length=1)
     """Stop it: the configuration stays."""
-    cancel: Lines = ()
+    cancel: CliLines = ()
     """Take the configuration back at once and stop the timer, where restoring does not stop it."""
 
 
-class FlushLines(StrictModel):
+class CliFlushOptions(StrictModel):
     """Lines that empty the device's state, with their read-back."""
 
-    lines: Lines = Field(min_length=1)
+    lines: CliLines = Field(min_length=1)
     """The lines."""
-    check: LineCheck
+    check: CliCheckOptions
     """The read-back, which must agree in the end."""
 
 
 class NetworkCliOptions(DutOptions):
     """Options of a device with a command line."""
 
-    state_dir: Directory = ""
+    state_dir: DirectoryPath = ""
     """Directory on this machine for lock and undo record; empty: one for each device in
     `/var/lib/v6t`, or in `~/.local/state/v6t` of who is not root."""
     platform: str = Field(default="", pattern=r"^[A-Za-z0-9_./~-]*$")
     """A platform of scrapli, or a file like its definitions (`.yaml`): where `cli` says nothing else, its
     prompts, refusals and first lines hold."""
     cli: CliOptions = CliOptions()
-    busy: BusyText | None = None
-    prepare: Lines = ()
+    busy: BusyOptions | None = None
+    prepare: CliLines = ()
     """Typed first: what saves the configuration as it is, for example."""
-    configure: Lines = ()
+    configure: CliLines = ()
     """Make the device what it shall be."""
-    confirm: ConfirmText | None = None
+    confirm: ConfirmOptions | None = None
     settle_s: float = Field(default=0.0, ge=0, le=600)
     """Time between the last line and the first read-back [s]."""
-    verify: tuple[LineCheck, ...] = ()
-    restore: Lines = ()
+    verify: tuple[CliCheckOptions, ...] = ()
+    restore: CliLines = ()
     """Put everything back; harmless if everything is as it was."""
-    tidy: Lines = ()
+    tidy: CliLines = ()
     """Typed at the very end: what removes what `prepare` has saved, for example."""
-    compare: CompareText | None = None
-    flush: FlushLines | None = None
-    sessions: PatternText | None = None
+    compare: CompareOptions | None = None
+    flush: CliFlushOptions | None = None
+    sessions: FigureOptions | None = None
     timeout_s: int = Field(default=0, ge=0, le=864_000)
     """Timeout of UDP connections that the lines set [s]; 0: unknown."""
-    telemetry: tuple[WatchText, ...] = ()
-    version_command: Line = ""
+    telemetry: tuple[TelemetryOptions, ...] = ()
+    version_command: CliLine = ""
     """A line that prints the version."""
-    version_pattern: Pattern = r"\S.*"
+    version_pattern: RegexText = r"\S.*"
     """What of it is the version: its first group, or all of its match."""
-    profile: ProfileText = ProfileText()
+    profile: HeaderProfileOptions = HeaderProfileOptions()
 
     @field_validator("ssh")
     @classmethod

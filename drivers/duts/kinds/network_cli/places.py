@@ -11,17 +11,17 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.drivers.duts.kinds.network_cli.options import check_one_line
 from v6t.drivers.duts.plan import Intent
 
-_PLACE = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
+_PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 
 
-def _split_digits(mac: str, size: int, separator: str) -> str:
+def _format_mac(mac: str, size: int, separator: str) -> str:
     digits = re.sub(r"[^0-9a-f]", "", mac.lower())
     if len(digits) != 12:
         raise InvalidValue(f"'{mac}'", code="wrong-form")
     return separator.join(digits[n : n + size] for n in range(0, 12, size))
 
 
-_FORMATS: Mapping[str, Callable[[str], str]] = {
+_FORMATTERS: Mapping[str, Callable[[str], str]] = {
     "ip": lambda v: str(ip_interface(v).ip),
     "length": lambda v: str(ip_interface(v).network.prefixlen),
     "mask": lambda v: str(ip_interface(v).netmask),
@@ -29,8 +29,8 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
     "network": lambda v: str(ip_interface(v).network.network_address),
     "prefix": lambda v: str(ip_interface(v).network),
     "power": lambda v: str(1 << int(ip_network(f"::/{v}").prefixlen)),  # of up to 128
-    "dots": lambda v: _split_digits(v, 4, "."),
-    "dashes": lambda v: _split_digits(v, 2, "-"),
+    "dots": lambda v: _format_mac(v, 4, "."),
+    "dashes": lambda v: _format_mac(v, 2, "-"),
 }
 
 
@@ -49,20 +49,22 @@ class Placeholders:
                 problem = f"the value of {{{name}}} is not typed: {exc}"
                 raise UsageError(problem, code="invalid-placeholder") from exc
 
-    def lines(self, texts: Iterable[str]) -> list[str]:
-        return [row[0] for text in texts for row in self.rows([text])]
+    def expand(self, texts: Iterable[str]) -> list[str]:
+        return [row[0] for text in texts for row in self.expand_rows([text])]
 
-    def rows(
+    def expand_rows(
         self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
         """Yield the texts once for each row of the values that they name."""
         try:
-            yield from self._rows(texts, quote)
+            yield from self._expand_group(texts, quote)
         except UsageError as exc:
             raise UsageError(f"'{texts[0]:.200}': {exc.message}", exc.hint, code=exc.code) from exc
 
-    def _rows(self, texts: Sequence[str], quote: Callable[[str], str]) -> Iterator[tuple[str, ...]]:
-        names = [name for text in texts for name, _ in _PLACE.findall(text)]
+    def _expand_group(
+        self, texts: Sequence[str], quote: Callable[[str], str]
+    ) -> Iterator[tuple[str, ...]]:
+        names = [name for text in texts for name, _ in _PLACEHOLDER.findall(text)]
         for name in names:
             if name not in self._values:
                 problem = f"unknown placeholder {{{name}}} for this technology"
@@ -76,17 +78,19 @@ class Placeholders:
             hint = "a line is repeated for the values of one kind"
             raise UsageError(problem, hint, code="invalid-placeholder")
         for number in range(0 if 0 in counts.values() else max(counts.values(), default=1)):
-            yield tuple(_PLACE.sub(lambda m, n=number: quote(self._value(m, n)), t) for t in texts)
+            yield tuple(
+                _PLACEHOLDER.sub(lambda m, n=number: quote(self._get_value(m, n)), t) for t in texts
+            )
 
-    def _value(self, match: re.Match[str], number: int) -> str:
+    def _get_value(self, match: re.Match[str], number: int) -> str:
         name, form = match.groups()
         values = self._values[name][1]
         value = values[number if len(values) > 1 else 0]
-        if form and form not in _FORMATS:
-            hint = f"forms are {', '.join(_FORMATS)}"
+        if form and form not in _FORMATTERS:
+            hint = f"forms are {', '.join(_FORMATTERS)}"
             raise UsageError(f"{match[0]}: unknown form '{form}'", hint, code="invalid-placeholder")
         try:
-            return _FORMATS[form](value) if form else value
+            return _FORMATTERS[form](value) if form else value
         except ValueError as exc:
             problem = f"{match[0]}: {value} does not have this form: {exc}"
             raise UsageError(problem, code="invalid-placeholder") from exc

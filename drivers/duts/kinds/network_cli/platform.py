@@ -18,7 +18,7 @@ def get_platform_options(platform: str) -> dict[str, Any]:
     """Return the settings of a platform for :class:`CliOptions`."""
     path = Path(platform).expanduser()
     if path.suffix not in (".yaml", ".yml"):
-        folder = _find_definitions()
+        folder = _find_definitions_directory()
         path = folder / f"{platform}.yaml"
         if "/" in platform or not path.is_file():
             known = ", ".join(sorted(p.stem for p in folder.glob("*.yaml")))
@@ -38,12 +38,12 @@ def get_platform_options(platform: str) -> dict[str, Any]:
     settings = {
         "errors": [re.escape(str(text)) for text in read.get("failure_indicators") or ()],
         "open": [str(step["input"]) for step in sent if step],
-        "enable": _find_enable(read),
+        "enable": _read_enable_command(read),
     }
     return {"prompt": prompt, **{name: value for name, value in settings.items() if value}}
 
 
-def _find_enable(read: dict[str, Any]) -> str:
+def _read_enable_command(read: dict[str, Any]) -> str:
     for mode in read.get("modes") or ():
         for path in mode.get("accessible_modes") or ():
             for step in path.get("instructions") or ():
@@ -52,7 +52,7 @@ def _find_enable(read: dict[str, Any]) -> str:
     return ""
 
 
-def _find_definitions() -> Path:
+def _find_definitions_directory() -> Path:
     spec = importlib.util.find_spec("scrapli")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         if Path(folder, "definitions").is_dir():

@@ -27,18 +27,18 @@ from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.session import plan_steps
 from v6t.drivers.duts.session.session import Session
-from v6t.drivers.duts.session.shell import HEADING, Section
+from v6t.drivers.duts.session.shell import SECTION_HEADING, Section
 from v6t.drivers.duts.session.telemetry import WATCH_INTERVAL_S, Sample, TelemetryWatcher
-from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, Record, Undo
+from v6t.drivers.duts.session.undo_store import PROGRESS, UNDONE, UndoEntry, UndoRecord
 from v6t.drivers.duts.standing.device import LabDut
-from v6t.drivers.duts.standing.ssh import LabSsh, find_transport
+from v6t.drivers.duts.standing.ssh import LabSshServer, find_transport
 from v6t.drivers.transport.contract import Output, Transport
 from v6t.drivers.transport.here import HereTransport
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
-NO_ANSWER = "v6t: it was refused"
+BUSY_CHECK_REJECTED = "v6t: it was refused"
 """Last line of the section ``busy`` if the device rejected the command."""
 
 
@@ -60,17 +60,17 @@ class CliSession(Session):
         super().__init__(driver, self._cli, intent, *args, state_transport=here, **kwargs)
 
     @property
-    def lost(self) -> bool:
-        return super().lost or not self._cli.alive
+    def is_lost(self) -> bool:
+        return super().is_lost or not self._cli.is_alive
 
     def find_interruption(self) -> str:
-        return super().find_interruption() if self._cli.alive else "the connection was lost"
+        return super().find_interruption() if self._cli.is_alive else "the connection was lost"
 
     def survey(self) -> Facts:
         sections = self.read_batch(self.driver.get_survey_commands())
         texts = {name: section.text for name, section in sections.items()}
         if "busy" in sections and sections["busy"].status:
-            texts["busy"] = NO_ANSWER
+            texts["busy"] = BUSY_CHECK_REJECTED
         ends = find_ends(self.driver.options.ssh)
         self.facts = self.driver.parse_facts({**texts, "ends": ends})
         return self.facts
@@ -97,14 +97,14 @@ class CliSession(Session):
         done = self.state_transport.run(f"umask 077; echo {number} >>{progress}")
         answer = ""
         if not done.status:
-            done = self._cli.run(step.set)
+            done = self._cli.run(step.command)
         if step.check is not None and not done.status:
             time.sleep(self.driver.options.settle_s)
             answer = self._cli.run(step.check.command).out
-        out = f"{done.out}\n{HEADING} check\n{answer}"
+        out = f"{done.out}\n{SECTION_HEADING} check\n{answer}"
         plan_steps.check_step(step, replace(done, out=out), self.name)
 
-    def undo_steps(self, record: Record) -> Output:
+    def undo_steps(self, record: UndoRecord) -> Output:
         self.state_transport.run("true")
         return undo_record(record, self._cli.run, self._ignored)
 
@@ -122,7 +122,7 @@ class CliSession(Session):
     def read(self) -> Sample:
         return self._take_sample(self.driver.get_telemetry_readings(self.intent))
 
-    def watcher(self, *readings: str) -> TelemetryWatcher:
+    def start_watcher(self, *readings: str) -> TelemetryWatcher:
         chosen = self.choose_readings(readings)
         stopped = threading.Event()
 
@@ -143,7 +143,7 @@ class LabCliDevice(LabDut):
 
     def look(self) -> list[str]:
         login = self.driver.options.ssh
-        if not LabSsh(login.lab).find_pid():
+        if not LabSshServer(login.lab).find_pid():
             problem = f"no device {login.lab} with a command line stands in the lab"
             hint = "the lab makes none: give dut.options.ssh.host, and a tester wired to it"
             raise UsageError(problem, hint, code="missing-device")
@@ -158,7 +158,7 @@ class LabCliDevice(LabDut):
         super().close()
 
 
-def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
+def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
     """Type the undo lines of each step in reverse order; print ``left NUMBER`` for those that fail."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     paths = (progress, notes)
@@ -174,7 +174,7 @@ def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[
         if not entry.command or number not in begun - undone or entry.gone in begun:
             continue
         blocked = problems and not entry.gone
-        problem = "another step needs it" if blocked else _undo(entry, run, ignored)
+        problem = "another step needs it" if blocked else _undo_entry(entry, run, ignored)
         if problem:
             problems[number] = problem
         else:
@@ -185,7 +185,7 @@ def undo_record(record: Record, run: Callable[[str], Output], ignored: Iterable[
     return Output(int(bool(problems)), left, "; ".join(problems.values()))
 
 
-def _undo(entry: Undo, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
+def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
     """Undo a step whose state has changed; return what prevents it, or nothing."""
 
     def is_restored() -> bool:
@@ -206,7 +206,7 @@ def compute_digest(text: str, ignored: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
-def main(text: str, record: Record) -> int:
+def main(text: str, record: UndoRecord) -> int:
     """Undo a record; return the exit status, which is 3 without a connection."""
     device = json.loads(text)
     try:
@@ -228,4 +228,4 @@ def main(text: str, record: Record) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Record.parse_json(sys.stdin.read())))
+    sys.exit(main(sys.argv[1], UndoRecord.parse_json(sys.stdin.read())))

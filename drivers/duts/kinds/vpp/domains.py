@@ -7,15 +7,15 @@ from abc import abstractmethod
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction
-from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Step, Want, has_lines
+from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
+from v6t.drivers.duts.plan import Change, Expectation, Step, expect_lines
 from v6t.drivers.duts.steps import create_object
 
-LIVE = "v6tbeside"
+LIVE_DOMAIN_TAG = "v6tbeside"
 """The tag of the domain that is added and removed under traffic."""
 
 
-class MapRelay(VppFunction):
+class MapDomainFunction(VppFunction):
     """Base class of relays whose tunnel or translation is a table of domains."""
 
     plugin = "map"
@@ -26,51 +26,53 @@ class MapRelay(VppFunction):
     """Suffix of the command that enables the feature."""
 
     @abstractmethod
-    def domains(self) -> list[Step]: ...
+    def make_domain_steps(self) -> list[Step]: ...
 
-    def steps(self, version: str) -> list[Step]:
-        return [*self.domains(), *map(self._enable, self.ports.values())]
+    def make_steps(self, version: str) -> list[Step]:
+        return [*self.make_domain_steps(), *map(self._make_enable_step, self.ports.values())]
 
-    def _enable(self, port: str) -> Step:
+    def _make_enable_step(self, port: str) -> Step:
         features = self.cli(f"show interface features {port}")
         create = self.cli(f"map interface {port}{self.mode}")
         delete = self.cli(f"map interface {port} del{self.mode}")
         why = f"MAP on {port}"
         read = f"{features} | grep -w -e ip4-map -e ip4-map-t || true"
-        want = has_lines(self.feature)
-        return create_object(create, delete, why, read=read, want=want, silent=True)
+        expected = expect_lines(self.feature)
+        return create_object(create, delete, why, read=read, expected=expected, silent=True)
 
-    def change_domain(
+    def make_domain_change(
         self,
         description: str,
-        first: Domain,
-        second: Domain,
+        first: MapDomain,
+        second: MapDomain,
         words: tuple[str, str],
         rule: str = "true",
     ) -> Change:
-        add, change = (self.cli(f"map add domain {domain.words}") for domain in (first, second))
-        remove = delete_domain(self.cli, LIVE)
+        add, change = (
+            self.cli(f"map add domain {domain.command_words}") for domain in (first, second)
+        )
+        remove = make_delete_command(self.cli, LIVE_DOMAIN_TAG)
         return Change(
             description,
             add=f"{add} && {rule}",
             change=f"{remove}; {change} && {rule}",
             remove=remove,
-            look=f"{self.cli('show map domain')} | grep -F '{{{LIVE}}}' || true",
-            added=words[0],
-            changed=words[1],
-            how="changed: removed and added anew, VPP has no other way",
+            show_command=f"{self.cli('show map domain')} | grep -F '{{{LIVE_DOMAIN_TAG}}}' || true",
+            added_words=words[0],
+            changed_words=words[1],
+            note="changed: removed and added anew, VPP has no other way",
         )
 
 
-def list_domains(cli: Vppctl) -> str:
+def make_list_command(cli: Vppctl) -> str:
     """Return the command that lists all domains, including those of others."""
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
-def has_domains(expected_domains: list[Domain], description: str) -> Want:
+def expect_domains(expected_domains: list[MapDomain], description: str) -> Expectation:
     """Require these domains; others are allowed."""
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}
         for domain in expected_domains:
             if domain.tag not in domains_by_tag:
@@ -79,18 +81,18 @@ def has_domains(expected_domains: list[Domain], description: str) -> Want:
                 return f"the domain {domain.tag} is {domains_by_tag[domain.tag]}, not {domain}"
         return None
 
-    return Want(description, checker)
+    return Expectation(description, find_problem)
 
 
-def list_indices(cli: Vppctl, tag: str) -> str:
+def make_indices_command(cli: Vppctl, tag: str) -> str:
     """Return the shell line that prints the indices of the domains with a tag."""
     return f"{cli('show map domain')} | sed -n 's/^\\[\\([0-9]*\\)\\] tag {{{tag}}} .*/\\1/p'"
 
 
-def delete_domain(cli: Vppctl, tag: str) -> str:
+def make_delete_command(cli: Vppctl, tag: str) -> str:
     """Return the shell line that deletes the domains with a tag."""
-    return f"{list_indices(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
+    return f"{make_indices_command(cli, tag)} | while read i; do {cli('map del domain index $i')}; done"
 
 
-_ROUTED = "it routes what it has encapsulated with hop limit 64"
-TUNNEL_PROFILE = HeaderProfile(tunnel_hop_limit=63, why=_ROUTED)
+_HOP_LIMIT_REASON = "it routes what it has encapsulated with hop limit 64"
+TUNNEL_PROFILE = HeaderProfile(tunnel_hop_limit=63, why=_HOP_LIMIT_REASON)

@@ -8,28 +8,31 @@ from functools import partial
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.driver import Driver
-from v6t.drivers.duts.facts import LINUX, Facts, parse_linux_facts
+from v6t.drivers.duts.facts import LINUX_SURVEY_COMMANDS, Facts, parse_linux_facts
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.addresses import find_next_hops, find_spare_network
 from v6t.drivers.duts.kinds.linux import telemetry
-from v6t.drivers.duts.kinds.softwires import get_customer
+from v6t.drivers.duts.kinds.softwires import get_tunnel_end
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
 from v6t.drivers.duts.kinds.vpp.lw4o6 import Lw4o6
 from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
-from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependent, EndpointIndependent, Nat44
+from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependentNat44, EndpointIndependentNat44, Nat44
 from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
 from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
-from v6t.drivers.duts.kinds.vpp.tunnel import CustomerTunnel
-from v6t.drivers.duts.plan import Change, Intent, Plan, shorten
+from v6t.drivers.duts.kinds.vpp.tunnel import TunnelFunction
+from v6t.drivers.duts.plan import Change, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
-from v6t.drivers.duts.telemetry_summary import INTERFACES
+from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
-NAT44: Mapping[str, type[Nat44]] = {"ed": EndpointDependent, "ei": EndpointIndependent}
+NAT44_PLUGINS: Mapping[str, type[Nat44]] = {
+    "ed": EndpointDependentNat44,
+    "ei": EndpointIndependentNat44,
+}
 FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.RouterConfig: VppFunction,
     families.MapERelayConfig: MapE,
@@ -39,14 +42,14 @@ FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.Nat64Config: Nat64,
     families.DsLiteAftrConfig: DsLite,
     families.NptConfig: Npt66,
-    families.LwB4Config: CustomerTunnel,
-    families.B4Config: CustomerTunnel,
-    families.AftrTunnelConfig: CustomerTunnel,
+    families.LwB4Config: TunnelFunction,
+    families.B4Config: TunnelFunction,
+    families.AftrTunnelConfig: TunnelFunction,
 }
 """What VPP can be."""
 
 
-class Vpp(Driver):
+class VppDriver(Driver):
     """VPP, configured by ``vppctl``."""
 
     name = "vpp"
@@ -63,11 +66,15 @@ class Vpp(Driver):
     has_background_vlans = True
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        if self.options.started:
+        if self.options.starts_vpp:
             version = f"{self.options.program} --version || {self.options.program} -h | head -1"
-            return {**LINUX, "version": version, "plugins": process.list_plugins(self.options)}
+            return {
+                **LINUX_SURVEY_COMMANDS,
+                "version": version,
+                "plugins": process.make_plugins_command(self.options),
+            }
         return {
-            **LINUX,
+            **LINUX_SURVEY_COMMANDS,
             "version": self.cli("show version"),
             "hardware": self.cli("show hardware-interfaces"),
             "plugins": self.cli("show plugins"),
@@ -77,11 +84,11 @@ class Vpp(Driver):
     def parse_facts(self, sections: Mapping[str, str]) -> Facts:
         match = re.search(r"v?(\d+\.\d+[^\s]*)", sections.get("version", ""))
         if not match:
-            if self.options.started:
+            if self.options.starts_vpp:
                 raise make_missing_program_error(
                     self.options.program, "https://fd.io", from_option=True
                 )
-            problem = "VPP does not answer: " + shorten(sections.get("version", ""))
+            problem = "VPP does not answer: " + shorten_output(sections.get("version", ""))
             hint = "is it running, and may this user use its socket? dut.options.socket names it"
             raise DutError(problem, hint, code="unexpected-answer")
         return parse_linux_facts(sections, match.group(1))
@@ -93,21 +100,21 @@ class Vpp(Driver):
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
         super().check_supported(intent, in_chain=in_chain)
         if isinstance(intent.configuration, families.B4Config | families.AftrTunnelConfig):
-            get_customer(intent)
+            get_tunnel_end(intent)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
-        if outputs.parse_version(facts.version) < outputs.OLDEST:
+        if outputs.parse_version(facts.version) < outputs.OLDEST_VERSION:
             problem = f"VPP {facts.version} is not supported"
             hint = "install VPP 22.06 or newer"
             instead = {"version": outputs.VERSIONS[0]}
             raise make_unsupported_error(
                 problem, hint, dut_params=instead, code="unsupported-by-version"
             )
-        function = self.function(intent)
+        function = self.make_function(intent)
         function.check_supported(facts.version)
         # after what no plugin mends: nobody is to start a router anew for nothing
         section = facts.sections.get
-        if self.options.started:
+        if self.options.starts_vpp:
             process.refuse_without_plugin(function.plugin, section("plugins", ""), self.options)
         else:
             _refuse_unloaded(function, section("plugins", ""), section("ipip", ""))
@@ -116,14 +123,14 @@ class Vpp(Driver):
             name = getattr(self.options, side)
             if hardware is not None:
                 links.check_hardware(hardware, name, getattr(intent.links, side).dut_mac, side)
-            elif self.options.started and (why := facts.find_protected_interfaces().get(name)):
+            elif self.options.starts_vpp and (why := facts.find_protected_interfaces().get(name)):
                 problem = f"the {side} interface {name} is not touched: {why}"
                 raise DutError(problem, code="interface-protected")
 
-    def function(self, intent: Intent) -> VppFunction:
+    def make_function(self, intent: Intent) -> VppFunction:
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
-        kind = NAT44[self.options.nat44] if kind is Nat44 else kind
-        return kind(intent, self.options, self.cli, self.ports(intent))
+        kind = NAT44_PLUGINS[self.options.nat44] if kind is Nat44 else kind
+        return kind(intent, self.options, self.cli, self.get_ports(intent))
 
     def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
@@ -131,12 +138,12 @@ class Vpp(Driver):
         return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
-        return self.function(intent).profile
+        return self.make_function(intent).profile
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        function = self.function(intent)
-        table = function.occupancy()
-        ports = tuple(self.port(side) for side in SIDES)
+        function = self.make_function(intent)
+        table = function.get_occupancy_reading()
+        ports = tuple(self.get_port(side) for side in SIDES)
         return {
             "cpu": telemetry.make_core_reading(polls=True),
             **({"table": table} if table else {}),
@@ -146,36 +153,36 @@ class Vpp(Driver):
                 "calls, vectors and clocks of each busy node by thread, and vectors per call (256 is the "
                 "most), since VPP began or was told to forget; packets a second of each thread",
             ),
-            INTERFACES: Reading(
+            INTERFACES_READING: Reading(
                 self.cli("show interface"),
                 partial(outputs.parse_interface_counters, ports=ports),
                 "packets, drops, frames missed for want of a ring's room, of each interface",
-                outputs.INTERFACE_LOSSES,
+                outputs.INTERFACE_LOSS_REASONS,
             ),
             "errors": Reading(
                 self.cli("show errors"),
-                function.errors,
+                function.parse_errors,
                 "dropped packets by node and reason, without those that mean no loss; how many `reasons` it "
                 "shows of any kind",
-                outputs.ERROR_LOSSES,
+                outputs.ERROR_LOSS_REASONS,
             ),
         }
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        return self.function(intent).get_session_reading()
+        return self.make_function(intent).get_session_reading()
 
     def has_endpoint_sessions(self, intent: Intent) -> bool:
-        return self.function(intent).by_endpoint
+        return self.make_function(intent).has_endpoint_sessions
 
     def get_timeout_s(self, intent: Intent) -> float | None:
-        return self.function(intent).get_timeout_s()
+        return self.make_function(intent).get_timeout_s()
 
     def plan_configuration(self, intent: Intent, facts: Facts) -> Plan:
-        options, function = self.options, self.function(intent)
-        first = process.start(options, intent, self.cli) if options.started else []
+        options, function = self.options, self.make_function(intent)
+        first = process.make_start_steps(options, intent, self.cli) if options.starts_vpp else []
         steps = list(first)
-        for side, port in self.ports(intent).items():
-            link, parent = getattr(intent.links, side), self.port(side)
+        for side, port in self.get_ports(intent).items():
+            link, parent = getattr(intent.links, side), self.get_port(side)
             if link.vlan:
                 steps += [
                     links.set_up(self.cli, parent),
@@ -183,22 +190,22 @@ class Vpp(Driver):
                 ]
             static = options.neighbours != "resolved"
             configure = partial(links.configure_side, mtu=link.mtu, cli=self.cli, static=static)
-            link_intent, extra_steps = function.side(side)
+            link_intent, extra_steps = function.get_side(side)
             steps += configure(link_intent, port, extra_steps=extra_steps)
             if link_intent.background is not None:
                 vlan = link.background.vlan
                 steps.append(links.add_vlan(self.cli, parent, vlan))
                 steps += configure(link_intent.background, f"{parent}.{vlan}")
-        steps += function.steps(facts.version)
-        flush = function.flush(facts.version, steps)
-        if options.started:
+        steps += function.make_steps(facts.version)
+        flush = function.make_flush_steps(facts.version, steps)
+        if options.starts_vpp:
             restartable_steps = process.bind_to_process(steps[len(first) :], options)
-            steps = [*process.claim_interfaces(options), *first, *restartable_steps]
+            steps = [*process.make_interface_steps(options), *first, *restartable_steps]
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
         """Return a route that updates move; VPP adds paths, so the former path is removed first."""
-        ways = find_next_hops(intent, self.ports(intent))
+        ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
         ip_version, (first_path, second_path) = (
@@ -218,22 +225,22 @@ class Vpp(Driver):
             change=f"{removals[0]} >/dev/null; {adds[1]}",
             remove=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
             # the hosts alone: a way that was not taken away is there beside the new one
-            look=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
-            added=f"via {ways[1][0]}",
-            changed=f"via {ways[2][0]}",
+            show_command=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
+            added_words=f"via {ways[1][0]}",
+            changed_words=f"via {ways[2][0]}",
             exclusive=True,
         )
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        return self.function(intent).live_change()
+        return self.make_function(intent).make_live_change()
 
-    def ports(self, intent: Intent) -> dict[str, str]:
+    def get_ports(self, intent: Intent) -> dict[str, str]:
         vlans = {side: getattr(intent.links, side).vlan for side in SIDES}
-        return {s: self.port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
+        return {s: self.get_port(s) + (f".{vlan}" if vlan else "") for s, vlan in vlans.items()}
 
-    def port(self, side: str) -> str:
+    def get_port(self, side: str) -> str:
         name: str = getattr(self.options, side)
-        return f"host-{name}" if self.options.started else name
+        return f"host-{name}" if self.options.starts_vpp else name
 
     @property
     def cli(self) -> Vppctl:
@@ -241,7 +248,7 @@ class Vpp(Driver):
 
 
 def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
-    plugin = "ipip" if isinstance(function, CustomerTunnel) and "unknown input" in tunnels else ""
+    plugin = "ipip" if isinstance(function, TunnelFunction) and "unknown input" in tunnels else ""
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
         plugin = plugin or function.plugin
     if plugin:

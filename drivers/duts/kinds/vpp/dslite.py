@@ -11,15 +11,17 @@ from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import links, process
 from v6t.drivers.duts.kinds.vpp.function import START_HINT, VppFunction
 from v6t.drivers.duts.kinds.vpp.nat44 import format_pool, get_pool
-from v6t.drivers.duts.plan import Check, Existing, Step, Want, equals, has_lines
+from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lines, expect_text
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 
-PER_B4 = 1000
+MAX_SESSIONS_PER_B4 = 1000
 """Sessions of one B4; a further one silently replaces the oldest (dslite_in2out.c)."""
-_WHY = f"VPP keeps {PER_B4} sessions of a B4, and drops the oldest of more without a word"
+_WHY = (
+    f"VPP keeps {MAX_SESSIONS_PER_B4} sessions of a B4, and drops the oldest of more without a word"
+)
 _POOLS = ("198.19.0.1", "192.0.2.1")
 """Public addresses, of which a device has one itself at most."""
 
@@ -28,7 +30,7 @@ class DsLite(VppFunction):
     """An AFTR of DS-Lite (RFC 6333)."""
 
     plugin = "dslite"
-    counter = "/dslite/total-sessions"
+    session_counter = "/dslite/total-sessions"
     notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
@@ -46,15 +48,15 @@ class DsLite(VppFunction):
     )
 
     @property
-    def aftr(self) -> DsLiteAftrConfig:
+    def aftr_config(self) -> DsLiteAftrConfig:
         return self.intent.configuration_as(DsLiteAftrConfig)
 
     def check_supported(self, version: str) -> None:
-        if not self.options.started:
+        if not self.options.starts_vpp:
             problem = "VPP cannot forget the AFTR's tunnel address unless v6t starts it"
             raise make_unsupported_error(problem, START_HINT, dut_params={"start": True})
         own_ips = [interface.ip for interface in self.intent.right.addresses]
-        for address in self.aftr.pool4:
+        for address in self.aftr_config.pool4:
             if address in own_ips:
                 raise make_unsupported_error(
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
@@ -62,69 +64,71 @@ class DsLite(VppFunction):
                     "choose other public addresses (pool_first)",
                     params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own_ips)},
                 )
-        b4s, required = self.aftr.b4_count, self.intent.requirements.sessions
-        if required > PER_B4 * b4s:
+        b4s, required = self.aftr_config.b4_count, self.intent.requirements.sessions
+        if required > MAX_SESSIONS_PER_B4 * b4s:
             raise make_unsupported_error(
-                f"VPP's AFTR keeps {PER_B4} sessions of a B4 and drops the oldest silently: "
+                f"VPP's AFTR keeps {MAX_SESSIONS_PER_B4} sessions of a B4 and drops the oldest silently: "
                 f"{required} connections need more than {b4s} B4s",
-                f"measure more B4s, or at most {PER_B4 * b4s} connections",
-                params={"initiator_count": -(-required // PER_B4)},
+                f"measure more B4s, or at most {MAX_SESSIONS_PER_B4 * b4s} connections",
+                params={"initiator_count": -(-required // MAX_SESSIONS_PER_B4)},
             )
 
-    def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+    def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return the left side without the AFTR's address, which VPP must not own."""
-        link, steps = super().side(side)
+        link, steps = super().get_side(side)
         if side != "left":
             return link, steps
-        local = tuple(a for a in link.addresses if a.ip != self.aftr.aftr)
-        nets = [str(a.network) for a in link.addresses if a.ip == self.aftr.aftr]
-        return replace(link, addresses=local), self._attach(nets) if nets else ()
+        local = tuple(a for a in link.addresses if a.ip != self.aftr_config.aftr)
+        nets = [str(a.network) for a in link.addresses if a.ip == self.aftr_config.aftr]
+        return replace(link, addresses=local), self._make_attach_steps(nets) if nets else ()
 
-    def _attach(self, nets: Sequence[str]) -> list[Step]:
+    def _make_attach_steps(self, nets: Sequence[str]) -> list[Step]:
         """Attach networks to the left interface without an address."""
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
-        steps = [cli.step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE)]
+        steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE)]
         for net in nets:
             add, delete = (f"ip route {verb} {net} via {port}" for verb in ("add", "del"))
-            read = links.has_route(cli, net, port)
-            steps.append(cli.step(add, f"{net} is on {port}", **read, undo=delete))
+            read = links.make_route_read_back(cli, net, port)
+            steps.append(cli.make_step(add, f"{net} is on {port}", **read, undo=delete))
         return steps
 
-    def steps(self, version: str) -> list[Step]:
-        aftr = self.aftr.aftr
+    def make_steps(self, version: str) -> list[Step]:
+        aftr = self.aftr_config.aftr
         return [
-            self.cli.step(
+            self.cli.make_step(
                 f"dslite add pool address {format_pool(self.intent)}",
                 "public addresses of DS-Lite",
                 read=self.cli("show dslite pool"),
-                want=has_lines(*get_pool(self.intent).addresses),
+                expected=expect_lines(*get_pool(self.intent).addresses),
                 existing=Existing.RESTORE,
             ),
-            self.cli.step(
+            self.cli.make_step(
                 f"dslite set aftr-tunnel-endpoint-address {aftr}",
                 "where the B4s' tunnels end",
                 read=self.cli("show dslite aftr-tunnel-endpoint-address"),
-                want=equals(aftr),
+                expected=expect_text(aftr),
                 existing=Existing.RESTORE,
             ),
         ]
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        return (process.restart(plan, self.is_empty()),)
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        return (process.make_restart_step(plan, self.make_empty_check()),)
 
-    def is_empty(self) -> Check:
-        def checker(output: str) -> str | None:
+    def make_empty_check(self) -> Check:
+        def find_problem(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:
                 return f"sessions of {len(rows)} B4s are left"
             # without B4s it prints nothing
             return "VPP does not answer" if output.strip() else None
 
-        return Check(f"{self.cli('show dslite sessions')} 2>&1", Want("no session", checker))
+        return Check(
+            f"{self.cli('show dslite sessions')} 2>&1", Expectation("no session", find_problem)
+        )
 
     def get_capacity(self) -> int:  # each B4 has its own
-        return PER_B4 * self.aftr.b4_count
+        return MAX_SESSIONS_PER_B4 * self.aftr_config.b4_count
 
     def get_timeout_s(self) -> float | None:
         return None

@@ -51,24 +51,24 @@ class VppOptions(DutOptions):
     """Configure also MAP-T prefixes of which VPP is known to lose packets: for audits that show it."""
 
     @property
-    def started(self) -> bool:
+    def starts_vpp(self) -> bool:
         return self.in_lab if self.start is None else self.start
 
     @property
-    def control(self) -> str:
+    def vppctl_path(self) -> str:
         if self.vppctl or "/" not in self.program:
             return self.vppctl or "vppctl"
         return f"{self.program.rpartition('/')[0]}/vppctl"
 
     @property
-    def statistics(self) -> str:
+    def stats_command(self) -> str:
         """The client of the statistics segment, beside that of the command line."""
-        place, slash, _ = self.control.rpartition("/")
-        socket = f" socket-name {self.state_dir}/vpp-stats.sock" if self.started else ""
+        place, slash, _ = self.vppctl_path.rpartition("/")
+        socket = f" socket-name {self.state_dir}/vpp-stats.sock" if self.starts_vpp else ""
         return f"{place}{slash}vpp_get_stats{socket}"
 
 
-OWN_TIMEOUT_S = 300.0
+DEFAULT_UDP_TIMEOUT_S = 300.0
 """VPP's own timeout of UDP sessions; no command changes that of NAT64."""
 
 
@@ -76,14 +76,14 @@ class Vppctl:
     """Builds shell lines of VPP commands; their exit status is always 0, so any output is an error."""
 
     def __init__(self, options: VppOptions) -> None:
-        own = f"{options.state_dir}/vpp-cli.sock" if options.started else ""
+        own = f"{options.state_dir}/vpp-cli.sock" if options.starts_vpp else ""
         socket = options.socket or own
-        self._client = f"{options.control}{f' -s {socket}' if socket else ''}"
+        self._client = f"{options.vppctl_path}{f' -s {socket}' if socket else ''}"
 
     def __call__(self, command: str) -> str:
         return f"{self._client} {command}"
 
-    def step(
+    def make_step(
         self,
         command: str,
         why: str,
@@ -106,9 +106,9 @@ class VppFunction:
     parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Defaults of the technology that VPP does not support, with replacements."""
     profile: ClassVar[HeaderProfile] = HeaderProfile()
-    counter: ClassVar[str] = ""
+    session_counter: ClassVar[str] = ""
     """Name of the session counter in VPP's statistics segment; empty: none."""
-    by_endpoint: ClassVar[bool] = False
+    has_endpoint_sessions: ClassVar[bool] = False
     """Whether one session covers all destinations of an inside address and port."""
 
     def __init__(
@@ -119,15 +119,15 @@ class VppFunction:
     def check_supported(self, version: str) -> None:
         """Refuse settings that VPP does not support or handles wrongly, and suggest values that work."""
 
-    def side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
+    def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
         """Return addresses, neighbors and routes of a side, and steps between addresses and neighbors."""
         given: LinkIntent = getattr(self.intent, side)
         return given, ()
 
-    def steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[Step]:
         return []
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         return ()
 
     def get_session_reading(self) -> Reading | None:
@@ -138,32 +138,32 @@ class VppFunction:
         """Return the capacity of the session table."""
         return 0
 
-    def occupancy(self) -> Reading | None:
+    def get_occupancy_reading(self) -> Reading | None:
         """Return the reading of the table's use, from VPP's statistics segment."""
-        if not self.counter:
+        if not self.session_counter:
             return None
         room = float(self.get_capacity())
 
         def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
-            line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.counter)}$"
+            line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.session_counter)}$"
             workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": room} if workers else {}
 
-        command = f"{self.options.statistics} dump {self.counter} 2>/dev/null; true"
+        command = f"{self.options.stats_command} dump {self.session_counter} 2>/dev/null; true"
         means = "sessions, and how many the table takes, of the worker that has most"
         return Reading(command, parse, means)
 
-    def errors(self, text: str) -> Mapping[str, float]:
+    def parse_errors(self, text: str) -> Mapping[str, float]:
         return outputs.parse_errors(text)
 
     def get_timeout_s(self) -> float | None:
         """Return the lifetime of idle UDP sessions [s]; None: unlimited."""
-        return float(self.get_configured_timeout_s() or OWN_TIMEOUT_S)
+        return float(self.get_configured_timeout_s() or DEFAULT_UDP_TIMEOUT_S)
 
     def get_configured_timeout_s(self) -> int:
         """Return the timeout of UDP sessions that is configured [s]; 0: none."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
-    def live_change(self) -> Change | None:
+    def make_live_change(self) -> Change | None:
         """Return the change that is made under traffic; None: not supported."""
         return None

@@ -9,12 +9,12 @@ from typing import Any
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
-from v6t.drivers.duts.plan import Existing, Step, equals, has_words, passes
+from v6t.drivers.duts.plan import Existing, Step, expect_output, expect_text, expect_words
 from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import LinkIntent
 
 # each line of vppctl ends with CR and LF: awk's last word of a line would hold the CR
-_CLEAN = '{ sub(/\\r$/, "") }'
+_STRIP_CR_AWK = '{ sub(/\\r$/, "") }'
 
 
 def configure_side(
@@ -52,7 +52,9 @@ def add_vlan(cli: Vppctl, parent: str, number: int) -> Step:
     create = cli(f"create sub-interfaces {parent} {number}")
     delete = cli(f"delete sub-interface {port}")
     read = f"{cli('show interface')} | awk '$1 == \"{port}\" {{print $1}}'"
-    return create_object(create, delete, f"VLAN {number} of {parent}", read=read, want=equals(port))
+    return create_object(
+        create, delete, f"VLAN {number} of {parent}", read=read, expected=expect_text(port)
+    )
 
 
 def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
@@ -70,8 +72,8 @@ def add_address(cli: Vppctl, text: str, port: str) -> Step:
         f"the device's address on {port}",
         # an address of somebody else's may end with this one
         read=cli(f"show interface address {port}")
-        + f' | awk \'{_CLEAN} $1 == "L3" && $2 == "{given}"\'',
-        want=has_words(f"L3 {given}"),
+        + f' | awk \'{_STRIP_CR_AWK} $1 == "L3" && $2 == "{given}"\'',
+        expected=expect_words(f"L3 {given}"),
         undo=cli(f"set interface ip address del {port} {given}"),
         existing=Existing.KEEP,
     )
@@ -88,11 +90,11 @@ def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
         f"static neighbor entries for the tester's hosts on {port}",
         # the MAC address of a static entry; each of its words may stand in any column
         read=cli(f"show ip neighbors {port}")
-        + f' | awk \'{_CLEAN} $NF == "{port}" {{ here = static = mac = ""; '
+        + f' | awk \'{_STRIP_CR_AWK} $NF == "{port}" {{ here = static = mac = ""; '
         f'for (i = 1; i < NF; i++) {{ if ($i == "{address}") here = 1; '
         "else if ($i ~ /^S[A-Z]*$/) static = 1; "
         "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
-        want=equals(mac),
+        expected=expect_text(mac),
         # VPP learns an address again; a static entry of somebody else's is written back
         undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {add("$1")}; }}',
         silent=True,
@@ -106,17 +108,19 @@ def add_route(cli: Vppctl, text: str, next_hop: str, why: str) -> Step:
         cli(f"ip route add {net} via {next_hop}"),
         cli(f"ip route del {net} via {next_hop}"),
         why,
-        **has_route(cli, str(net), next_hop),
+        **make_route_read_back(cli, str(net), next_hop),
         silent=True,
     )
 
 
-def has_route(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
+def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
     """Return the read of a route of the default table, and what it must print."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
-    want = passes(lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'")
-    return {"read": read, "want": want}
+    expected = expect_output(
+        lambda out: outputs.has_path(out, net, next_hop), f"'{net}' via '{next_hop}'"
+    )
+    return {"read": read, "expected": expected}
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:

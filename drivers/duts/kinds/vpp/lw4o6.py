@@ -9,50 +9,56 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.softwires import Softwire, generate_softwires
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.domains import (
-    LIVE,
+    LIVE_DOMAIN_TAG,
     TUNNEL_PROFILE,
-    MapRelay,
-    delete_domain,
-    has_domains,
-    list_domains,
-    list_indices,
+    MapDomainFunction,
+    expect_domains,
+    make_delete_command,
+    make_indices_command,
+    make_list_command,
 )
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
-from v6t.drivers.duts.kinds.vpp.outputs import Domain
-from v6t.drivers.duts.plan import Change, Existing, Step, Want
+from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
+from v6t.drivers.duts.plan import Change, Existing, Expectation, Step
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.drivers.duts.steps import create_object
 
 
-class Lw4o6(MapRelay):
+class Lw4o6(MapDomainFunction):
     """An lwAFTR (RFC 7596)."""
 
     profile = TUNNEL_PROFILE
 
     def check_supported(self, version: str) -> None:
-        _refuse_mixed(list(generate_softwires(self.intent)))
+        _refuse_mixed_softwires(list(generate_softwires(self.intent)))
 
-    def domains(self) -> list[Step]:
+    def make_domain_steps(self) -> list[Step]:
         rows = list(generate_softwires(self.intent))
         return _add_softwires(rows, self.cli, self.options.state_dir)
 
-    def live_change(self) -> Change:
+    def make_live_change(self) -> Change:
         row = next(generate_softwires(self.intent))
         b4 = find_spare_network(self.intent, 6).network_address + 1
         host = IPv4Address(int(find_spare_network(self.intent, 4).network_address) + 7)
-        first, second = (_make_shared_domain(LIVE, replace(row, ipv4=h)) for h in (host, host + 1))
+        first, second = (
+            _make_shared_domain(LIVE_DOMAIN_TAG, replace(row, ipv4=h)) for h in (host, host + 1)
+        )
         add = self.cli(f"map add rule index $i psid 0 ip6-dst {b4}")
-        rule = f"i=$({list_indices(self.cli, LIVE)}); {add}"
+        rule = f"i=$({make_indices_command(self.cli, LIVE_DOMAIN_TAG)}); {add}"
         words = (first.ipv4, second.ipv4)
-        return self.change_domain("a lwB4 with its address", first, second, words, rule)
+        return self.make_domain_change("a lwB4 with its address", first, second, words, rule)
 
 
-def _refuse_mixed(rows: list[Softwire]) -> None:
+def _refuse_mixed_softwires(rows: list[Softwire]) -> None:
     """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
-        names = {"br": "lwAFTR address", "psid_len": "PSID length", "psid_offset": "PSID offset"}
+        names = {
+            "br_address": "lwAFTR address",
+            "psid_len": "PSID length",
+            "psid_offset": "PSID offset",
+        }
         for name, value in names.items():
             if getattr(first_row, name) != getattr(row, name):
                 raise make_unsupported_error(
@@ -62,9 +68,9 @@ def _refuse_mixed(rows: list[Softwire]) -> None:
                 )
 
 
-def _make_shared_domain(tag: str, row: Softwire) -> Domain:
-    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br}/128")
-    return Domain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
+def _make_shared_domain(tag: str, row: Softwire) -> MapDomain:
+    prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br_address}/128")
+    return MapDomain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
 
 
 def _add_softwires(
@@ -76,7 +82,7 @@ def _add_softwires(
         first.setdefault(row.ipv4, row)
     tags = {ipv4: f"v6t{number}" for number, ipv4 in enumerate(first, first_tag)}
     domains = [_make_shared_domain(tags[ipv4], row) for ipv4, row in first.items()]
-    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4}\n" for row in rows)
+    rules = "".join(f"{tags[row.ipv4]} {row.psid} {row.b4_address}\n" for row in rows)
     show = cli("show map domain")
     number = (
         f"{show} | sed 's/^\\[\\([0-9]*\\)\\] tag {{\\([^}}]*\\)}} .*/\\1 \\2/' >{directory}/indices; "
@@ -89,18 +95,18 @@ def _add_softwires(
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))
-            if b4 != row.b4:
-                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4}"
+            if b4 != row.b4_address:
+                return f"PSID {row.psid} of {row.ipv4} is {b4}, not {row.b4_address}"
         return None
 
     return [
         create_object(
             f"umask 077; cat >{files[0]} && {cli('exec ' + files[0])}",
-            f"{delete_domain(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
+            f"{make_delete_command(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
             f"{len(tags)} addresses shared by lwB4s",
-            text="".join(f"map add domain {domain.words}\n" for domain in domains),
-            read=list_domains(cli),
-            want=has_domains(domains, f"{len(tags)} domains with these values"),
+            text="".join(f"map add domain {domain.command_words}\n" for domain in domains),
+            read=make_list_command(cli),
+            expected=expect_domains(domains, f"{len(tags)} domains with these values"),
             silent=True,
         ),
         Step(
@@ -108,7 +114,7 @@ def _add_softwires(
             f"{len(rows)} softwires",
             text=rules,
             read=show,
-            want=Want(f"{len(rows)} rules with these addresses", check_rules),
+            expected=Expectation(f"{len(rows)} rules with these addresses", check_rules),
             undo=f"rm -f {files[1]}",
             existing=Existing.NONE,
             silent=True,

@@ -12,15 +12,15 @@ from v6t.drivers.duts.kinds.addresses import find_spare_network
 from v6t.drivers.duts.kinds.softwires import Softwire
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.domains import (
-    LIVE,
+    LIVE_DOMAIN_TAG,
     TUNNEL_PROFILE,
-    MapRelay,
-    delete_domain,
-    has_domains,
-    list_domains,
+    MapDomainFunction,
+    expect_domains,
+    make_delete_command,
+    make_list_command,
 )
-from v6t.drivers.duts.kinds.vpp.lw4o6 import _add_softwires, _refuse_mixed
-from v6t.drivers.duts.kinds.vpp.outputs import Domain
+from v6t.drivers.duts.kinds.vpp.lw4o6 import _add_softwires, _refuse_mixed_softwires
+from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
 from v6t.drivers.duts.plan import Change, Step
 from v6t.drivers.duts.readings import ParameterOverride
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -28,11 +28,11 @@ from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
-BITWISE_SINCE = (24, 6)
+FIRST_BITWISE_VERSION = (24, 6)
 """First version that looks up the domain of an IPv6 source by whole octets only (MAP-T)."""
 
 
-class MapRules(MapRelay):
+class MapRulesFunction(MapDomainFunction):
     """Base class of relays with MAP rules."""
 
     rules: Sequence[MapRuleConfig]
@@ -40,26 +40,30 @@ class MapRules(MapRelay):
     source: IPv6Address | IPv6Network
     """The source of what the relay sends to its CEs."""
 
-    def domains(self) -> list[Step]:
+    def make_domain_steps(self) -> list[Step]:
         return [self._add_domain(number, rule) for number, rule in enumerate(self.rules)]
 
     def _add_domain(self, number: int, rule: MapRuleConfig) -> Step:
         source = str(ip_network(self.source))
         prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
-        domain = Domain(f"v6t{number}", *prefixes, *lengths)
-        create = self.cli(f"map add domain {domain.words}")
-        delete = delete_domain(self.cli, domain.tag)
+        domain = MapDomain(f"v6t{number}", *prefixes, *lengths)
+        create = self.cli(f"map add domain {domain.command_words}")
+        delete = make_delete_command(self.cli, domain.tag)
         why = f"the rule {rule.ipv6_prefix}"
-        want = has_domains([domain], f"domain {domain.tag} with these values")
-        return create_object(create, delete, why, read=list_domains(self.cli), want=want)
+        expected = expect_domains([domain], f"domain {domain.tag} with these values")
+        return create_object(
+            create, delete, why, read=make_list_command(self.cli), expected=expected
+        )
 
-    def live_change(self) -> Change:
+    def make_live_change(self) -> Change:
         four, six = (str(find_spare_network(self.intent, version)) for version in (4, 6))
         nets = (four, six, str(self.source))
-        first, second = (Domain(LIVE, *nets, length, 6, length - 8) for length in (16, 14))
+        first, second = (
+            MapDomain(LIVE_DOMAIN_TAG, *nets, length, 6, length - 8) for length in (16, 14)
+        )
         words = ("ea-bits-len 16", "ea-bits-len 14")
-        return self.change_domain("a MAP domain", first, second, words)
+        return self.make_domain_change("a MAP domain", first, second, words)
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
         del net, version
@@ -96,7 +100,7 @@ class MapRules(MapRelay):
                 raise UsageError(problem, hint, params=params, code="unsupported-by-version")
 
 
-class MapT(MapRules):
+class MapT(MapRulesFunction):
     """A border relay of MAP-T."""
 
     feature = "ip4-map-t"
@@ -117,7 +121,7 @@ class MapT(MapRules):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
-        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= BITWISE_SINCE
+        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= FIRST_BITWISE_VERSION
 
     def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         dmr = self.relay.dmr
@@ -128,7 +132,7 @@ class MapT(MapRules):
 
     def check_supported(self, version: str) -> None:
         relay, params = self.relay, self.suggest_params(self.rules, version)
-        softwires.refuse_draft(relay.rules, "VPP")
+        softwires.refuse_draft_format(relay.rules, "VPP")
         softwires.refuse_psid(relay.rules, "VPP's MAP-T")
         softwires.refuse_lowest_mtu(
             relay.lowest_ipv6_mtu,
@@ -142,19 +146,19 @@ class MapT(MapRules):
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
             )
-        if len(relay.rules) > 1 and outputs.parse_version(version) < BITWISE_SINCE:
+        if len(relay.rules) > 1 and outputs.parse_version(version) < FIRST_BITWISE_VERSION:
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
         self.refuse_rules(relay.rules, version)
 
 
-class MapE(MapRules):
+class MapE(MapRulesFunction):
     """A border relay of MAP-E; VPP represents a CE without EA bits as a softwire."""
 
     profile = TUNNEL_PROFILE
     notes = (
-        *MapRelay.notes,
+        *MapDomainFunction.notes,
         "IPv6 that is not IPv4-in-IPv6 is dropped on a MAP interface: background needs VLANs of its own "
         "(links.*.background)",
     )
@@ -166,15 +170,15 @@ class MapE(MapRules):
         self.source = self.relay.br_address
 
     def check_supported(self, version: str) -> None:
-        _refuse_mixed(self._softwires())
-        softwires.refuse_draft(self.rules, "VPP")
+        _refuse_mixed_softwires(self._softwires())
+        softwires.refuse_draft_format(self.rules, "VPP")
         self.refuse_rules(self.relay.rules, version)
 
-    def domains(self) -> list[Step]:
+    def make_domain_steps(self) -> list[Step]:
         rows = self._softwires()
         directory, first = self.options.state_dir, len(self.rules)
         extra_steps = _add_softwires(rows, self.cli, directory, first) if rows else []
-        return [*extra_steps, *super().domains()]
+        return [*extra_steps, *super().make_domain_steps()]
 
     def _softwires(self) -> list[Softwire]:
         return [

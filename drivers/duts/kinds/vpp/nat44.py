@@ -15,13 +15,13 @@ from v6t.drivers.duts.plan import (
     Change,
     Check,
     Existing,
+    Expectation,
     Intent,
     Step,
-    Want,
-    equals,
-    has_line_like,
-    has_lines,
-    shorten,
+    expect_lines,
+    expect_matching_line,
+    expect_text,
+    shorten_output,
 )
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_unsupported_error
@@ -29,32 +29,34 @@ from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
 DEFAULT_SESSIONS = 63 * 1024
-PORTS = (1024, 65535)
-TENANT = 4086
+SUPPORTED_PORTS = (1024, 65535)
+SPARE_VRF = 4086
 """A VRF without members."""
-TABLES = ("addresses", "interfaces", "static mappings")
+SHOW_TABLES = ("addresses", "interfaces", "static mappings")
 
 
 class Nat44(VppFunction):
     """Base class of VPP's NAT44 plugins."""
 
-    noun: ClassVar[str]
+    command_noun: ClassVar[str]
     """Its name in commands."""
-    limits: ClassVar[tuple[str, ...]]
+    supported_settings: ClassVar[tuple[str, ...]]
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
-    def enable(self, room: int) -> Step: ...
+    def make_enable_step(self, room: int) -> Step: ...
 
     @abstractmethod
     def get_session_reading(self) -> Reading: ...
 
-    def steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[Step]:
         return [
-            self.enable(self.get_capacity()),
-            add_pool(self.cli, self.noun, format_pool(self.intent, self.limits)),
-            set_sides(self.cli, self.ports, self.noun),
-            *self._set_timeout(),
+            self.make_enable_step(self.get_capacity()),
+            make_pool_step(
+                self.cli, self.command_noun, format_pool(self.intent, self.supported_settings)
+            ),
+            make_sides_step(self.cli, self.ports, self.command_noun),
+            *self._make_timeout_steps(),
         ]
 
     def get_capacity(self) -> int:
@@ -62,190 +64,197 @@ class Nat44(VppFunction):
         wanted = self.options.sessions or self.intent.requirements.sessions
         return limit or max(wanted, DEFAULT_SESSIONS)
 
-    def is_empty(self) -> Check:
+    def make_empty_check(self) -> Check:
         reading = self.get_session_reading()
 
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             count = reading.parse(output).get("sessions")
             if count is None:
                 return "it does not say how many sessions there are"
             return f"{count:.0f} sessions are left" if count else None
 
-        return Check(reading.command, Want("no session", checker))
+        return Check(reading.command, Expectation("no session", find_problem))
 
-    def _set_timeout(self) -> list[Step]:
+    def _make_timeout_steps(self) -> list[Step]:
         lives_s = self.get_configured_timeout_s()
         if not lives_s:
             return []
         # the endpoint-dependent plugin calls itself otherwise here
-        noun = self.noun if self.noun.endswith("ei") else "nat"
+        noun = self.command_noun if self.command_noun.endswith("ei") else "nat"
         command, show = f"set {noun} timeout udp", self.cli(f"show {noun} timeouts")
         set_timeout = Step(
             self.cli(f"{command} {lives_s}"),
             "sessions live longer than any test: expiry would look like loss",
             read=f"{show} | sed -n 's/^udp timeout: *\\([0-9]*\\) *sec.*/\\1/p'",
-            want=equals(lives_s),
+            expected=expect_text(lives_s),
             undo="[ -z {old} ] || " + self.cli(f"{command} {{words}}"),
             silent=True,
         )
         return [set_timeout]
 
-    def live_change(self) -> Change:
+    def make_live_change(self) -> Change:
         """Change a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
-        second, add = first + 1, f"{self.noun} add address"
-        show = self.cli(f"show {self.noun} addresses")
+        second, add = first + 1, f"{self.command_noun} add address"
+        show = self.cli(f"show {self.command_noun} addresses")
 
-        def remove(address: Address) -> str:
+        def make_removal(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
         return Change(
             "a public address",
-            add=self.cli(f"{add} {first} tenant-vrf {TENANT}"),
-            change=f"{remove(first)}; {self.cli(f'{add} {second} tenant-vrf {TENANT}')}",
-            remove=f"{remove(first)}; {remove(second)}",
-            look=f"{show} | grep -wF -e {first} -e {second} || true",
-            added=str(first),
-            changed=str(second),
-            how="changed: removed and another one added",
+            add=self.cli(f"{add} {first} tenant-vrf {SPARE_VRF}"),
+            change=f"{make_removal(first)}; {self.cli(f'{add} {second} tenant-vrf {SPARE_VRF}')}",
+            remove=f"{make_removal(first)}; {make_removal(second)}",
+            show_command=f"{show} | grep -wF -e {first} -e {second} || true",
+            added_words=str(first),
+            changed_words=str(second),
+            note="changed: removed and another one added",
         )
 
 
-class EndpointDependent(Nat44):
+class EndpointDependentNat44(Nat44):
     """The endpoint-dependent plugin ``nat``: one session for each connection, random ports."""
 
     plugin = "nat"
-    noun = "nat44"
-    counter = "/nat44-ed/total-sessions"
-    limits = ("udp_timeout_s", "session_limit")
+    command_noun = "nat44"
+    session_counter = "/nat44-ed/total-sessions"
+    supported_settings = ("udp_timeout_s", "session_limit")
 
-    def enable(self, room: int) -> Step:
+    def make_enable_step(self, room: int) -> Step:
         # one that is off shows sessions, too: none
         size = rf"max translations per thread: {room} fib 0"
-        return self.cli.step(
+        return self.cli.make_step(
             f"nat44 plugin enable sessions {room}",
             f"endpoint-dependent NAT44 with room for {room} sessions per worker",
-            read=find_overlap(self.cli, "nat44"),
+            read=make_overlap_command(self.cli, "nat44"),
             undo="nat44 plugin disable",
             existing=Existing.REFUSE,
             proof=Check(
-                self.cli("show nat44 summary"), has_line_like(size, f"room for {room} sessions")
+                self.cli("show nat44 summary"),
+                expect_matching_line(size, f"room for {room} sessions"),
             ),
         )
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Clear the sessions; before 25.02, which added a command, remove and recreate the NAT."""
         has_command = outputs.parse_version(version) >= (25, 2)
         clear = [self.cli("clear nat44 ed sessions")]
-        lines = clear if has_command else recreate_commands(self.steps(version))
+        lines = clear if has_command else make_recreate_commands(self.make_steps(version))
         seen = f"{self.cli('show nat44 summary')} | grep -q '^total sessions: 0 '"
-        return (make_flush_loop(lines, seen, self.is_empty()),)
+        return (make_flush_step(lines, seen, self.make_empty_check()),)
 
     def get_session_reading(self) -> Reading:
         return Reading(self.cli("show nat44 summary"), outputs.parse_nat44_sessions)
 
 
-class EndpointIndependent(Nat44):
+class EndpointIndependentNat44(Nat44):
     """The plugin ``nat44_ei``: a session for each address and port inside (RFC 4787 REQ-1)."""
 
     plugin = "nat44_ei"
-    noun = "nat44 ei"
-    counter = "/nat44-ei/total-sessions"
-    limits = ("session_limit",)
-    by_endpoint = True
+    command_noun = "nat44 ei"
+    session_counter = "/nat44-ei/total-sessions"
+    supported_settings = ("session_limit",)
+    has_endpoint_sessions = True
     MAX_USERS = 1024
     """Default maximum number of clients."""
 
-    def enable(self, room: int) -> Step:
+    def make_enable_step(self, room: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
         users = max(self.MAX_USERS, sum(net.num_addresses for net in nets))
         command = f"nat44 ei plugin enable sessions {room} users {users}"
         why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
-        read = find_overlap(self.cli, "nat44 ei")
+        read = make_overlap_command(self.cli, "nat44 ei")
         undo = "nat44 ei plugin disable"
-        return self.cli.step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
+        return self.cli.make_step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Remove and re-add the public addresses, which frees all ports.
 
         ``clear nat44 ei sessions`` forgets sessions and leaves their ports in use
         (nat44_ei_sessions_clear): after 64,512 of them over all trials no address has one left.
         """
-        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.limits)}")
+        add = self.cli(f"nat44 ei add address {format_pool(self.intent, self.supported_settings)}")
         seen = f"! {self.get_session_reading().command} | grep -q ': [1-9][0-9]* sessions'"
-        return (make_flush_loop([f"{add} del", add], seen, self.is_empty()),)
+        return (make_flush_step([f"{add} del", add], seen, self.make_empty_check()),)
 
     def get_session_reading(self) -> Reading:
-        return Reading(self.cli("show nat44 ei sessions"), outputs.nat44_ei_sessions)
+        return Reading(self.cli("show nat44 ei sessions"), outputs.parse_nat44_ei_sessions)
 
     def get_timeout_s(self) -> float | None:
         """Return no limit: an idle session stays until a new one needs its place in the hash."""
         return None
 
 
-def find_overlap(cli: Vppctl, kind: str, tables: Sequence[str] = TABLES) -> str:
+def make_overlap_command(cli: Vppctl, kind: str, tables: Sequence[str] = SHOW_TABLES) -> str:
     """Return the command that prints configuration of others, which disabling the plugin would remove."""
     commands = "; ".join(cli(f"show {kind} {table}") for table in tables)
     # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"
 
 
-def recreate_commands(steps: Sequence[Step]) -> list[str]:
+def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
     """Return the shell lines that undo steps and repeat them."""
     allocated = [s.undo for s in reversed(steps) if s.undo and "{old}" not in s.undo]
-    return allocated + [s.set for s in steps]
+    return allocated + [s.command for s in steps]
 
 
-def make_flush_loop(lines: Sequence[str], state_command: str, check: Check) -> Step:
+def make_flush_step(lines: Sequence[str], state_command: str, check: Check) -> Step:
     """Return a shell loop that flushes a table until it is empty."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {state_command} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
-def get_pool(intent: Intent, supported_limits: Sequence[str] = ()) -> nat.Pool:
+def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatPool:
     """Return public addresses, each with the ports that VPP allocates."""
-    pool = nat.get_pool(intent, supported_limits=supported_limits)
-    if (pool.low, pool.high) != PORTS:
-        low, high = PORTS
-        problem = f"VPP's NAT gives out ports {low} to {high}, not {pool.low} to {pool.high}"
+    pool = nat.get_pool(intent, supported_settings=supported_settings)
+    if (pool.first_port, pool.last_port) != SUPPORTED_PORTS:
+        low, high = SUPPORTED_PORTS
+        problem = (
+            f"VPP's NAT gives out ports {low} to {high}, not {pool.first_port} to {pool.last_port}"
+        )
         instead = {"pool_ports": {"min": low, "max": high}}
         raise make_unsupported_error(problem, "leave pool_ports as they are", params=instead)
     return pool
 
 
-def format_pool(intent: Intent, supported_limits: Sequence[str] = ()) -> str:
+def format_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> str:
     """Return the public addresses as VPP reads them."""
-    pool = get_pool(intent, supported_limits)
+    pool = get_pool(intent, supported_settings)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
 
-def add_pool(
+def make_pool_step(
     cli: Vppctl, noun: str, words: str, *, add: str = "add address", stays: bool = False
 ) -> Step:
     """Add the public addresses of a plugin."""
     first, _, last = words.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         listed = set(outputs.parse_pool_addresses(output))
         every = (str(IPv4Address(number)) for number in range(low, high + 1))
         missing = next((address for address in every if address not in listed), None)
-        return missing and f"{missing} is not a public address; the output is {shorten(output)}"
+        return (
+            missing and f"{missing} is not a public address; the output is {shorten_output(output)}"
+        )
 
     command = f"{noun} {add} {words}"
     why = f"public addresses of {noun}"
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
     undo = "" if stays else f"{noun} {add} {words} del"
-    return cli.step(command, why, read=read, want=Want(f"'{words}'", checker), undo=undo)
+    return cli.make_step(
+        command, why, read=read, expected=Expectation(f"'{words}'", find_problem), undo=undo
+    )
 
 
-def set_sides(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
+def make_sides_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
     """Set the inside and the outside interface of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
     why = "the clients' side and the public side"
     read = cli(f"show {noun} interfaces")
-    want = has_lines(f"{left} in", f"{right} out")
-    return cli.step(command, why, read=read, want=want, undo=f"{command} del")
+    expected = expect_lines(f"{left} in", f"{right} out")
+    return cli.make_step(command, why, read=read, expected=expected, undo=f"{command} del")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from v6t.drivers.duts.header_profile import HeaderProfile
 from v6t.drivers.duts.kinds.vpp import nat44
-from v6t.drivers.duts.kinds.vpp.function import OWN_TIMEOUT_S, VppFunction
-from v6t.drivers.duts.plan import Check, Existing, Step, Want, has_lines
+from v6t.drivers.duts.kinds.vpp.function import DEFAULT_UDP_TIMEOUT_S, VppFunction
+from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lines
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import Nat64Config
 
-LEAST_BUCKETS = 1024
-PER_BUCKET = 10
+MIN_BUCKETS = 1024
+SESSIONS_PER_BUCKET = 10
 """Sessions for which each bucket has room (nat64_db.c)."""
 
 
@@ -20,7 +20,7 @@ class Nat64(VppFunction):
     """Stateful NAT64."""
 
     plugin = "nat64"
-    counter = "/nat64/total-sessions"
+    session_counter = "/nat64/total-sessions"
     notes = ("no command sets NAT64's timeout: idle sessions live 300 s",)
     profile = HeaderProfile(
         absent_checksum=True,
@@ -28,55 +28,61 @@ class Nat64(VppFunction):
     )
 
     @property
-    def nat(self) -> Nat64Config:
+    def nat64_config(self) -> Nat64Config:
         return self.intent.configuration_as(Nat64Config)
 
-    def buckets(self) -> int:
-        if limit := self.nat.session_limit:
-            if limit % PER_BUCKET:
+    def bucket_count(self) -> int:
+        if limit := self.nat64_config.session_limit:
+            if limit % SESSIONS_PER_BUCKET:
                 problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
                 hint = "choose a session_limit that ends with 0"
-                instead = {"session_limit": PER_BUCKET * (limit // PER_BUCKET + 1)}
+                instead = {
+                    "session_limit": SESSIONS_PER_BUCKET * (limit // SESSIONS_PER_BUCKET + 1)
+                }
                 raise make_unsupported_error(problem, hint, params=instead)
-            return limit // PER_BUCKET
-        buckets = LEAST_BUCKETS
-        while PER_BUCKET * buckets < (self.options.sessions or self.intent.requirements.sessions):
+            return limit // SESSIONS_PER_BUCKET
+        buckets = MIN_BUCKETS
+        while SESSIONS_PER_BUCKET * buckets < (
+            self.options.sessions or self.intent.requirements.sessions
+        ):
             buckets *= 2
         return buckets
 
-    def steps(self, version: str) -> list[Step]:
-        cli, prefix, buckets = self.cli, self.nat.prefix, self.buckets()
+    def make_steps(self, version: str) -> list[Step]:
+        cli, prefix, buckets = self.cli, self.nat64_config.prefix, self.bucket_count()
         enable = "nat64 plugin enable"
-        if buckets != LEAST_BUCKETS:
+        if buckets != MIN_BUCKETS:
             memory = max(256 << 20, 2048 * buckets)
             sizes = f"{buckets} bib-memory {memory} st-buckets {buckets} st-memory {memory}"
             enable += f" bib-buckets {sizes}"
         words = nat44.format_pool(self.intent, ("session_limit",))
         return [
-            cli.step(
+            cli.make_step(
                 enable,
-                f"NAT64 with room for {PER_BUCKET * buckets} sessions",
-                read=nat44.find_overlap(cli, "nat64", ("pool", "interfaces", "prefix", "bib all")),
+                f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions",
+                read=nat44.make_overlap_command(
+                    cli, "nat64", ("pool", "interfaces", "prefix", "bib all")
+                ),
                 undo="nat64 plugin disable",
                 existing=Existing.REFUSE,
             ),
-            cli.step(
+            cli.make_step(
                 f"nat64 add prefix {prefix}",
                 "IPv4 destinations as IPv6 addresses",
                 read=cli("show nat64 prefix"),
-                want=has_lines(f"{prefix} tenant-vrf 0"),
+                expected=expect_lines(f"{prefix} tenant-vrf 0"),
                 undo=f"nat64 del prefix {prefix}",
             ),
             # an address that is removed by itself leaves its count of ports in use behind, for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-            nat44.add_pool(cli, "nat64", words, add="add pool address", stays=True),
-            nat44.set_sides(cli, self.ports, "nat64"),
+            nat44.make_pool_step(cli, "nat64", words, add="add pool address", stays=True),
+            nat44.make_sides_step(cli, self.ports, "nat64"),
         ]
 
-    def flush(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+    def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
         """Empty the table by removing and recreating it; VPP has no command for it."""
 
-        def checker(output: str) -> str | None:
+        def find_problem(output: str) -> str | None:
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
             if "BIB" not in head.split():
                 return "it does not say which bindings there are"
@@ -84,11 +90,15 @@ class Nat64(VppFunction):
 
         bindings = self.cli("show nat64 bib all")
         seen = f"! {bindings} | grep -vq -e BIB -e '^$'"
-        empty = Check(bindings, Want("no binding", checker))
-        return (nat44.make_flush_loop(nat44.recreate_commands(self.steps(version)), seen, empty),)
+        empty = Check(bindings, Expectation("no binding", find_problem))
+        return (
+            nat44.make_flush_step(
+                nat44.make_recreate_commands(self.make_steps(version)), seen, empty
+            ),
+        )
 
     def get_capacity(self) -> int:
-        return PER_BUCKET * self.buckets()
+        return SESSIONS_PER_BUCKET * self.bucket_count()
 
     def get_timeout_s(self) -> float | None:
-        return OWN_TIMEOUT_S
+        return DEFAULT_UDP_TIMEOUT_S

@@ -5,11 +5,11 @@ from __future__ import annotations
 from v6t.base.errors import UsageError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import VppFunction
-from v6t.drivers.duts.plan import Step, has_line_like
+from v6t.drivers.duts.plan import Step, expect_matching_line
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import NptConfig
 
-SHOWN_SINCE = (24, 2)
+FIRST_READABLE_VERSION = (24, 2)
 """First version whose bindings can be read back; the plugin itself came with 23.10."""
 
 
@@ -19,8 +19,8 @@ class Npt66(VppFunction):
     plugin = "npt66"
 
     def check_supported(self, version: str) -> None:
-        if outputs.parse_version(version) < SHOWN_SINCE:
-            first = ".".join(f"{number:02}" for number in SHOWN_SINCE)
+        if outputs.parse_version(version) < FIRST_READABLE_VERSION:
+            first = ".".join(f"{number:02}" for number in FIRST_READABLE_VERSION)
             raise UsageError(
                 f"VPP {version} has no NPTv6 that could be checked: the plugin npt66 came with 23.10, its "
                 f"command `show npt66 bindings` with {first}",
@@ -28,7 +28,7 @@ class Npt66(VppFunction):
                 code="unsupported-by-version",
             )
 
-    def steps(self, version: str) -> list[Step]:
+    def make_steps(self, version: str) -> list[Step]:
         npt = self.intent.configuration_as(NptConfig)
         pair = f"internal {npt.internal} external {npt.external}"
         binding = f"set npt66 binding interface {self.ports['right']} {pair}"
@@ -39,7 +39,7 @@ class Npt66(VppFunction):
                 self.cli(f"{binding} del"),
                 f"translate {npt.internal} to {npt.external} and back",
                 read=f"{self.cli('show npt66 bindings')} | grep -F 'internal: ' || true",
-                want=has_line_like(rf"\[\d+\] {listed}", f"'{listed}'"),
+                expected=expect_matching_line(rf"\[\d+\] {listed}", f"'{listed}'"),
                 silent=True,
             )
         ]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from v6t.drivers.duts.readings import LossReason, sum_matches
 
-OLDEST = (22, 6)
+OLDEST_VERSION = (22, 6)
 VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
 """One of each group whose commands differ."""
 
@@ -20,7 +20,7 @@ def parse_version(version: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-class Domain(NamedTuple):
+class MapDomain(NamedTuple):
     """A line of ``show map domain``, without its index."""
 
     tag: str
@@ -32,7 +32,7 @@ class Domain(NamedTuple):
     psid_len: int
 
     @property
-    def words(self) -> str:
+    def command_words(self) -> str:
         """The words of ``map add domain``, which reads the source of a tunnel without a length."""
         return (
             f"tag {self.tag} ip4-pfx {self.ipv4} ip6-pfx {self.ipv6} "
@@ -41,18 +41,18 @@ class Domain(NamedTuple):
         )
 
 
-_DOMAIN = re.compile(
+_DOMAIN_LINE = re.compile(
     r"\[\d+\] tag \{([^}]*)\} ip4-pfx (\S+) ip6-pfx (\S+) ip6-src (\S+) "
     r"ea-bits-len (\d+) psid-offset (\d+) psid-len (\d+)"
 )
 
 
-def parse_domains(text: str) -> list[Domain]:
+def parse_domains(text: str) -> list[MapDomain]:
     """Parse ``show map domain``."""
-    return [Domain(*words[:4], *map(int, words[4:])) for words in _DOMAIN.findall(text)]
+    return [MapDomain(*words[:4], *map(int, words[4:])) for words in _DOMAIN_LINE.findall(text)]
 
 
-_RULE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
+_RULE_LINE = re.compile(r"^ rule psid: (\d+) ip6-dst (\S+)")
 
 
 def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
@@ -60,20 +60,20 @@ def parse_domain_rules(text: str) -> dict[tuple[str, int], IPv6Address]:
     found: dict[tuple[str, int], IPv6Address] = {}
     tag = ""
     for line in text.splitlines():
-        if domain := _DOMAIN.search(line):
+        if domain := _DOMAIN_LINE.search(line):
             tag = domain[1]
-        elif rule := _RULE.match(line):
+        elif rule := _RULE_LINE.match(line):
             found[tag, int(rule[1])] = IPv6Address(rule[2])
     return found
 
 
-_NODE = re.compile(
+_NODE_LINE = re.compile(
     # names of 30 characters touch their state, and states end after 12
     r"^(\S+?)\s*(active|polling|any wait|interrupt wa|event wait|done|disabled|time wait)\s+"
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
-_RATES = "vector rates " + ", ".join(
+_RATES_LINE = "vector rates " + ", ".join(
     rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt")
 )
 
@@ -87,7 +87,7 @@ def parse_runtime(text: str) -> Mapping[str, float]:
     found: dict[str, float] = {}
     threads = re.split(r"^(?=Time )", text, flags=re.MULTILINE)
     for number, part in enumerate(threads[1:]):
-        for match in _NODE.finditer(part):
+        for match in _NODE_LINE.finditer(part):
             name, state, calls, vectors, _suspends, clocks, per_call = match.groups()
             if int(vectors):
                 counted, average = f"thread{number}.node.{name}", f"node.{name}.vectors_per_call"
@@ -96,7 +96,7 @@ def parse_runtime(text: str) -> Mapping[str, float]:
                 if state != "polling":
                     found[f"{counted}.clocks"] = float(clocks) * float(vectors)
                 found[average] = max(found.get(average, 0.0), float(per_call))
-        rates = re.search(_RATES, part)
+        rates = re.search(_RATES_LINE, part)
         for name, value in (rates.groupdict() if rates else {}).items():
             found[f"thread{number}.vector_rate_{name}"] = float(value)
     return found
@@ -145,8 +145,16 @@ def parse_pool_addresses(text: str) -> list[str]:
     return found
 
 
-COUNTERS = ("rx packets", "tx packets", "drops", "rx-miss", "rx-error", "tx-error", "punt")
-INTERFACE_LOSSES = {
+INTERFACE_COUNTERS = (
+    "rx packets",
+    "tx packets",
+    "drops",
+    "rx-miss",
+    "rx-error",
+    "tx-error",
+    "punt",
+)
+INTERFACE_LOSS_REASONS = {
     r".*\.drops": LossReason.ALL,
     r".*\.rx-miss": LossReason.INGRESS,
     r".*\.[rt]x-error": LossReason.QUEUE,
@@ -157,7 +165,7 @@ INTERFACE_LOSSES = {
 def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
     """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
     found: dict[str, float] = {}
-    name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(COUNTERS)})\s+(\d+)\s*$")
+    name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(INTERFACE_COUNTERS)})\s+(\d+)\s*$")
     for line in text.splitlines()[1:]:
         if line and not line[0].isspace():
             name = line.split()[0]
@@ -168,7 +176,7 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
     return found
 
 
-ERRORS = {
+ERROR_TEXT_REASONS = {
     "out of ports": LossReason.ROOM,
     "maximum sessions": LossReason.ROOM,
     "no translation": LossReason.UNKNOWN,
@@ -185,10 +193,12 @@ ERRORS = {
     "drop": LossReason.RULE,
 }
 """Error reasons that mean loss, truncated as ``show errors`` prints them; others are harmless."""
-ERROR_LOSSES = {f".*: .*{reason}.*": why for reason, why in ERRORS.items()}
+ERROR_LOSS_REASONS = {f".*: .*{reason}.*": why for reason, why in ERROR_TEXT_REASONS.items()}
 
 
-def parse_errors(text: str, reasons: Collection[str] = tuple(ERRORS)) -> Mapping[str, float]:
+def parse_errors(
+    text: str, reasons: Collection[str] = tuple(ERROR_TEXT_REASONS)
+) -> Mapping[str, float]:
     """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows."""
     found: dict[str, float] = {}
     if "Reason" in text:
@@ -212,5 +222,5 @@ def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
 
-nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
+parse_nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
 """Parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""

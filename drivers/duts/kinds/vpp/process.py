@@ -10,16 +10,16 @@ from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
 from v6t.drivers.duts.os.linux import format_conf_key, keep_addresses, set_sysctls, set_up
-from v6t.drivers.duts.plan import Check, Intent, Step, Want, passes, shorten
+from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
-MAIN = "vpp_main"
+PROCESS_NAME = "vpp_main"
 """Name of the process after it has read its start-up file."""
 PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
 
 
-def claim_interfaces(options: VppOptions) -> list[Step]:
+def make_interface_steps(options: VppOptions) -> list[Step]:
     """Set the kernel's part of both interfaces up, without IPv6 of the kernel's own."""
     steps = []
     for name in (options.left, options.right):
@@ -28,7 +28,7 @@ def claim_interfaces(options: VppOptions) -> list[Step]:
     return steps
 
 
-def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
+def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
     """Write the start-up file, start the process, create one host interface per side."""
     directory = options.state_dir
     file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
@@ -39,21 +39,21 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
         f"{cli('show version')} 2>/dev/null | grep -q vpp && break; sleep 0.5; done"
     )
 
-    def checker(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         lines = output.splitlines()
-        runs = lines[:1] == [MAIN] and any(line.startswith("vpp v") for line in lines[1:])
-        return None if runs else f"VPP does not answer; the output is {shorten(output)}"
+        runs = lines[:1] == [PROCESS_NAME] and any(line.startswith("vpp v") for line in lines[1:])
+        return None if runs else f"VPP does not answer; the output is {shorten_output(output)}"
 
     steps = [
         write_config_file(file, format_startup(options, intent), "start-up file of v6t's own VPP"),
         start_daemon(
             f"{options.program} -c {file} && {wait}",
             pid,
-            MAIN,
+            PROCESS_NAME,
             "VPP; it answers a moment later",
             probe=f"[ ! -S {socket} ] || {cli('show version')}",
-            want=Want(f"{MAIN}, answering", checker),
-            stop=f"( {stop_process(pid, MAIN)} ) && rm -f {files}",
+            expected=Expectation(f"{PROCESS_NAME}, answering", find_problem),
+            stop=f"( {stop_process(pid, PROCESS_NAME)} ) && rm -f {files}",
         ),
     ]
     for side in ("left", "right"):
@@ -61,9 +61,9 @@ def start(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
         # without cksum-gso-disable, kernel 6.18 cuts the first octets of each frame off
         create = cli(f"create host-interface name {name} hw-addr {mac} cksum-gso-disable")
         has_mac = partial(outputs.has_mac, name=f"host-{name}", mac=mac)
-        want = passes(has_mac, f"host-{name} with {mac.lower()}")
+        expected = expect_output(has_mac, f"host-{name} with {mac.lower()}")
         show = cli("show hardware-interfaces")
-        steps.append(Step(create, f"VPP's end of {name}", read=show, want=want))
+        steps.append(Step(create, f"VPP's end of {name}", read=show, expected=expected))
     return steps
 
 
@@ -71,21 +71,21 @@ def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step
     """Yield steps whose changes are gone if the process has ended, as if by a crash."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
-        yield replace(step, is_gone=has_ended) if step.undo else step
+        yield replace(step, gone_test=has_ended) if step.undo else step
 
 
-def restart(plan: Sequence[Step], check: Check) -> Step:
+def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
     """Empty all state by starting another VPP with the same configuration."""
     process, *others = plan[1:]
-    lines = [f"( {process.undo} )", process.set]
+    lines = [f"( {process.undo} )", process.command]
     for step in others:
-        fails = f'o=$({step.set} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
-        lines.append(fails if step.silent else step.set)
+        fails = f'o=$({step.command} 2>&1); [ -z "$o" ] || {{ echo "$o"; false; }}'
+        lines.append(fails if step.silent else step.command)
     command = " &&\n".join(f"{{ {line}; }}" for line in lines)
     return Step(command, "no session of an earlier trial is left: VPP is started anew", proof=check)
 
 
-def list_plugins(options: VppOptions) -> str:
+def make_plugins_command(options: VppOptions) -> str:
     """Return the shell line that lists the plugins that a VPP started by v6t would find."""
     if options.plugins:
         return f"ls {options.plugins.replace(':', ' ')}"
