@@ -23,9 +23,9 @@ from v6t.core.runs.events import (
     Activity,
     Listener,
     describe_activity,
+    describe_place,
     describe_step,
     format_duration,
-    name_step,
 )
 from v6t.core.runs.results import load_run
 from v6t.drivers.device import ignore_message
@@ -156,11 +156,11 @@ class LiveView(Listener):
 
     def on_step_start(self, progress: Progress) -> None:
         self._progress = progress
-        self._show(f"{name_step(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
+        self._show(f"{describe_place(progress)}: offering {progress.rate_fps:,.0f} {progress.unit}")
 
     def on_step_end(self, progress: Progress) -> None:
         self._steps.appendleft(escape_controls(describe_step(progress)))
-        self._show(f"{name_step(progress)}: over")
+        self._show(f"{describe_place(progress)}: over")
 
     def on_trial_start(self, activity: Activity) -> None:
         state = describe_activity(activity, self._progress, 0.0)

@@ -177,10 +177,10 @@ def describe_step(progress: Progress) -> str:
     if verdict.valid and not progress.searched:
         word = "measured"
     why = f" ({verdict.reasons[0]})" if verdict.reasons else ""
-    return f"{name_step(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
+    return f"{describe_place(progress)}: {progress.rate_fps:,.0f} {progress.unit} {word}{why}"
 
 
-def name_step(progress: Progress) -> str:
+def describe_place(progress: Progress) -> str:
     """Return the names of the point, the repetition and the step."""
     name = progress.point.removeprefix("throughput/")
     return f"{name} {progress.repetition}/{progress.repetitions} step {progress.step}"
