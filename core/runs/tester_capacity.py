@@ -131,18 +131,18 @@ class SelfTest:
             rate_fps = min(spec.media_fps, _SHORT_SELFTEST_FACTOR * seen.rate_fps)
             return replace(seen, rate_fps=rate_fps), SHORT_SELFTEST
         if can_loop_back and (self.opens_connections or not self._is_cacheable):
-            return self.run(min_fps), THIS_RUN
+            return self.measure_capacity(min_fps), THIS_RUN
         used = directory.read_json(FILE) or {}
         if self.key not in used:
             capacity, source = self._find_stored()
             if can_loop_back and (source == UNKNOWN_CAPACITY or capacity.rate_fps < min_fps):
-                return self.run(min_fps, store=True), THIS_RUN
+                return self.measure_capacity(min_fps, store=True), THIS_RUN
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
             directory.write_json(FILE, used)
         found = used[self.key]
         return TesterCapacity(spec.mode, found["fps"], (), ()), found["source"]
 
-    def run(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
+    def measure_capacity(self, min_fps: float, *, store: bool = False) -> TesterCapacity:
         """Measure the capacity."""
         spec = self._start_at(min_fps)
         capacity = measure_plausible_capacity(spec, self.measure, min_fps, self.say)
@@ -261,7 +261,7 @@ def _measure_capacities(bound: BoundRun, say: Callable[[str], None]) -> Iterator
                 say(f"{sizes.label} octets, {mode}")
                 spec = make_capacity_spec(run, sizes, mode, media)
                 test = SelfTest(bound, spec, streams, measure, say=say)
-                capacity = test.run(find_plausible_rate(mode, rates), store=True)
+                capacity = test.measure_capacity(find_plausible_rate(mode, rates), store=True)
                 rate_fps = rates[mode] = capacity.rate_fps
                 yield {
                     "frame_sizes": sizes_to_json(sizes),
