@@ -134,7 +134,7 @@ class SelfTest:
             return self.measure_capacity(min_fps), THIS_RUN
         used = directory.read_json(FILE) or {}
         if self.key not in used:
-            capacity, source = self._find_stored()
+            capacity, source = self._find_stored_capacity()
             if can_loop_back and (source == UNKNOWN_CAPACITY or capacity.rate_fps < min_fps):
                 return self.measure_capacity(min_fps, store=True), THIS_RUN
             used[self.key] = {"fps": capacity.rate_fps, "source": source}
@@ -182,7 +182,7 @@ class SelfTest:
             locate_cache().mkdir(parents=True, exist_ok=True)
             write_atomically(locate_cache() / FILE, json.dumps(known, indent=1))
 
-    def _find_stored(self) -> tuple[TesterCapacity, str]:
+    def _find_stored_capacity(self) -> tuple[TesterCapacity, str]:
         """Return the stored capacity, or else the medium's rate, and its source.
 
         A capacity that was found under laxer rules than those of the results would be too high.
