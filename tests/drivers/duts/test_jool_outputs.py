@@ -165,7 +165,7 @@ def test_a_reboot_in_place_of_a_new_instance():
     assert flush.deadline_s == 77
     (flush,) = make_plan("jool", intents.nat64()).flush
     assert not flush.reboots
-    assert flush.set.startswith("jool instance remove v6t && jool file handle")
+    assert flush.command.startswith("jool instance remove v6t && jool file handle")
 
 
 def test_a_checksum_that_comes_out_as_zero_ends_no_measurement():

@@ -299,7 +299,7 @@ def test_purge_of_own_states_is_waited_for(left, waited, tmp_path):
     shell = (
         "t=0; sleep() { t=$((t+1)); }; pfctl() { case $1 in -q) ;; "
         f'-vsr) sed "s/LEFT/{left}/" {tmp_path}/said;; esac; }}; '
-        f"{flush_of(intents.nat64()).set}; echo $t"
+        f"{flush_of(intents.nat64()).command}; echo $t"
     )
     done = run_shell(shell)
     assert int(done.stdout) == waited, done
