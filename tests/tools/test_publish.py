@@ -554,7 +554,7 @@ class Known:
     def find(self, record):
         return SimpleNamespace(
             format_value=format_count,
-            results=lambda r: r.figures,
+            list_quantities=lambda r: r.figures,
             list_loopback_values=lambda r: r.own,
         )
 
