@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,4 +168,4 @@ def zone_lines(zone: Zone) -> list[str]:
     addresses = zone.list_addresses(numbers)
     shares = (0.0, 0.3, 1.0)
     own = [zone.has_native_record(addresses, share).tolist() for share in shares]
-    return [repr(zone), str(addresses.tolist()), *map(str, own)]
+    return [str(dataclasses.astuple(zone)), str(addresses.tolist()), *map(str, own)]
