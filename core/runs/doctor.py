@@ -66,7 +66,7 @@ def list_drivers() -> list[DriverSummary]:
             technologies = list_technologies(name)
         except V6tError:  # a broken driver of another distribution; doctor shows it
             continue
-        needed = getattr(driver, "programs", None) or getattr(driver, "helpers", ())
+        needed = getattr(driver, "programs", None) or getattr(driver, "optional_programs", ())
         programs = {name: shutil.which(name, path=path) is not None for name in needed}
         drivers.append(DriverSummary(name, driver.title, technologies, programs))
     return drivers

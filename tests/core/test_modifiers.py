@@ -174,7 +174,7 @@ def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
             assert set(map(str, getattr(bound.intent, hosts).routes)) <= set(nets)
         assert sum(r.endswith("drop") for r in rules) == count - 1
     body = step.text.replace("    ", "\t")
-    assert step.check is not None and step.check.checker(body) is None
+    assert step.check is not None and step.check.find_problem(body) is None
     denied = body.partition("saddr ")[2].partition(" ")[0] if count > 1 else ""
     permit = next(line for line in body.splitlines() if line.endswith("accept"))
     swapped = permit.replace("saddr", "x").replace("daddr", "saddr").replace("x", "daddr")
@@ -183,7 +183,7 @@ def test_filters_let_the_test_traffic_pass_and_nothing_else(plugin, dut, count):
         'iifname "right" drop': "", **({f"{denied} ": f"{denied}9 "} if denied else {}),
     }.items():  # fmt: skip
         assert body.replace(old, new) != body
-        assert "not the" in step.check.checker(body.replace(old, new))
+        assert "not the" in step.check.find_problem(body.replace(old, new))
 
 
 def test_addresses_read_back_as_nftables_writes_them():
@@ -293,9 +293,9 @@ class Answering:
     def devices(self):
         return [("it", self)]
 
-    question = "show"
+    management_check = "show"
 
-    def query(self):
+    def run_management_query(self):
         self.asked += 1
         if self.asked % 3 == 0:
             raise DutError("it: show: not there", code="command-failed")
@@ -360,7 +360,7 @@ def test_filters_before_a_translator_know_what_is_sent_into_it(plugin, dut, into
             if n.version == (6 if version == "ip6" else 4)
         ]
         assert all(str(net) in sources for net in own)
-    assert plan.steps[-1].check.checker(plan.steps[-1].text) is None
+    assert plan.steps[-1].check.find_problem(plan.steps[-1].text) is None
 
 
 @pytest.mark.parametrize(("times", "right", "verdict", "said"), [
@@ -439,9 +439,9 @@ class Sending:
     def devices(self):
         return [("it", self)]
 
-    question = "show"
+    management_check = "show"
 
-    def query(self):
+    def run_management_query(self):
         self.log.append("query")
         return "show"
 
