@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 SideName = Literal["left", "right"]
 Address = IPv4Address | IPv6Address
 
-# Names of variants: further device configurations for which suites have clauses. A technology that supports a
-# variant returns its parameters under this name.
+# Names of variants: further device configurations for which suites have clauses.
 RAISED_MTU = "lowest-ipv6-mtu of 1400"
 WELL_KNOWN_PREFIX = "well-known prefix"
 PREFIX_AND_MAPPINGS = "a prefix beside mappings"
@@ -203,8 +202,7 @@ class Nat:
     """A NAT: two or more hosts on the left link, and servers on the right.
 
     With DS-Lite, ``hosts`` are B4s, each with a ``customer`` behind it. ``prefix`` is that of a NAT64.
-    ``public_ports`` are the lowest and the highest; each host has ``port_block`` of them. Limits of 0 are not
-    configured.
+    ``public_ports`` are the lowest and the highest; each host has ``port_block`` of them. 0: no limit.
     """
 
     hosts: tuple[Address, ...]

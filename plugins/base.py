@@ -63,22 +63,14 @@ class PluginParams(StrictModel):
         refuse_unforwarded(value)
         return value
 
-    def refuse_addresses_within(
-        self, network: Any, noun: str, *names: str, params: Mapping[str, str] | None = None
-    ) -> None:
-        """Raise an error if an address, given by its parameter's name, lies within a network.
-
-        Args:
-            network: the network.
-            noun: what it is.
-            names: parameters of the addresses.
-            params: values outside the network that the hint proposes.
-        """
+    def refuse_addresses_within(self, network: Any, noun: str, *names: str, **params: str) -> None:
+        """Refuse addresses, given by parameter names, within a network; propose ``params`` instead."""
         for name in names:
             if getattr(self, name) in network:
                 problem = f"{name} {getattr(self, name)} lies within {noun} {network}"
-                hint = "choose one outside"
-                raise UsageError(problem, hint, code="address-conflict", params=params)
+                raise UsageError(
+                    problem, "choose one outside", code="address-conflict", params=params
+                )
 
     @classmethod
     def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:

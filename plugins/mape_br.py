@@ -48,7 +48,7 @@ class MapEParams(TunnelRelayParams, MapParams):
     def _check_br_address(self) -> MapEParams:
         for rule in self.rules:
             self.refuse_addresses_within(
-                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", params=OTHER_ADDRESSES
+                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", **OTHER_ADDRESSES
             )
         return self
 

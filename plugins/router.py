@@ -153,10 +153,7 @@ class Router(StatelessTechnology):
     overhead = 0
     native = True
     drops = RouterDrop
-    varying_params: ClassVar[dict[str, Any]] = {
-        "left_hosts": {"policy": "random"},
-        "right_hosts": {"policy": "random"},
-    }
+    varying_params: ClassVar[dict[str, Any]] = {f"{s}_hosts": {"policy": "random"} for s in SIDES}
     params: RouterParams
 
     @property

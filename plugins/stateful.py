@@ -348,10 +348,7 @@ class Pool4Params(PoolParams):
     responder_ipv4: IPv4Address = address("198.19.0.2", "first address of the Responder")
     port_block: int = Field(0, ge=0, le=64512, description="public ports of a client; 0: shared")
     udp_timeout_s: int = Field(
-        0,
-        ge=0,
-        le=864_000,
-        description="lifetime of idle UDP mappings [s]; 0: longer than the test",
+        0, ge=0, le=864_000, description="lifetime of idle UDP mappings [s]; 0: longer than a test"
     )
     session_limit: int = Field(
         0, ge=0, le=1 << 30, description="sessions that the device can hold; 0: at least the test's"

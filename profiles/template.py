@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import struct
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import FCS_OCTETS, MIN_FRAME_OCTETS
-from v6t.base.files import locate_cache
 from v6t.packets.checksum import build_pseudo_header, compute_checksum
 from v6t.packets.trailer import Checksum
 from v6t.profiles.model import Layer, VariableBits, make_model_error
@@ -191,7 +187,7 @@ def build_template(layers: Iterable[Layer], frame_size: int) -> Template:
 def _build(
     layers: tuple[tuple[str, tuple[tuple[str, object], ...]], ...], frame_size: int
 ) -> Template:
-    known = _list_scapy_layers()  # the first import of scapy
+    known = _list_scapy_layers()
     from scapy.packet import Raw
 
     packet: Any = None
@@ -277,30 +273,12 @@ def _render(packet: Any) -> bytes:
         raise make_model_error(f"scapy cannot build the frame: {reason}") from exc
 
 
-@contextmanager
-def _without_vendor_names() -> Iterator[None]:
-    """Import scapy without its database of MAC address vendors, which takes 80 ms to read."""
-    import scapy.main
-
-    folder, vendors = scapy.main.SCAPY_CACHE_FOLDER, ModuleType("scapy.libs.manuf")
-    vendors.__dict__["DATA"] = ""
-    known = sys.modules.setdefault(vendors.__name__, vendors)
-    scapy.main.SCAPY_CACHE_FOLDER = locate_cache() / "scapy"  # for the empty database
-    try:
-        yield
-    finally:
-        scapy.main.SCAPY_CACHE_FOLDER = folder
-        if known is vendors:
-            del sys.modules[vendors.__name__]
-
-
 @lru_cache(maxsize=1)
 def _list_scapy_layers() -> Mapping[str, type]:
     from scapy.config import conf
 
     conf.route_autoload = conf.route6_autoload = False  # frames here say where they go
-    with _without_vendor_names():
-        from scapy.layers import inet, inet6, l2
+    from scapy.layers import inet, inet6, l2
     from scapy.packet import Packet
 
     return {
