@@ -30,13 +30,12 @@ class MapEDrop(DropReason):
     UNMARKED = ECN_DROP
 
 
-OTHER_ADDRESSES = {
+OTHER_ADDRESSES = {  # of RFC 9637, for rules that contain the default ones
     "br_address": "3fff:6::1",
     "tester_left_ipv6": "3fff:6::2",
     "dut_right_ipv6": "3fff:7::1/64",
     "tester_right_ipv6": "3fff:7::2",
 }
-"""Addresses of RFC 9637, for rules that contain the default ones."""
 
 
 class MapEParams(TunnelRelayParams, MapParams):

@@ -86,12 +86,9 @@ class Nat46(StatefulTechnology):
         if direction == "forward":
             check_unfragmented(self.params.df, sizes.ipv6, self.links.right, LOWEST_IPV6_MTU)
 
-    @cached_property
-    def _servers(self) -> MappingsArray:
-        return MappingsArray(Mappings((self.params.mapping,)))
-
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
-        return translate_version(packets, self._servers, endpoint, source=source)
+        servers = MappingsArray(Mappings((self.params.mapping,)))
+        return translate_version(packets, servers, endpoint, source=source)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:

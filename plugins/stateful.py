@@ -45,8 +45,7 @@ def _read_number(value: Any) -> Any:
 
 Address = IPv4Address | IPv6Address
 Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
-"""Modes of siitperf: see :data:`MODES`."""
-MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"
+MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"  # as siitperf numbers them
 LOWEST_PORT = 1024
 EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}
 SERVER_PORT = 443
