@@ -462,7 +462,7 @@ class Record(RecordModel):
         return {}
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
-        """Yield each repeated figure: its owner (empty, or ending in a space), the figure, its unit."""
+        """Yield label prefix, series and unit of each repeated figure."""
         if isinstance(self, RepetitionSeries):
             yield "", self, self.unit_name
 

@@ -153,7 +153,7 @@ def format_milliseconds(value: float | None) -> str:
 
 
 def format_significant(value: float | None) -> str:
-    """Format a measured number with three significant digits; without decimals from 100 on."""
+    """Format a number to three significant digits, with no decimals for values of 100 and more."""
     if value is None:
         return UNDEFINED
     rounded = float(f"{value:.2e}") if abs(value) < 100 else value

@@ -49,7 +49,7 @@ def _name_mean(entry: Mapping[str, Any]) -> str:
 
 
 def pair_means(runs: Sequence[CampaignRun]) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield entries of the paper, each with the mean over the frame sizes of the run that is like it."""
+    """Yield each published entry with the mean of the matching run over its frame sizes."""
     for entry in read_library()["records"]:
         metric = _get_metric(entry)
         if "mean" not in entry or metric not in METRIC_DIFFERENCES:

@@ -114,7 +114,7 @@ def _load_environment() -> Environment:
 
 
 def extend_environment(**filters: Callable[[str], str]) -> Environment:
-    """Return the environment of the templates with further filters."""
+    """Return the template environment with additional filters."""
     environment = _load_environment().overlay()
     environment.filters = {**environment.filters, **filters}
     return environment

@@ -46,7 +46,7 @@ def is_available() -> bool:
 
 
 def describe_requirement() -> str:
-    """Name the required version of the library, and a different one that is installed."""
+    """Return the required library version, and the installed version if it differs."""
     other = _find_installed_version()
     instead = f" ({other} is installed)" if other not in (None, VERSION) else ""
     return f"the MLRsearch library {VERSION}{instead}"

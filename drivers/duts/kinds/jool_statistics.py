@@ -69,7 +69,7 @@ parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
 def parse_packet_fates(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """Name counters after the fate of packets: ``dropped: WHY (NAME)``, ``not translated (NAME)``, totals."""
+    """Return counters by packet fate: ``dropped: REASON (NAME)``, ``not translated (NAME)`` and totals."""
     counters = parse_statistics(text).items()
     return {
         _name_packet_fate(n, nat64=nat64): value

@@ -55,7 +55,7 @@ class Session(Transaction, DeviceSession):
 
     def reconfigure(self, action: Action) -> None:
         with self.advise_rollback():
-            self._change(self._live_change, action)
+            self._apply_change(self._live_change, action)
 
     def prepare_reconfiguration(self, action: Action) -> None:
         exists = bool(self.transport.run(self._live_change.show_command).out.strip())
@@ -69,7 +69,7 @@ class Session(Transaction, DeviceSession):
         if change is None:
             raise self._make_unsupported_error("change routes")
         self._route_updates += 1
-        return self._change(
+        return self._apply_change(
             replace(change, deadline_s=QUERY_DEADLINE_S),
             "add" if self._route_updates % 2 else "change",
         )
@@ -179,7 +179,7 @@ class Session(Transaction, DeviceSession):
             raise self._make_unsupported_error("change its configuration")
         return change
 
-    def _change(self, change: Change, action: Action) -> str:
+    def _apply_change(self, change: Change, action: Action) -> str:
         result = self.run_tracked(change.command(action), "", change.deadline_s)
         if result.status:
             problem = f"{self.name}: {action} {change.description} failed: {result.words}"
@@ -239,7 +239,7 @@ def make_device_session(
 
 
 class SessionState:
-    """The connection table of the device of a session; see :class:`v6t.drivers.device.StateDevice`."""
+    """Access to a device's connection table by its session: a :class:`v6t.drivers.device.StateDevice`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -12,9 +12,9 @@ from pathlib import Path
 SECTION_HEADING = "@@v6t"
 """Begins the line before the output of each command of a batch."""
 _PROGRAM_DIRECTORY = Path(__file__).parent / "sh"
-_FUNCTION = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
-_DIRECTIVE = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
-_SECTION = re.compile(
+_FUNCTION_PATTERN = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
+_DIRECTIVE_PATTERN = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)
+_SECTION_PATTERN = re.compile(
     rf"^{SECTION_HEADING} (?P<name>[^\n]*)(?P<text>.*?)"
     rf"(?:^{SECTION_HEADING}= (?P<status>\d*)[^\n]*$|(?=^{SECTION_HEADING} )|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -24,7 +24,9 @@ _SECTION = re.compile(
 @cache
 def read_program(name: str) -> str:
     """Return the text of a shell file without shellcheck directives."""
-    return _DIRECTIVE.sub("", (_PROGRAM_DIRECTORY / f"{name}.sh").read_text(encoding="utf-8"))
+    return _DIRECTIVE_PATTERN.sub(
+        "", (_PROGRAM_DIRECTORY / f"{name}.sh").read_text(encoding="utf-8")
+    )
 
 
 def format_assignments(**values: str | int) -> str:
@@ -34,7 +36,7 @@ def format_assignments(**values: str | int) -> str:
 
 def build_call(program: str, function: str, *arguments: object, **variables: str | int) -> str:
     """Return shell lines that define a function with its dependencies, and call it."""
-    functions = {match[1]: match[0] for match in _FUNCTION.finditer(read_program(program))}
+    functions = {match[1]: match[0] for match in _FUNCTION_PATTERN.finditer(read_program(program))}
     needed = [function]
     for name in needed:
         needed += [
@@ -74,5 +76,5 @@ def parse_sections(output: str) -> dict[str, Section]:
         match["name"].strip(): Section(
             match["text"].strip("\n"), int(match["status"]) if match["status"] else None
         )
-        for match in _SECTION.finditer(output)
+        for match in _SECTION_PATTERN.finditer(output)
     }

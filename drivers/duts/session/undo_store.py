@@ -66,7 +66,7 @@ class UndoEntry:
         return f"if {self.gone}; then {old}; else {self.before}\nfi"
 
     def is_changed(self, state: str) -> bool:
-        """Return whether the state differs from that before the step, ignoring lines of others."""
+        """Return whether the state from before the step has changed; lines that others added are ignored."""
         if not self.old.strip():
             return bool(state.strip())
         lines = set(state.splitlines())
@@ -135,7 +135,7 @@ class CommitProgress(NamedTuple):
 
 
 def build_undo_script(record: UndoRecord) -> str:
-    """Return ``undo.sh``: the last step first, each once, ``left N`` for those that fail."""
+    """Return ``undo.sh``, which undoes each step once, last step first, printing ``left N`` for failures."""
     lines = [
         "#!/bin/sh",
         _format_comment(

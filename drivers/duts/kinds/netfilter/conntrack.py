@@ -241,7 +241,7 @@ parse_conntrack_statistics = sum_matches(
 
 
 class ConntrackDriver(LinuxDriver):
-    """A device whose connections the kernel's conntrack keeps."""
+    """Driver of a device whose connections are tracked by the kernel's conntrack."""
 
     options_model = ConntrackOptions
 

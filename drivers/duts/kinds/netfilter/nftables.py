@@ -133,7 +133,7 @@ def make_table_steps(
 
 
 def expect_rules(hook: str, *rules: str) -> Expectation:
-    """Require a table whose chain holds exactly these rules, except one that changes under traffic."""
+    """Expect exactly ``rules`` in the chain at a hook; a rule whose text changes under traffic is ignored."""
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def find_problem(output: str) -> str | None:

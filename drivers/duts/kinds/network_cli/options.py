@@ -147,7 +147,7 @@ def find_reading(pattern: str) -> str:
 
 
 def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
-    """Parse an output by patterns, with the names of :mod:`v6t.drivers.duts.telemetry_summary`.
+    """Return the figures that patterns find in a command's output, by telemetry names.
 
     Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
     of the first group of the first match; else groups have names.

@@ -187,7 +187,7 @@ class EndpointIndependentNat44(Nat44):
 
 
 def make_overlap_command(cli: Vppctl, kind: str, tables: Sequence[str] = SHOW_TABLES) -> str:
-    """Return the command that prints configuration of others, which disabling the plugin would remove."""
+    """Return the command that prints foreign configuration, which disabling the plugin would delete."""
     commands = "; ".join(cli(f"show {kind} {table}") for table in tables)
     # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"

@@ -14,7 +14,7 @@ FIRST_READABLE_VERSION = (24, 2)
 
 
 class Npt66(VppFunction):
-    """The single NPTv6 binding of the right interface."""
+    """The NPTv6 binding of the interface on the right side."""
 
     plugin = "npt66"
 
