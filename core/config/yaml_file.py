@@ -26,6 +26,11 @@ MAX_VALUES = 200_000
 MAX_BITS = 256
 """Of a whole number: twice an IPv6 address."""
 _MERGE_TAG = "tag:yaml.org,2002:merge"
+_TAGS = {
+    f"tag:yaml.org,2002:{kind}"
+    for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
+}
+"""Tags of plain values; others would construct Python objects."""
 
 Keys = tuple[str | int, ...]
 """Path to a value in nested settings."""
@@ -118,6 +123,9 @@ class _Converter:
         if len(path) > MAX_DEPTH or len(self._lines) > MAX_VALUES:
             limit = f"{MAX_VALUES:,} values" if len(path) <= MAX_DEPTH else f"{MAX_DEPTH} levels"
             raise UsageError(f"more than {limit}", path=path, code="invalid-yaml")
+        if node.tag not in _TAGS:
+            problem, hint = f"the tag {node.tag:.80} is not supported", "delete it"
+            raise UsageError(problem, hint, path=path, code="invalid-yaml")
         if node.id == "mapping":
             return self._convert_mapping(node, path)
         if node.id == "sequence":

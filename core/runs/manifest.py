@@ -8,7 +8,6 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -49,7 +48,10 @@ def describe_setup(plugin: Technology, frame_sizes: Sequence[int | str]) -> dict
         "native": plugin.native,
         "middle_version": plugin.middle_version,
         "headers": [_list_headers(plugin, way, frame_sizes[0]) for way in DIRECTIONS],
-        "devices": [asdict(role) for role in plugin.roles],
+        "devices": [
+            {"name": role.name, "stateful": role.stateful, "what": role.variant}
+            for role in plugin.roles
+        ],
         "octets": {
             sizes.label if sizes.mix else str(sizes.ipv6): _compute_mean_octets(plugin, sizes)
             for sizes in map(plugin.make_sizes, frame_sizes)

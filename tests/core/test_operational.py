@@ -137,7 +137,7 @@ def test_initial_setup_4_warns_of_a_line_rate_above_the_medium():
     [
         (["run", "--dut", "vpp"], "missing-setting"),
         ([*SIM, "--measure", "throughput-frame-timeout"], "missing-setting"),
-        (["run", "--plugin", "mape-br", "--measure", "reset"], "unknown-name"),
+        (["run", "--plugin", "mape-br", "--measure", "reset"], "unsupported-by-device"),
         (["campaign", "nope.yaml"], "unknown-name"),
     ],
 )

@@ -37,7 +37,7 @@ class QueryNftables(Nftables):
 
     def make_rule_steps(self, pools, port):
         rules = [
-            f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.target}'
+            f'ip saddr {net} oifname "{port}" meta l4proto icmp counter snat to {pool.snat_target}'
             for pool in pools
             for net in pool.client_networks
         ]
