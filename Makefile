@@ -147,9 +147,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # one environment for all: the checkout itself, with v6t.tests and v6t.tools, which no wheel contains
+# setuptools warns of every editable installation
 $(VENV)/.developed: $(BIN)/python setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@for name in tests tools; do mkdir -p $(VENV)/checkout/v6t/$$name; \
 	    echo "__path__ = ['$(CURDIR)/$$name']" >$(VENV)/checkout/v6t/$$name/__init__.py; done
 	@ln -sfn '$(CURDIR)/api/__init__.py' $(VENV)/checkout/v6t/__init__.py
