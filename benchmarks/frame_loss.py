@@ -383,7 +383,7 @@ _ROLE_COLUMNS: Sequence[Column[TableRow]] = (
 class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
     """The share of frames that is lost or comes too late, at falling rates.
 
-    A frame later than the deadline is lost; rates are those of frame-loss.
+    RFC 2544 section 26.3 with a deadline: a frame that takes longer is lost.
     """
 
     name = "frame-loss-frame-timeout"

@@ -396,7 +396,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 class ThroughputFrameTimeout(FrameTimeoutBenchmark, Throughput):
     """The highest rate at which every frame arrives within a deadline.
 
-    A frame later than the deadline is lost; the search is that of throughput.
+    RFC 2544 section 26.1 with a deadline: a frame that takes longer is lost.
     """
 
     name = "throughput-frame-timeout"

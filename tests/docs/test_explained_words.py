@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
 from v6t.analysis.compare.comparison import make_brief_comparison_tables, make_comparison_tables
+from v6t.analysis.presentation import DEVIATES, FOLLOWS, UNKNOWN
+from v6t.audit.clause import Verdict
 from v6t.base.errors import UsageError
 from v6t.benchmarks.registry import load_installed, load_presentations
 from v6t.core.config.explain import look_up
 from v6t.core.reporting.compare import compare_runs
+from v6t.core.runs.doctor import State
+from v6t.core.runs.plan import LOADING, SELFTEST, SETUP
 from v6t.core.runs.results import load_run
 from v6t.tests.core.reportruns import made
 from v6t.tests.core.support import v6t
@@ -52,6 +57,21 @@ def test_columns_and_method_of_every_benchmark_are_explained(benchmark):
     method, *others = row.text.splitlines()[1:]
     assert re.search(r"RFC \d+|No RFC|draft-", method)
     assert len(others) <= 9
+
+
+def test_states_and_verdicts_are_explained():
+    words = {
+        FOLLOWS,
+        DEVIATES,
+        UNKNOWN,
+        *get_args(Verdict),
+        *get_args(State),
+        SELFTEST,
+        SETUP,
+        LOADING,
+    }
+    words |= {"passed", "failed", "invalid", "measured", "better", "worse", "no difference"}
+    assert unexplained(words) == set()
 
 
 @pytest.mark.slow
