@@ -82,8 +82,8 @@ def compile_traffic(
         if traffic_class.draw_group:
             seed = drawn.setdefault(traffic_class.draw_group, seed)
         template, program, notes, order = _compile_class(traffic_class, seed)
-        enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.list_drawn_variables())
-        if enumerates and cores > 1 and share and share % cores:
+        variables = traffic_class.list_drawn_variables() if cores > 1 and share else ()
+        if any(v.kind is Kind.PERMUTATION for v in variables) and share % cores:
             notes.append(
                 f"{share} frames are no multiple of {cores} cores: the last values of the "
                 "enumeration are not exactly once"
