@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeAlias
@@ -52,18 +52,10 @@ class CodeListing:
 
 
 @dataclass(frozen=True)
-class Link:
-    """A reference to another file."""
-
-    text: str
-    target: str
-
-
-@dataclass(frozen=True)
 class LinkList:
-    """References to other files."""
+    """References to other files: texts and paths."""
 
-    links: Sequence[Link]
+    links: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -95,7 +87,16 @@ class Collapsible:
     shown: bool = False
 
 
-Block: TypeAlias = "Paragraph | BulletList | FactTable | CardList | FactColumns | Drawing | CodeListing | Link | LinkList | Collapsible | Table"  # noqa: E501
+Block: TypeAlias = "Paragraph | BulletList | FactTable | CardList | FactColumns | Drawing | CodeListing | LinkList | Collapsible | Table"  # noqa: E501
+
+
+def walk(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield blocks and, in place of a :class:`Collapsible`, those in it."""
+    for block in blocks:
+        if isinstance(block, Collapsible):
+            yield from walk(block.blocks)
+        else:
+            yield block
 
 
 @dataclass(frozen=True)

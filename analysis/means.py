@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
 
 from v6t.analysis.record import Record, RepetitionMeans
 
@@ -21,10 +22,10 @@ def compute_means(values: Sequence[float | None]) -> dict[str, float] | None:
     count = len(known)
     if count < 2 or count < len(values):
         return None
-    mean = math.fsum(known) / count
+    mean = fmean(known)
     if not mean:
         return None
-    deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in known) / (count - 1))
+    deviation = stdev(known)
     return {
         "mean": mean,
         "margin_99": STANDARD_ERRORS_99 * deviation / math.sqrt(count),

@@ -33,6 +33,15 @@ class RunTrial:
         return float(self.asked["duration_s"]) + float(then["duration_s"])
 
 
+def flatten(values: JsonObject, above: str = "", separator: str = ".") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested objects by their joined names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{above}{name}{separator}", separator)
+        else:
+            yield f"{above}{name}", value
+
+
 def shares_oracle(manifest: JsonObject) -> bool:
     """Return whether the device answers with the translation its frames are compared with."""
     device = (manifest.get("tester") or {}).get("device") or {}

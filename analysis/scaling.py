@@ -27,29 +27,23 @@ def count_cores(value: Any) -> int | None:
     return sum(int(high or low) - int(low) + 1 for low, _, high in parts)
 
 
-def compute_core_scaling(performance: Mapping[int, float]) -> dict[int, float]:
-    """Return the efficiency by number of cores by :data:`S_CPU`; 1 is perfect.
+def compute_scaling(
+    performance: Mapping[float, float], *, per_core: bool = False
+) -> dict[float, float]:
+    """Return the performance relative to that of the smallest number, sorted by number.
+
+    Args:
+        performance: by the number of connections, CEs, rules or cores.
+        per_core: whether to return the efficiency by :data:`S_CPU`, where 1 is perfect, and not the
+            scale-up by :data:`S_C`.
 
     Raises:
-        ValueError: no result for one core, or it is not positive.
+        ValueError: there is no positive result for the smallest number, or for one core.
     """
-    base = _find_base(performance, 1, "one core")
-    return {n: p / (n * base) for n, p in sorted(performance.items())}
-
-
-def compute_load_scaling(
-    performance: Mapping[int, float], base: int | None = None
-) -> dict[int, float]:
-    """Return the scale-up over connections, CEs or rules by :data:`S_C`.
-
-    Raises:
-        ValueError: no results, or none for ``base`` (by default the lowest number).
-    """
-    if not performance:
-        raise ValueError("scale-up needs results")
-    first = min(performance) if base is None else base
-    reference = _find_base(performance, first, str(first))
-    return {n: p / reference for n, p in sorted(performance.items())}
+    base = performance.get(1 if per_core else min(performance, default=0), 0.0)
+    if base <= 0:
+        raise ValueError("scale-up needs a positive result for the smallest number")
+    return {n: p / (base * (n if per_core else 1)) for n, p in sorted(performance.items())}
 
 
 def compute_degradation(with_n: float, with_one: float, *, more_is_better: bool = True) -> float:
@@ -83,13 +77,6 @@ def compute_residual(measured: float, predicted: float) -> float:
     if predicted <= 0:
         raise ValueError("a residual needs a positive prediction")
     return (measured - predicted) / predicted * 100
-
-
-def _find_base(performance: Mapping[int, float], number: int, what: str) -> float:
-    base = performance.get(number, 0.0)
-    if base <= 0:
-        raise ValueError(f"scale-up needs a positive result for {what}")
-    return base
 
 
 def _check_mixture(translated: float, native: float, share: float) -> None:

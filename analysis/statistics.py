@@ -20,25 +20,15 @@ def summarize(values: Sequence[float]) -> dict[str, Any]:
         empty = dict.fromkeys(("median", "p1", "p99", "min", "max", "dispersion"))
         return {"count": 0, **empty, "median_interval": None}
     middle, p1, p99 = median(values), percentile(values, 1), percentile(values, 99)
-    interval = compute_median_interval(values)
-    return {
-        "count": len(values),
-        "median": drop_infinite(middle),
-        "p1": drop_infinite(p1),
-        "p99": drop_infinite(p99),
-        "min": drop_infinite(min(values)),
-        "max": drop_infinite(max(values)),
-        "dispersion": drop_infinite((p99 - p1) / middle * 100)
-        if middle and math.isfinite(middle)
-        else None,
-        "median_interval": interval
-        and {
-            "low": drop_infinite(interval.low),
-            "high": drop_infinite(interval.high),
-            "coverage": interval.coverage,
-            "ranks": list(interval.ranks),
-        },
-    }
+    dispersion = (p99 - p1) / middle * 100 if middle and math.isfinite(middle) else None
+    numbers = {"median": middle, "p1": p1, "p99": p99, "min": min(values), "max": max(values)}
+    finite = {k: drop_infinite(v) for k, v in (numbers | {"dispersion": dispersion}).items()}
+    if interval := compute_median_interval(values):
+        ends = {"low": drop_infinite(interval.low), "high": drop_infinite(interval.high)}
+        finite["median_interval"] = {
+            **ends, "coverage": interval.coverage, "ranks": list(interval.ranks)
+        }  # fmt: skip
+    return {"count": len(values), "median_interval": None, **finite}
 
 
 def drop_infinite(value: float | None) -> float | None:

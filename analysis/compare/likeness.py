@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from v6t.analysis.record import Record
-from v6t.analysis.rundata import RunData
+from v6t.analysis.rundata import RunData, flatten
 
 PointKey = tuple[str, str, str]
 """Benchmark, frame sizes, direction."""
@@ -53,7 +52,7 @@ def compare_runs(first: RunData, second: RunData) -> list[ConditionDifference]:
 
 def compare_parameters(first: RunData, second: RunData) -> list[ConditionDifference]:
     """List parameters of the technology that differ, by name."""
-    ours, theirs = _flatten(first.params), _flatten(second.params)
+    ours, theirs = dict(flatten(first.params)), dict(flatten(second.params))
     return [
         ConditionDifference(name, ours.get(name), theirs.get(name))
         for name in sorted({*ours, *theirs} - _IGNORED_PARAMETERS)
@@ -76,13 +75,3 @@ def _is_same(first: Any, second: Any) -> bool:
         # a rate that the medium or the tester gave may differ in its last digits
         return abs(first - second) <= 0.01 * max(abs(first), abs(second))
     return bool(first == second)
-
-
-def _flatten(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            flat |= _flatten(value, f"{above}{key}.")
-        else:
-            flat[f"{above}{key}"] = value
-    return flat

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,25 +12,10 @@ from v6t.analysis.variation import count_hosts, describe_tuples, describe_variat
 
 Json = Mapping[str, Any]
 UNKNOWN_CONDITION = "not known"
-_PAPER_CONDITIONS: Mapping[str, Json] = {
-    "mapperf-2025": {"repetitions": 20},
-    "siit-2020": {"repetitions": 20},
-    "ipv4aas-2024": {"repetitions": 20},
-    "unbiased-2024": {"repetitions": 10},
-}
-"""Conditions of all tables of a paper."""
-_DRIVERS_BY_NAME = {
-    **{"Jool": "jool", "TAYGA": "tayga", "VPP": "vpp", "OpenBSD": "openbsd-pf"},
-    **{"Linux": "linux-router", "iptables": "iptables"},
-}
-"""Drivers of the papers' devices, by a word of what they call them."""
 CHAIN_DRIVER = "chain"
-"""The driver of several devices in a row; the papers name the devices of a row in many ways."""
-_GENERIC_DRIVERS = ("command", "network-cli")
+"""Driver of several devices in a row, which each paper names in its own way."""
+GENERIC_DRIVERS = ("command", "network-cli")
 """Drivers that configure devices of any kind: the run does not tell which."""
-_CUSTOMER_EDGE_SETUPS = {"modified setup": "two servers", "original setup": "one server"}
-"""Where NAT44 and NAT46 of the MAP-T measurements stand (Lencse and Bazsó 2024, section 6.4)."""
-"""Trials of the papers last so long where a table does not say otherwise."""
 
 
 @dataclass(frozen=True)
@@ -47,177 +32,154 @@ class PublishedCondition:
         return f"{self.name}: {self.published} published, {self.here} here"
 
 
+@dataclass(frozen=True)
+class ConditionRule:
+    """Comparison of a condition that a paper states with the run.
+
+    Attributes:
+        name: name of the condition in reports.
+        read: reads the run's value from the JSON of a record and the facts of the run.
+        matches: whether the run's value, the first argument, meets the published one.
+        form: format of both values.
+    """
+
+    name: str
+    read: Callable[[Json, Json], Any]
+    matches: Callable[[Any, Any], bool] = operator.eq
+    form: str = "{}"
+
+    def compare(self, published: Any, record: Json, facts: Json) -> PublishedCondition:
+        """Compare the published value with that of the run."""
+        here = self.read(record, facts)
+        text = UNKNOWN_CONDITION if here is None else self.form.format(here)
+        alike = None if here is None else self.matches(here, published)
+        return PublishedCondition(self.name, self.form.format(published), text, alike)
+
+
 def compare_conditions(entry: Json, record: Record, facts: Json) -> list[PublishedCondition]:
-    """List every condition of an entry of ``published.json``; ``facts``: see ``facts_of``."""
-    all_conditions = []
-    values = record.to_json()
+    """Compare every condition of an entry of ``published.json``.
+
+    Args:
+        facts: facts of the run, from :func:`v6t.analysis.published.library.collect_facts`.
+    """
+    conditions = []
     if facts["simulated"]:
-        all_conditions.append(PublishedCondition("frames", "sent", "simulated", False))
+        conditions.append(PublishedCondition("frames", "sent", "simulated", False))
     if facts["modifier"]:
-        all_conditions.append(PublishedCondition("modifier", "none", facts["modifier"], False))
-    wanted = next((name for word, name in _DRIVERS_BY_NAME.items() if word in entry["dut"]), None)
-    if wanted and facts["device"] != CHAIN_DRIVER:
-        alike = None if facts["device"] in _GENERIC_DRIVERS else facts["device"] == wanted
-        all_conditions.append(PublishedCondition("device", entry["dut"], facts["device"], alike))
-    if "dual DUT" in entry["dut"]:
-        all_conditions.append(PublishedCondition("test setup", "dual DUT", "single DUT", False))
-    for setup, words in _CUSTOMER_EDGE_SETUPS.items():
-        if setup in entry["technology"]:
-            here = {True: "two servers", False: "one server", None: UNKNOWN_CONDITION}[
-                facts["apart"]
-            ]
-            alike = None if facts["apart"] is None else here == words
-            all_conditions.append(PublishedCondition("customer's edge", words, here, alike))
-    stated: Json = {**_PAPER_CONDITIONS.get(entry["seed"], {}), **entry["conditions"]}
-    workers = re.search(r"(\d+) workers?\b", entry["dut"])
-    if workers:
-        stated = {"active_cores": int(workers[1]), **stated}
-    stated = {**record.published_conditions, **stated}
-    if "loss_tolerance" in stated:
-        stated = {k: v for k, v in stated.items() if k != "acceptance"}
-    for name, value in stated.items():
-        judge = _COMPARE_CONDITION.get(name)
-        if judge is None:
-            all_conditions.append(
-                PublishedCondition(name.replace("_", " "), str(value), UNKNOWN_CONDITION, None)
-            )
-        else:
-            all_conditions.append(judge(value, values, facts))
-    return all_conditions
+        conditions.append(PublishedCondition("modifier", "none", facts["modifier"], False))
+    values = record.to_json()
+    stated = {**record.published_conditions, **entry["conditions"]}
+    if facts["device"] == CHAIN_DRIVER:
+        stated.pop("driver", None)
+    for name, published in stated.items():
+        unknown = ConditionRule(name.replace("_", " "), lambda record, facts: None)
+        conditions.append(_RULES.get(name, unknown).compare(published, values, facts))
+    return conditions
 
 
-def _compare_value(name: str, value: Any, here: Any) -> PublishedCondition:
-    if here is None:
-        return PublishedCondition(name, str(value), UNKNOWN_CONDITION, None)
-    alike = float(here) == float(value) if isinstance(value, (int, float)) else here == value
-    return PublishedCondition(name, str(value), str(here), alike)
+def _read_parameter(name: str) -> Callable[[Json, Json], Any]:
+    return lambda record, facts: facts["params"].get(name)
 
 
-def _compare_frame(value: Any, record: Json, version: str) -> PublishedCondition:
-    here = record["frame_sizes"][version]
-    return PublishedCondition("frame", f"{value} octets {version}", f"{here} octets", here == value)
+def _read_field(name: str) -> Callable[[Json, Json], Any]:
+    return lambda record, facts: record.get(name)
 
 
-def _compare_traffic(value: Any, _record: Json, facts: Json) -> PublishedCondition:
+def _read_driver(record: Json, facts: Json) -> str | None:
+    return None if facts["device"] in GENERIC_DRIVERS else facts["device"]
+
+
+def _read_servers(record: Json, facts: Json) -> str | None:
+    return {True: "two servers", False: "one server", None: None}[facts["apart"]]
+
+
+def _read_traffic(record: Json, facts: Json) -> str | None:
     n, m = facts["params"].get("n"), facts["params"].get("m")
     if n is None or m is None:
-        return PublishedCondition("traffic", str(value), UNKNOWN_CONDITION, None)
-    here = "foreground only" if n == m else f"{m} of {n} frames foreground"
-    return PublishedCondition("traffic", str(value), here, n == m and "DNS" not in str(value))
+        return None
+    return "foreground only" if n == m else f"{m} of {n} frames foreground"
 
 
-def _compare_rule(value: Any, _record: Json, facts: Json) -> PublishedCondition:
-    p = facts["params"]
-    here = f"{p.get('rule_ipv6')} {p.get('rule_ipv4')} EA {p.get('ea_len')}"
-    return PublishedCondition("rule", str(value), here, here == value)
-
-
-def _compare_tolerance(
-    name: str, value: str, wanted: float, record: Json, facts: Json
-) -> PublishedCondition:
-    here = float(record.get("loss_tolerance", facts["procedure"]["loss_tolerance"]))
-    return PublishedCondition(name, value, f"{here:.4%} may be lost", abs(here - wanted) < 1e-9)
-
-
-def _compare_acceptance(value: Any, record: Json, facts: Json) -> PublishedCondition:
-    if "tolerance_connections" in record:
-        # no connection may be lost
-        return PublishedCondition("acceptance", str(value), "100%", _parse_share(value) == 1.0)
-    return _compare_tolerance("acceptance", str(value), 1 - _parse_share(value), record, facts)
-
-
-def _compare_connections(wanted: int, record: Json) -> PublishedCondition:
-    connections = record["conditions"].get("connections") or {}
-    here = record.get("connections", connections.get("count"))
-    if here is None:
-        return PublishedCondition("connections", f"{wanted:,}", UNKNOWN_CONDITION, None)
-    # a power of two stands for the million of the papers
-    near = abs(here - wanted) <= 0.05 * wanted
-    return PublishedCondition("connections", f"{wanted:,}", f"{here:,}", near)
-
-
-def _parse_million(value: Any) -> int:
-    return round(float(str(value).removesuffix("M")) * 1_000_000)
-
-
-def _compare_port_range(value: Any, name: str, facts: Json) -> PublishedCondition:
-    what = name.replace("_", " ")
-    ports = facts["params"].get(name)
-    if ports is None:
-        return PublishedCondition(what, str(value), UNKNOWN_CONDITION, None)
-    low, _, high = str(value).partition("-")
-    here = f"{ports['min']}-{ports['max']}"
-    wide = ports["max"] - ports["min"] == int(high) - int(low)
-    return PublishedCondition(what, str(value), here, here == value or (wide and int(low) < 1024))
-
-
-def _parse_share(value: Any) -> float:
-    return float(str(value).partition("%")[0]) / 100
-
-
-def _compare_rate(value: Any, record: Json, _facts: Json) -> PublishedCondition:
-    here = float(record["rate"])
-    near = abs(here - value) <= 0.01 * value
-    return PublishedCondition("rate", f"{value:,} fps", f"{here:,.0f} fps", near)
-
-
-def _compare_repetitions(value: Any, record: Json, _facts: Json) -> PublishedCondition:
-    here = record["repetitions"]
-    return PublishedCondition("repetitions", str(value), str(here), here >= value)
-
-
-def _compare_variation(value: Any, _record: Json, facts: Json) -> PublishedCondition:
-    if "initiator_ports" in facts["params"]:
-        varied = describe_tuples(facts["params"])
-        return PublishedCondition("what varies", str(value), varied, varied == value)
-    here = describe_variation(facts["params"])
-    wanted = "fixed IP fixed port" if value == "single" else str(value)
-    return PublishedCondition(
-        "what varies", wanted, here or UNKNOWN_CONDITION, here == wanted if here else None
+def _read_rule(record: Json, facts: Json) -> str:
+    return "{rule_ipv6} {rule_ipv4} EA {ea_len}".format_map(
+        {"rule_ipv6": None, "rule_ipv4": None, "ea_len": None, **facts["params"]}
     )
 
 
-def _compare_hosts(value: Any, _record: Json, facts: Json) -> PublishedCondition:
+def _read_tolerance(record: Json, facts: Json) -> float:
+    if "tolerance_connections" in record:
+        return 0.0  # no connection may be lost
+    return float(record.get("loss_tolerance", facts["procedure"]["loss_tolerance"]))
+
+
+def _read_connections(record: Json, facts: Json) -> Any:
+    connections = record["conditions"].get("connections") or {}
+    return record.get("connections", connections.get("count"))
+
+
+def _read_ports(name: str) -> Callable[[Json, Json], str | None]:
+    def read(record: Json, facts: Json) -> str | None:
+        ports = facts["params"].get(name)
+        return None if ports is None else f"{ports['min']}-{ports['max']}"
+
+    return read
+
+
+def _has_same_width(here: str, published: str) -> bool:
+    """Check whether a range of ports is the published one, or one as wide if that begins at 1."""
+    (low, high), (first, last) = (map(int, ports.split("-")) for ports in (here, published))
+    return here == published or (high - low == last - first and first < 1024)
+
+
+def _read_variation(record: Json, facts: Json) -> str | None:
+    if "initiator_ports" in facts["params"]:
+        return describe_tuples(facts["params"])
+    return describe_variation(facts["params"])
+
+
+def _read_hosts(record: Json, facts: Json) -> int | str | None:
     if "random IP" not in (describe_variation(facts["params"]) or ""):
-        return PublishedCondition(
-            "hosts per side", f"{value} where addresses vary", "they do not", True
-        )
-    return _compare_value("hosts per side", value, count_hosts(facts["params"]))
+        return "fixed addresses"
+    return count_hosts(facts["params"])
 
 
-def _compare_trial_length(value: Any, record: Json, _facts: Json) -> PublishedCondition:
-    here = max(record["duration_s"], record.get("final_duration_s") or 0.0)
-    return PublishedCondition("trial", f"{value:g} s", f"{here:g} s", here >= value)
+def _is_near(share: float) -> Callable[[float, float], bool]:
+    """Make a check that a value is within a share of the published one."""
+    return lambda here, published: abs(here - published) <= share * published
 
 
-_COMPARE_CONDITION: Mapping[str, Callable[[Any, Json, Json], PublishedCondition]] = {
-    "ipv4_frame": lambda v, r, f: _compare_frame(v, r, "ipv4"),
-    "frame_v4": lambda v, r, f: _compare_frame(v, r, "ipv4"),
-    "ipv6_frame": lambda v, r, f: _compare_frame(v, r, "ipv6"),
-    "frame_v6": lambda v, r, f: _compare_frame(v, r, "ipv6"),
-    "traffic": _compare_traffic,
-    "bmr": _compare_rule,
-    "ces": lambda v, r, f: _compare_value("CEs", v, f["params"].get("ces")),
-    "acceptance": _compare_acceptance,
-    "connections": lambda v, r, f: _compare_connections(_parse_million(v), r),
-    "connections_million": lambda v, r, f: _compare_connections(_parse_million(v), r),
-    "sports": lambda v, r, f: _compare_port_range(v, "initiator_ports", f),
-    "dports": lambda v, r, f: _compare_port_range(v, "responder_ports", f),
-    "loss_tolerance": lambda v, r, f: _compare_tolerance(
-        "loss tolerance", str(v), _parse_share(v), r, f
-    ),
-    "repetitions": _compare_repetitions,
-    "rate_fps": _compare_rate,
-    "trial_s": _compare_trial_length,
-    "duration_s": lambda v, r, f: _compare_value("stream, s", v, r.get("duration_s")),
-    "tagged": lambda v, r, f: _compare_value("tags", v, r.get("tags")),
-    "first_tag_s": lambda v, r, f: _compare_value("first tag, s", v, r.get("first_tag_s")),
-    "active_cores": lambda v, r, f: _compare_value("active cores", v, f["cores"]),
-    "per_frame_timeout_ms": lambda v, r, f: _compare_value(
-        "per-frame timeout, ms", v, 1000 * (r.get("frame_timeout_s") or 0.0)
-    ),
-    "variation": _compare_variation,
-    "flow": _compare_variation,
-    "ips_per_side": _compare_hosts,
-    "direction": lambda v, r, f: PublishedCondition("direction", str(v), r["direction"], True),
-}
+_RULES: Mapping[str, ConditionRule] = {
+    "driver": ConditionRule("device", _read_driver),
+    "test_setup": ConditionRule("test setup", lambda record, facts: "single DUT"),
+    "customer_edge": ConditionRule("customer's edge", _read_servers),
+    "ipv4_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv4"],
+                                form="{} octets ipv4"),
+    "ipv6_frame": ConditionRule("frame", lambda r, f: r["frame_sizes"]["ipv6"],
+                                form="{} octets ipv6"),
+    "traffic": ConditionRule("traffic", _read_traffic, lambda here, published:
+                             here == "foreground only" and "DNS" not in published),
+    "rule": ConditionRule("rule", _read_rule),
+    "ces": ConditionRule("CEs", _read_parameter("ces")),
+    # a power of two stands for the million of the papers
+    "connections": ConditionRule("connections", _read_connections, _is_near(0.05), "{:,}"),
+    "initiator_ports": ConditionRule("initiator ports", _read_ports("initiator_ports"),
+                                     _has_same_width),
+    "responder_ports": ConditionRule("responder ports", _read_ports("responder_ports"),
+                                     _has_same_width),
+    "loss_tolerance": ConditionRule("loss tolerance", _read_tolerance, _is_near(1e-6), "{:.4%}"),
+    "repetitions": ConditionRule("repetitions", _read_field("repetitions"), operator.ge),
+    "rate_fps": ConditionRule("rate", _read_field("rate"), _is_near(0.01), "{:,.0f} fps"),
+    "trial_s": ConditionRule("trial", lambda r, f:
+                             max(r["duration_s"], r.get("final_duration_s") or 0.0),
+                             operator.ge, "{:g} s"),
+    "duration_s": ConditionRule("stream, s", _read_field("duration_s")),
+    "tagged": ConditionRule("tags", _read_field("tags")),
+    "first_tag_s": ConditionRule("first tag, s", _read_field("first_tag_s")),
+    "active_cores": ConditionRule("active cores", lambda r, f: f["cores"]),
+    "per_frame_timeout_ms": ConditionRule("per-frame timeout, ms", lambda r, f:
+                                          1000 * (r.get("frame_timeout_s") or 0.0)),
+    "variation": ConditionRule("what varies", _read_variation),
+    "ips_per_side": ConditionRule("hosts per side", _read_hosts, lambda here, published:
+                                  here in (published, "fixed addresses")),
+}  # fmt: skip
+"""Rules by the name of the condition in ``published.json``."""

@@ -167,16 +167,15 @@ def find_references(
 def _find_value(
     entry: Mapping[str, Any], record: Record, presentation: Presentation[Any]
 ) -> tuple[float | None, str] | None:
-    metric, stated = str(entry["metric"]), str(entry["conditions"].get("direction", ""))
-    direction = next((w for w in ("forward", "reverse") if metric.endswith(f" {w}")), "")
+    """Return the measured value of an entry with its direction; None if the record has none."""
+    metric = str(entry["metric"])
+    direction = next((d for d in ("forward", "reverse") if metric.endswith(f" {d}")), "")
     metric = metric.removesuffix(f" {direction}")
     if "per_frame_timeout_ms" in entry["conditions"]:
         metric += " with timeout"
     name = presentation.metrics.get(metric)
-    if name is None or record.direction not in (
-        "connections",
-        "bidirectional" if direction else _parse_mode(stated),
-    ):
+    modes = ("connections", entry.get("mode", "bidirectional"))
+    if name is None or record.direction not in modes:
         return None
     name = f"{name} {direction}".rstrip()
     result = next((r for r in presentation.list_quantities(record) if r.name == name), None)
@@ -187,12 +186,6 @@ def _find_value(
         return median, f"{direction}, both"
     if record.direction == "connections":
         return median, "phase 1"
-    if "sum" in f"{stated} {entry.get('rate_convention')}":
+    if "sum" in str(entry.get("rate_convention")):
         return median and record.load_directions * median, "sum of both directions"
     return median, record.direction
-
-
-def _parse_mode(stated: str) -> str:
-    if "6->4" in stated or stated == "forward":
-        return "forward"
-    return "reverse" if "4->6" in stated else "bidirectional"

@@ -9,7 +9,6 @@ from v6t.analysis.blocks import (
     Block,
     BulletList,
     Collapsible,
-    Link,
     LinkList,
     Paragraph,
     ReportDocument,
@@ -257,7 +256,7 @@ def _list_runs(runs: Sequence[CampaignRun], *, links: bool) -> Iterator[Block]:
     ]
     columns = make_text_columns("directory", "experiment", "testbed", "what varies", "status")
     yield make_text_table("All runs", columns, rows)
-    reports = [Link(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
+    reports = [(r.directory, f"{r.directory}/report.html") for r in runs if r.data is not None]
     if reports and links:
         yield Paragraph("Reports of the single runs:")
         yield LinkList(reports)

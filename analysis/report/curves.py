@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from v6t.analysis.blocks import Block, Drawing
@@ -16,20 +17,13 @@ from v6t.analysis.scaling import (
     S_CPU,
     T_HARMONIC,
     T_MIN,
-    compute_core_scaling,
-    compute_load_scaling,
     compute_residual,
+    compute_scaling,
     count_cores,
     predict_harmonic,
     predict_minimum,
 )
-from v6t.analysis.sheet import (
-    Table,
-    format_count,
-    format_percent,
-    make_text_columns,
-    make_text_table,
-)
+from v6t.analysis.sheet import Column, Table, make_table
 
 R = TypeVar("R", bound=Record)
 
@@ -125,31 +119,22 @@ def _parse_number(axis: str, value: Any) -> float | None:
 def _make_scaling_table(
     title: str, short: str, unit: str, lines: Mapping[str, Mapping[Any, RateRecord]], of_cores: bool
 ) -> Table:
-    rows = []
+    """Make the table of medians and scale-up, a row for each point and value of the axis."""
+    rows: list[tuple[str, Any, RateRecord, float]] = []
     for label, line in lines.items():
         medians = {n: record.median for n, record in line.items()}
-        scale = compute_core_scaling(medians) if of_cores else compute_load_scaling(medians)
-        rows += [
-            (
-                label,
-                f"{n:,}",
-                *map(format_count, (line[n].median, line[n].p1, line[n].p99)),
-                f"{scale[n]:.3f}",
-                format_percent(line[n].dispersion),
-            )
-            for n in scale
-        ]
-    formula = S_CPU if of_cores else S_C
-    names = [
-        *make_text_columns("point"),
-        short,
-        f"median\n{unit}",
-        "P1",
-        "P99",
-        "scale-up",
-        "dispersion\n%",
-    ]
-    return make_text_table(f"{title} over {short}: {formula}", names, rows)
+        scale = compute_scaling(medians, per_core=of_cores)
+        rows += [(label, n, line[n], scale_up) for n, scale_up in scale.items()]
+    columns: Sequence[Column[tuple[str, Any, RateRecord, float]]] = (
+        Column("point", lambda row: row[0], text=True),
+        Column(short, lambda row: row[1], ","),
+        Column(f"median\n{unit}", lambda row: row[2].median),
+        Column("P1", lambda row: row[2].p1),
+        Column("P99", lambda row: row[2].p99),
+        Column("scale-up", lambda row: row[3], ".3f"),
+        Column("dispersion\n%", lambda row: row[2].dispersion, ".2f"),
+    )
+    return make_table(f"{title} over {short}: {S_CPU if of_cores else S_C}", rows, columns)
 
 
 def _draw_overlays(
@@ -205,23 +190,27 @@ def _find_native_rates(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], fl
 def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Table:
-    rows = []
-    for share, rate in sorted(line.items(), reverse=True):
-        models = [model(translated, native, share) for model in (predict_minimum, predict_harmonic)]
-        rows.append(
-            (
-                f"{share:.0%}",
-                format_count(rate),
-                *(
-                    c
-                    for m in models
-                    for c in (format_count(m), f"{compute_residual(rate, m):+.2f}")
-                ),
-            )
-        )
-    rows.append(("0%", format_count(native), *("-",) * 4))
-    names = ["translated", "measured fps", T_MIN, "residual %", T_HARMONIC, "residual %"]
-    return make_text_table(f"Mixtures, {label}, frames per second per direction", names, rows)
+    """Make the table of mixtures beside both models; native traffic alone has no residuals."""
+    rows: list[tuple[float, float, float | None, float | None]] = [
+        (share, rate, *(m(translated, native, share) for m in (predict_minimum, predict_harmonic)))
+        for share, rate in sorted(line.items(), reverse=True)
+    ]
+    columns: list[Column[tuple[Any, ...]]] = [
+        Column("translated", lambda row: row[0], ".0%"),
+        Column("measured fps", lambda row: row[1]),
+    ]
+    for place, model in ((2, T_MIN), (3, T_HARMONIC)):
+        columns += [
+            Column(model, itemgetter(place), absent="-"),
+            Column(
+                "residual %",
+                lambda row, place=place: row[place] and compute_residual(row[1], row[place]),
+                "+.2f",
+                absent="-",
+            ),
+        ]
+    title = f"Mixtures, {label}, frames per second per direction"
+    return make_table(title, [*rows, (0.0, native, None, None)], columns)
 
 
 def _draw_scaling(

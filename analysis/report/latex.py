@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 
-from v6t.analysis.blocks import Collapsible, Drawing, ReportDocument
+from v6t.analysis.blocks import Drawing, ReportDocument, walk
 from v6t.analysis.presentation import Presentations
 from v6t.analysis.report.render import extend_environment
 from v6t.analysis.report.verdict import make_title
@@ -41,19 +41,13 @@ def to_latex(data: RunData, known: Presentations) -> str:
 
 def figures_to_latex(data: RunData, document: ReportDocument) -> str:
     """Write each plot of a report as a ``figure`` that includes ``figures/NAME.pdf``."""
-    blocks = [block for section in document.sections for block in section.blocks]
     figures = [
-        (found[1], f.caption) for f in _list_drawings(blocks) if (found := PLOT.match(f.svg))
+        (name[1], block.caption)
+        for section in document.sections
+        for block in walk(section.blocks)
+        if isinstance(block, Drawing) and (name := PLOT.match(block.svg))
     ]
     return _render("figures.tex", data, figures=figures)
-
-
-def _list_drawings(blocks: Iterable[object]) -> Iterator[Drawing]:
-    for block in blocks:
-        if isinstance(block, Drawing):
-            yield block
-        elif isinstance(block, Collapsible):
-            yield from _list_drawings(block.blocks)
 
 
 def _render(template: str, data: RunData, **values: object) -> str:

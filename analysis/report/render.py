@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from v6t.analysis.blocks import Block, Collapsible, Drawing, ReportDocument
+from v6t.analysis.blocks import Block, Drawing, ReportDocument, walk
 from v6t.analysis.sheet import Table
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ _ENTITIES = {ord(c): f"&#{ord(c)};" for c in "<~$&"}
 
 def to_html(document: ReportDocument) -> str:
     """Write a document as HTML: no script, nothing fetched; all of its text is escaped."""
-    tables = list(_list_tables(block for s in document.sections for block in s.blocks))
-    widths = sorted({t["width"] for t in map(_lay_out_table, tables) if t["rows_apart"]})
+    blocks = walk(block for section in document.sections for block in section.blocks)
+    tables = [_lay_out_table(block) for block in blocks if isinstance(block, Table)]
+    widths = sorted({table["width"] for table in tables if table["rows_apart"]})
     return _load_environment().get_template("page.html").render(document=document, widths=widths)
 
 
@@ -97,14 +98,6 @@ def _group_drawings(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]
     for drawn, some in groupby(blocks, lambda block: isinstance(block, Drawing)):
         group = list(some)
         yield drawn and len(group) > 1, group
-
-
-def _list_tables(blocks: Any) -> Iterator[Table]:
-    for block in blocks:
-        if isinstance(block, Table):
-            yield block
-        elif isinstance(block, Collapsible):
-            yield from _list_tables(block.blocks)
 
 
 def _lay_out_table(sheet: Table) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from v6t.analysis.blocks import (
     Paragraph,
     ReportDocument,
     ReportSection,
+    walk,
 )
 from v6t.analysis.csv_rows import TRIAL_COLUMNS, list_trial_rows
 from v6t.analysis.presentation import Presentations
@@ -208,13 +209,9 @@ def _make_trace_section(
 
 
 def _list_headings(blocks: Sequence[Block]) -> list[str]:
-    headings = []
-    for block in blocks:
-        if isinstance(block, Table):
-            headings += [block.title, *(column.name for column in block.columns)]
-        elif isinstance(block, Collapsible):
-            headings += _list_headings(block.blocks)
-    return headings
+    """List the titles and column names of all tables."""
+    tables = [block for block in walk(blocks) if isinstance(block, Table)]
+    return [text for t in tables for text in (t.title, *(column.name for column in t.columns))]
 
 
 def fold_long_table(table: Table) -> Block:
@@ -301,11 +298,15 @@ def _list_distinctions(ref: PublishedReference) -> list[str]:
     stated = ref.entry["conditions"]
     words = {
         "variation": "{}",
-        "active_cores": "{} cores",
-        "connections_million": "{} M connections",
+        "active_cores": "",
+        "connections": "{:,} connections",
         "per_frame_timeout_ms": "{} ms timeout",
     }
-    return [word.format(stated[name]) for name, word in words.items() if name in stated]
+    return [
+        pluralize(stated[name], "core") if name == "active_cores" else word.format(stated[name])
+        for name, word in words.items()
+        if name in stated
+    ]
 
 
 def _make_sort_key(text: str) -> list[tuple[int, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, CodeListing, Collapsible, Drawing, FactColumns, FactTable
 from v6t.analysis.report.render import render_setup
-from v6t.analysis.rundata import RunData
+from v6t.analysis.rundata import RunData, flatten
 from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
 
@@ -159,7 +159,7 @@ def _fold_devices(device: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _fold_facts(title: str, values: Mapping[str, Any]) -> Collapsible:
-    rows = tuple(flatten_facts(values))
+    rows = tuple(format_facts(values))
     half = (len(rows) + 1) // 2
     columns = [("", FactTable(rows[:half])), ("", FactTable(rows[half:]))]
     return Collapsible(
@@ -229,17 +229,14 @@ def _list_machine_facts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]
 
 def _list_plain_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     plain = {k: v for k, v in facts.items() if not isinstance(v, Mapping) and k != "commands"}
-    for name, value in flatten_facts(plain):
+    for name, value in format_facts(plain):
         yield name.replace("_", " "), value
 
 
-def flatten_facts(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+def format_facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield nested values as dotted names and texts."""
-    for key, value in values.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from flatten_facts(value, f"{name}.")
-        elif isinstance(value, bool):
+    for name, value in flatten(values):
+        if isinstance(value, bool):
             yield name, "yes" if value else "no"
         elif isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
             yield name, "; ".join(value) or "none"

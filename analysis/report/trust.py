@@ -9,7 +9,7 @@ from typing import Any
 
 from v6t.analysis.blocks import Block, BulletList, Collapsible, Paragraph, Tone
 from v6t.analysis.record import FPS, FrameSizes, InvalidTrial, RateRecord, Record
-from v6t.analysis.rundata import RunData
+from v6t.analysis.rundata import RunData, flatten
 from v6t.analysis.sheet import (
     Column,
     Table,
@@ -115,7 +115,7 @@ def _describe_headroom(record: RateRecord) -> str:
 def _make_health_table(data: RunData) -> Table:
     by_name: dict[str, list[float]] = {}
     for trial in data.trials:
-        for name, value in _flatten_numbers("", trial.result.tester):
+        for name, value in _list_numbers(trial.result.tester):
             by_name.setdefault(name, []).append(value)
     rows = [
         (name, str(len(values)), *(f"{f(values):,.6g}" for f in (min, median, max)))
@@ -129,14 +129,11 @@ def _make_health_table(data: RunData) -> Table:
     )
 
 
-def _flatten_numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, bool):
-        return
-    if isinstance(value, (int, float)):
-        yield name, float(value)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _flatten_numbers(f"{name} {key}".strip(), inner)
+def _list_numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the numbers among nested values by their names."""
+    for name, value in flatten(values, separator=" "):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield name, float(value)
 
 
 def _list_limits(data: RunData) -> Iterator[Block]:
@@ -197,7 +194,7 @@ def _make_counts_table(data: RunData) -> Table:
 
 def _make_telemetry_table(entry: Mapping[str, Any]) -> Table | None:
     stretches: Mapping[str, Mapping[str, Any]] = entry.get("telemetry") or {}
-    when = {s: dict(_flatten_numbers("", told)) for s, told in stretches.items()}
+    when = {s: dict(_list_numbers(told)) for s, told in stretches.items()}
     lines = list(dict.fromkeys(name for told in when.values() for name in told))
     if not lines:
         return None

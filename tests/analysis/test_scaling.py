@@ -2,10 +2,9 @@
 
 import pytest
 from v6t.analysis.scaling import (
-    compute_core_scaling,
     compute_degradation,
-    compute_load_scaling,
     compute_residual,
+    compute_scaling,
     count_cores,
     predict_harmonic,
     predict_minimum,
@@ -14,21 +13,21 @@ from v6t.base.ethernet import max_frame_rate_fps
 
 
 def test_a21_scale_up_over_cores():
-    found = compute_core_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0})
+    found = compute_scaling({1: 1000.0, 2: 1600.0, 4: 2400.0}, per_core=True)
     assert found == {1: 1.0, 2: pytest.approx(0.8), 4: pytest.approx(0.6)}
     # a printed value of the dual-DUT paper, whose formula lacks P(1)
-    assert compute_core_scaling({1: 883_553, 2: 1_540_032})[2] == pytest.approx(0.871, abs=5e-4)
+    found = compute_scaling({1: 883_553, 2: 1_540_032}, per_core=True)
+    assert found[2] == pytest.approx(0.871, abs=5e-4)
 
 
 def test_scale_up_over_connections():
-    assert compute_load_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
-    assert compute_load_scaling({1: 4.0, 2: 8.0}, base=2) == {1: 0.5, 2: 1.0}
+    assert compute_scaling({10**6: 500.0, 2 * 10**6: 400.0}) == {10**6: 1.0, 2 * 10**6: 0.8}
 
 
 @pytest.mark.parametrize("given", [{}, {2: 5.0}, {1: 0.0, 2: 1.0}])
 def test_scale_up_needs_its_base(given):
     with pytest.raises(ValueError, match="scale-up needs"):
-        compute_core_scaling(given)
+        compute_scaling(given, per_core=True)
 
 
 def test_a22_overlay_models():

@@ -15,7 +15,6 @@ from v6t.analysis.blocks import (
     BulletList,
     Drawing,
     FactTable,
-    Link,
     LinkList,
     Paragraph,
     ReportDocument,
@@ -293,9 +292,9 @@ def _lacking(runs: Sequence[CampaignRun]) -> Iterator[Block]:
 def _files() -> Iterator[Block]:
     yield LinkList(
         [
-            Link("All figures of the tables, one on each line", "summary.csv"),
-            Link("The same for programs", "summary.json"),
-            Link("Every trial: frames required, sent, received and compared", "trials.csv"),
+            ("All figures of the tables, one on each line", "summary.csv"),
+            ("The same for programs", "summary.json"),
+            ("Every trial: frames required, sent, received and compared", "trials.csv"),
         ]
     )
     yield Paragraph(
