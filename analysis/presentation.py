@@ -324,40 +324,45 @@ class Presentations:
 
 
 def _guard_methods(presentation: Presentation[Any], failures: list[str]) -> Presentation[Any]:
-    for name, plain in vars(Presentation).items():
-        if inspect.isfunction(plain):
-            method = getattr(presentation, name)
-            setattr(presentation, name, _guard(method, partial(plain, presentation), failures))
+    """Make a presentation fall back to the default methods where its own ones fail."""
+    for name, default in inspect.getmembers(Presentation, inspect.isfunction):
+        method = getattr(presentation, name)
+        guarded = partial(_call_guarded, method, partial(default, presentation), failures)
+        setattr(presentation, name, guarded)
     return presentation
 
 
-def _guard(
-    method: Callable[..., Any], plain: Callable[..., Any], failures: list[str]
-) -> Callable[..., Any]:
-    def note(exc: Exception) -> bool:
-        message = describe_culprit(exc)
-        if message is not None and message not in failures:
-            failures.append(message)
-        return message is not None
+def _call_guarded(
+    method: Callable[..., Any], default: Callable[..., Any], failures: list[str], *arguments: Any
+) -> Any:
+    try:
+        value = method(*arguments)
+    except Exception as exc:
+        if not _note_failure(exc, failures):
+            raise
+        return default(*arguments)
+    if isinstance(value, Iterator):
+        return _iterate_guarded(value, partial(default, *arguments), failures)
+    return value
 
-    def stream(values: Iterator[Any], *arguments: Any) -> Iterator[Any]:
-        try:
-            yield from values
-        except Exception as exc:
-            if not note(exc):
-                raise
-            yield from plain(*arguments)
 
-    def answer(*arguments: Any) -> Any:
-        try:
-            value = method(*arguments)
-        except Exception as exc:
-            if not note(exc):
-                raise
-            return plain(*arguments)
-        return stream(value, *arguments) if isinstance(value, Iterator) else value
+def _iterate_guarded(
+    values: Iterator[Any], default: Callable[[], Iterator[Any]], failures: list[str]
+) -> Iterator[Any]:
+    try:
+        yield from values
+    except Exception as exc:
+        if not _note_failure(exc, failures):
+            raise
+        yield from default()
 
-    return answer
+
+def _note_failure(exc: Exception, failures: list[str]) -> bool:
+    """Add the message about a failure of another distribution; return False for errors of v6t."""
+    message = describe_culprit(exc)
+    if message is not None and message not in failures:
+        failures.append(message)
+    return message is not None
 
 
 def _list_values(record: Record) -> dict[str, str | float]:

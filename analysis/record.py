@@ -144,6 +144,12 @@ class OrderStatistics(RecordModel):
         return cls(**summarize(values))
 
 
+def _make_statistic(name: str, description: str, kind: Any = Number | None) -> Any:
+    """Make a computed field with a statistic of the repetitions."""
+    field = property(lambda series: getattr(series._summary, name))
+    return computed_field(field, return_type=kind, description=description)
+
+
 class RepetitionSeries(RecordModel):
     """The repetitions of a figure; percentiles and notes are computed from them."""
 
@@ -174,55 +180,29 @@ class RepetitionSeries(RecordModel):
             [inf if v is None else v for v in self.repetition_values]
         )
 
-    @computed_field
-    @property
-    def median(self) -> Number | None:
-        """Middle value (RFC 8219 section 12); null is undefined."""
-        return self._summary.median
-
-    @computed_field
-    @property
-    def p1(self) -> Number | None:
-        """1st percentile, nearest rank; up to 99 values the smallest."""
-        return self._summary.p1
-
-    @computed_field
-    @property
-    def p99(self) -> Number | None:
-        """99th percentile, nearest rank; up to 99 values the largest."""
-        return self._summary.p99
+    median = _make_statistic("median", "Middle value (RFC 8219 section 12); null is undefined.")
+    p1 = _make_statistic("p1", "1st percentile, nearest rank; up to 99 values the smallest.")
+    p99 = _make_statistic("p99", "99th percentile, nearest rank; up to 99 values the largest.")
 
 
 class DispersedSeries(RepetitionSeries):
     """A figure with the interval of its median."""
 
-    @computed_field
-    @property
-    def dispersion(self) -> Number | None:
-        """(P99 - P1) / median [%]; null where the median is 0."""
-        return self._summary.dispersion
-
-    @computed_field
-    @property
-    def median_interval(self) -> MedianInterval | None:
-        """Confidence interval of the median; null where there are too few values."""
-        return self._summary.median_interval
+    dispersion = _make_statistic(
+        "dispersion", "(P99 - P1) / median [%]; null where the median is 0."
+    )
+    median_interval = _make_statistic(
+        "median_interval",
+        "Confidence interval of the median; null where there are too few values.",
+        MedianInterval | None,
+    )
 
 
 class RangedSeries(DispersedSeries):
     """A figure with its smallest and largest value."""
 
-    @computed_field
-    @property
-    def min(self) -> Number | None:
-        """Smallest value."""
-        return self._summary.min
-
-    @computed_field
-    @property
-    def max(self) -> Number | None:
-        """Largest value."""
-        return self._summary.max
+    min = _make_statistic("min", "Smallest value.")
+    max = _make_statistic("max", "Largest value.")
 
 
 class AnnotatedSeries(RepetitionSeries):

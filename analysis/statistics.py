@@ -42,7 +42,8 @@ UNRELIABLE_PERCENT = 10.0
 OUTLIER_DEVIATIONS = 5.0
 """Distance from the median in scaled median absolute deviations."""
 
-_MAD_TO_SIGMA = 1.4826
+MAD_TO_SIGMA = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 _MIN_VALUES = 6
 _MIN_MODE_SHARE = 0.2
 _MIN_MODE_GAP = 0.02
@@ -87,7 +88,7 @@ def find_outliers(values: Sequence[float]) -> list[float]:
     if len(values) < _MIN_VALUES:
         return []
     middle = median(values)
-    limit = OUTLIER_DEVIATIONS * _MAD_TO_SIGMA * median([abs(v - middle) for v in values])
+    limit = OUTLIER_DEVIATIONS * MAD_TO_SIGMA * median([abs(v - middle) for v in values])
     limit = max(limit, abs(middle) * 0.01)
     return [v for v in values if abs(v - middle) > limit]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from v6t.analysis.sheet import pluralize
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from v6t.analysis.statistics import MAD_TO_SIGMA, OUTLIER_DEVIATIONS
 
 SCHEMA = "v6t-trend/1"
 MAX_CHANCE = 0.0001
@@ -24,10 +23,8 @@ MIN_RUNS_PER_SIDE = 3
 the three lowest at the end."""
 _SHUFFLE_BATCHES, _SEED = (499, *[9500] * 21), 2544
 """Few tell of most series that nothing changed; most are for those of which the first few are unsure."""
-_NEIGHBORS, _OUTLIER_DEVIATIONS = 2, 5.0
-"""So many runs before and after a run tell whether it is far from them, in standard deviations."""
-_MAD_TO_SIGMA = 1.4826
-"""The standard deviation of a normal distribution over its median absolute deviation."""
+_NEIGHBORS = 2
+"""Runs on either side of a run that show whether it is an outlier."""
 MIN_RUNS = 17
 """Of fewer runs no order is beyond chance: one in 6,435 has the eight largest of 16 on one side."""
 
@@ -173,14 +170,12 @@ def _drop_outliers(values: Sequence[float]) -> list[int]:
     away = [abs(v - usual) for v, usual in zip(values, around, strict=True)]
     # where most runs are identical, those that differ tell how much differing runs differ
     usually = (median(away) if away else 0.0) or median([a for a in away if a] or [0.0])
-    return [n for n, a in enumerate(away) if a <= _OUTLIER_DEVIATIONS * _MAD_TO_SIGMA * usually]
+    return [n for n, a in enumerate(away) if a <= OUTLIER_DEVIATIONS * MAD_TO_SIGMA * usually]
 
 
 def _find_change_places(values: Sequence[float], start: int) -> list[tuple[int, float]]:
     if len(values) < MIN_RUNS:
         return []
-    import numpy as np
-
     series = np.asarray(values, dtype=float)
     chance = _compute_chance(series[np.newaxis])
     if chance > MAX_CHANCE:
@@ -194,8 +189,6 @@ def _find_change_places(values: Sequence[float], start: int) -> list[tuple[int, 
 
 
 def _compute_chance(series: NDArray[np.float64]) -> float:
-    import numpy as np
-
     observed = _compute_step(series)[0]
     shuffle = np.random.Generator(np.random.PCG64(_SEED))
     as_large, permutations, chance = 0, 0, 1.0
@@ -211,7 +204,6 @@ def _compute_chance(series: NDArray[np.float64]) -> float:
 
 def _find_cut(values: NDArray[np.float64]) -> int:
     """Return the place with the runs on either side closest to their median."""
-    import numpy as np
 
     def sum_distances(some: NDArray[np.float64]) -> float:
         return float(np.abs(some - np.median(some)).sum())
@@ -227,8 +219,6 @@ def _compute_step(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
     It grows with the t statistic, and needs no spread within both sides.
     """
-    import numpy as np
-
     away = series - series.mean(axis=1, keepdims=True)
     n = away.shape[1]
     before = np.arange(MIN_RUNS_PER_SIDE, n - MIN_RUNS_PER_SIDE + 1)

@@ -411,8 +411,9 @@ def _draw_loss(records: Sequence[FrameLossRecord], name: str) -> str:
         "offered rate, % of the medium's maximum for the frame size",
         "frames lost, %",
         linear=True,
-        xlim=(0, 100 if most > FULL_AXIS_PERCENT else 1.1 * most),
-        ylim=(-2, 102),
+        adjust=lambda axes: axes.set(
+            xlim=(0, 100 if most > FULL_AXIS_PERCENT else 1.1 * most), ylim=(-2, 102)
+        ),
     )
 
 
@@ -427,15 +428,12 @@ def _draw_forwarded(records: Sequence[FrameLossRecord], name: str) -> str:
     grey = {"color": "#999999", "linewidth": 0.8}
     curves.append(Curve("all that is offered", [0, top], [0, top], style=grey))
     xlabel, ylabel = "offered frames per second, all directions", "forwarded frames per second"
-    return draw_errorbars(
-        name,
-        curves,
-        xlabel,
-        ylabel,
-        linear=True,
-        xlim=(0, None),
-        adjust=lambda at: format_thousands(at, "x"),
-    )
+
+    def adjust(axes: Any) -> None:
+        axes.set_xlim(0, None)
+        format_thousands(axes, "x")
+
+    return draw_errorbars(name, curves, xlabel, ylabel, linear=True, adjust=adjust)
 
 
 def _sort_rates(record: FrameLossRecord) -> list[LossAtRate]:

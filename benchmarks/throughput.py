@@ -523,5 +523,5 @@ def _draw_rate_by_size(
         f"frame size, octets ({'IPv6/IPv4, ' * both}FCS included)",
         "frames per second per direction",
         ticks={place: label for label, place in places.items()},
-        xlim=(-0.5, len(places) - 0.5),
+        adjust=lambda axes: axes.set_xlim(-0.5, len(places) - 0.5),
     )

@@ -74,8 +74,6 @@ def draw_errorbars(
     *,
     ticks: Mapping[float, str] | None = None,
     linear: bool = False,
-    xlim: tuple[float, float | None] | None = None,
-    ylim: tuple[float, float] | None = None,
     adjust: Callable[[Axes], object] | None = None,
 ) -> str:
     """Draw values with bars over what varies.
@@ -83,7 +81,7 @@ def draw_errorbars(
     Args:
         ticks: names of places on the axis of what varies; None: numbers.
         linear: the axis of values is never logarithmic.
-        xlim, ylim: bounds of the axes; None: those of the values, from 0.
+        adjust: changes the axes before the legend is drawn.
     """
     with apply_style(name):
         figure, (at,) = make_axes()
@@ -102,10 +100,6 @@ def draw_errorbars(
                 {"rotation": 30, "ha": "right"} if len(ticks) > MAX_UPRIGHT_LABELS else {}
             )
             at.set_xticks(list(ticks), list(ticks.values()), **tilt)
-        if xlim is not None:
-            at.set_xlim(*xlim)
-        if ylim is not None:
-            at.set_ylim(*ylim)
         at.set_xlabel(xlabel)
         at.set_ylabel(ylabel)
         if adjust is not None:

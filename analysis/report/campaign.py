@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -215,7 +216,7 @@ def make_campaign_tables(runs: Sequence[CampaignRun], presentations: Presentatio
 def _compare_with_paper(
     paper: str, runs: Sequence[CampaignRun], presentations: Presentations
 ) -> Iterator[Block]:
-    comparisons, met = [], set()
+    best: dict[int, Any] = {}
     for run in runs:
         if run.data is None:
             continue
@@ -223,23 +224,19 @@ def _compare_with_paper(
         for record in run.records:
             for ref in find_references(record, facts, presentations, paper=paper):
                 # of several runs, the one that differs least stands beside the paper's number
-                other = not is_testbed_of(ref.entry, run.testbed)
-                comparisons.append((record, ref, (len(ref.differing), other)))
-                met.add(id(ref.entry))
-    best: dict[int, Any] = {}
-    for record, ref, rank in comparisons:
-        known = best.get(id(ref.entry))
-        if known is None or rank < known[2]:
-            best[id(ref.entry)] = (record, ref, rank)
+                rank = (len(ref.differing), not is_testbed_of(ref.entry, run.testbed))
+                known = best.get(id(ref.entry))
+                if known is None or rank < known[2]:
+                    best[id(ref.entry)] = (record, ref, rank)
     yield from make_reproduction_tables([(record, ref) for record, ref, _ in best.values()])
     if paper == "ipv6net-2015":
         yield from make_mean_tables(runs)
-        met |= {id(entry) for entry, _ in pair_means(runs)}
-    rest: dict[tuple[str, str, str], int] = {}
-    for entry in read_library()["records"]:
-        if entry["seed"] == paper and id(entry) not in met:
-            place = (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
-            rest[place] = rest.get(place, 0) + 1
+    met = {*best, *(id(entry) for entry, _ in pair_means(runs))}
+    rest = Counter(
+        (entry["table"], f"{entry['technology']}, {entry['metric']}", entry["dut"])
+        for entry in read_library()["records"]
+        if entry["seed"] == paper and id(entry) not in met
+    )
     if rest:
         rows = [(*place, str(times)) for place, times in rest.items()]
         names = [*make_text_columns("table", "what", "device"), "numbers"]
