@@ -137,7 +137,7 @@ class VppDriver(Driver):
         kind = NAT44_PLUGINS[self.options.nat44] if kind is Nat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
 
-    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
+    def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
             return MapT.parameter_overrides
         return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
