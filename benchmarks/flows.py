@@ -64,32 +64,23 @@ class VariantRates(SearchedRates):
 class FlowRates(VariantRates):
     """Throughput of a number of flows."""
 
-    flows: int
-    """network flows in each direction"""
-    start: str
-    """how the flows begin: `together` or `successive`"""
+    flows: int = Field(description="network flows in each direction")
+    start: str = Field(description="how the flows begin: `together` or `successive`")
     degradation_percent: Number | None
     """Xpd = (X1 - Xn) / X1, against one flow; negative: n flows are faster (RFC 8219 section 10.2.1)
     [%]"""
-    duration_s: Number
-    """length of the trials [s]"""
+    duration_s: Number = Field(description="length of the trials [s]")
 
 
 class FlowDegradation(ValueSeries):
     """A quantity of another benchmark, with a number of flows."""
 
-    benchmark: str
-    """whose it is"""
-    figure: str
-    """what it is"""
-    unit: str
-    """of its values"""
-    more_is_better: bool
-    """whether larger values are the better ones"""
-    flows: int
-    """network flows in each direction"""
-    start: str
-    """how the flows begin: `together` or `successive`"""
+    benchmark: str = Field(description="whose it is")
+    figure: str = Field(description="what it is")
+    unit: str = Field(description="of its values")
+    more_is_better: bool = Field(description="whether larger values are the better ones")
+    flows: int = Field(description="network flows in each direction")
+    start: str = Field(description="how the flows begin: `together` or `successive`")
     rate: Number | None
     """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
     degradation_percent: Number | None
@@ -101,10 +92,8 @@ class FlowDegradation(ValueSeries):
 class VariantsRecord(Record):
     """Throughput of several variants of the traffic."""
 
-    unit: Literal["frames per second"]
-    """of all rates"""
-    convention: Literal["per_direction"]
-    """rates are per direction"""
+    unit: Literal["frames per second"] = Field(description="of all rates")
+    convention: Literal["per_direction"] = Field(description="rates are per direction")
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -155,14 +144,10 @@ class ProbeRecord(VariantsRecord):
     """Throughput by what varies in the headers (RFC 4814)."""
 
     heading = "Entropy this device needs (throughput by what varies)"
-    cases: Mapping[str, VariantRates]
-    """rates of each case of the probe"""
-    use: str | None
-    """the case that suffices; null: nothing is known"""
-    why: str
-    """the recommendation in words"""
-    duration_s: Number | None = None
-    """length of the trials [s]"""
+    cases: Mapping[str, VariantRates] = Field(description="rates of each case of the probe")
+    use: str | None = Field(description="the case that suffices; null: nothing is known")
+    why: str = Field(description="the recommendation in words")
+    duration_s: Number | None = Field(default=None, description="length of the trials [s]")
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -248,7 +233,7 @@ class VariantBenchmark(Benchmark[V, S]):
     """A search for the throughput of several variants of the traffic."""
 
     phase = Phase.VARIANTS
-    searches = True
+    is_search = True
     used_settings = frozenset({"adaptive"})
 
     def list_search_rows(self, result: ThroughputResult, *variant: Any) -> list[CsvRow]:
@@ -288,8 +273,8 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     record = FlowsRecord
     order = 10
     connections = "also"
-    model = FlowSettings
-    quick = FlowSettings(counts=(1, 16), interval_s=0.02)
+    settings_model = FlowSettings
+    quick_settings = FlowSettings(counts=(1, 16), interval_s=0.02)
 
     def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
         own = self.get_settings(context)
@@ -480,7 +465,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
     }
     record = ProbeRecord
     order = 20
-    alone = True
+    runs_alone = True
     included_in_all = False
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:

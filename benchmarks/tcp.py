@@ -62,63 +62,42 @@ _NO_TIMES_NOTE = "This tester does not tell how long each connection took."
 class TcpExchange(RecordModel):
     """Opening, use and end of every connection."""
 
-    http: str
-    """version that client and server speak"""
+    http: str = Field(description="version that client and server speak")
     object_octets: int
     """size of the object that every connection asks for, without the header [octets]"""
     timeout_s: Number
     """time within which a SYN or a request must be answered [s]"""
-    retransmissions: int
-    """times a SYN is sent again that was not answered"""
-    closing: str
-    """how connections end: `rst` or `fin`"""
+    retransmissions: int = Field(description="times a SYN is sent again that was not answered")
+    closing: str = Field(description="how connections end: `rst` or `fin`")
 
 
 class TcpIteration(RecordModel):
     """Connections of a trial by their outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
 
-    trial: str
-    """its key"""
-    rate_cps: Number
-    """connections attempted [connections per second]"""
-    attempted: int
-    """connections whose SYN was sent"""
-    established: int
-    """of them open on both sides"""
-    half_open: int
-    """of them open on the client's side only"""
-    reset_refused: int
-    """of them refused by a reset"""
-    icmp_refused: int
-    """of them refused by an ICMP error"""
-    timed_out: int
-    """of them not answered in time"""
-    retransmitted: int
-    """SYNs sent again"""
+    trial: str = Field(description="its key")
+    rate_cps: Number = Field(description="connections attempted [connections per second]")
+    attempted: int = Field(description="connections whose SYN was sent")
+    established: int = Field(description="of them open on both sides")
+    half_open: int = Field(description="of them open on the client's side only")
+    reset_refused: int = Field(description="of them refused by a reset")
+    icmp_refused: int = Field(description="of them refused by an ICMP error")
+    timed_out: int = Field(description="of them not answered in time")
+    retransmitted: int = Field(description="SYNs sent again")
     reset_later: int
     """connections that were reset by somebody else after they were open"""
-    requested: int
-    """objects requested"""
-    answered: int
-    """objects received, whole and right"""
-    closed: int
-    """connections that ended as they should have, on both sides"""
+    requested: int = Field(description="objects requested")
+    answered: int = Field(description="objects received, whole and right")
+    closed: int = Field(description="connections that ended as they should have, on both sides")
     sessions: int | None
     """counted by the device when all were open; null: it does not tell"""
     sessions_after: int | None
     """counted by the device after their end; null: it does not tell"""
-    fastest_s: Number | None
-    """shortest establishment time [s]"""
-    slowest_s: Number | None
-    """longest [s]"""
-    mean_s: Number | None
-    """mean [s]"""
-    sum_s: Number | None
-    """sum of all [s]"""
-    passed: bool
-    """every connection was established and answered"""
-    valid: bool
-    """the tester did its part"""
+    fastest_s: Number | None = Field(description="shortest establishment time [s]")
+    slowest_s: Number | None = Field(description="longest [s]")
+    mean_s: Number | None = Field(description="mean [s]")
+    sum_s: Number | None = Field(description="sum of all [s]")
+    passed: bool = Field(description="every connection was established and answered")
+    valid: bool = Field(description="the tester did its part")
 
     @property
     def outcome(self) -> str:
@@ -135,24 +114,18 @@ class TcpIteration(RecordModel):
 class LoopbackTimes(RecordModel):
     """Establishment times without a device, from the fastest complete trial of the self-test."""
 
-    rate_cps: Number
-    """connections attempted [connections per second]"""
-    fastest_s: Number
-    """shortest establishment time [s]"""
-    mean_s: Number
-    """mean [s]"""
-    slowest_s: Number
-    """longest [s]"""
+    rate_cps: Number = Field(description="connections attempted [connections per second]")
+    fastest_s: Number = Field(description="shortest establishment time [s]")
+    mean_s: Number = Field(description="mean [s]")
+    slowest_s: Number = Field(description="longest [s]")
 
 
 class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
     heading = "Maximum TCP connection establishment rate"
-    exchange: TcpExchange
-    """how connections are made, tried and closed"""
-    iterations: list[TcpIteration]
-    """all trials"""
+    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    iterations: list[TcpIteration] = Field(description="all trials")
     decisive: Sequence[TcpIteration] = ()
     """of each repetition the trial that decided: the highest rate that passed"""
     alone: LoopbackTimes | None = None
@@ -167,32 +140,24 @@ class TcpRateRecord(ConnectionRateRecord):
 class ConnectionEnding(RecordModel):
     """Connections that ended, and how long the device remembered them."""
 
-    closing: str
-    """how they ended: `rst` or `fin`"""
-    connections: int
-    """that were attempted"""
-    closed: int
-    """that ended as they should have, on both sides"""
+    closing: str = Field(description="how they ended: `rst` or `fin`")
+    connections: int = Field(description="that were attempted")
+    closed: int = Field(description="that ended as they should have, on both sides")
     sessions_after: int | None
     """counted by the device right after it; null: it does not tell"""
     aged_s: Number | None
     """time until the device had forgotten them [s]; null: longer than was waited, or it does not tell"""
-    waited_s: Number
-    """longest wait for that [s]"""
+    waited_s: Number = Field(description="longest wait for that [s]")
 
 
 class TcpCapacityRecord(CapacityRecord):
     """Concurrent TCP connection capacity (RFC 3511 section 5.2)."""
 
     heading = "Concurrent TCP connection capacity"
-    attempt_rate_cps: Number
-    """connection attempt rate [connections per second]"""
-    rate_source: str
-    """where that rate comes from"""
-    exchange: TcpExchange
-    """how connections are made, tried and closed"""
-    iterations: list[TcpIteration]
-    """all trials of the search"""
+    attempt_rate_cps: Number = Field(description="connection attempt rate [connections per second]")
+    rate_source: str = Field(description="where that rate comes from")
+    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    iterations: list[TcpIteration] = Field(description="all trials of the search")
     decisive: TcpIteration | None
     """the trial with the most connections that passed"""
     overfull: TcpIteration | None
@@ -343,8 +308,8 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
     """A benchmark with connections of TCP."""
 
     phase = Phase.TCP
-    searches = True
-    further: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
+    is_search = True
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"connections", "tcp"})
 
     def get_tcp(self, context: RunContext) -> TcpSettings:
@@ -466,8 +431,8 @@ class TcpCapacity(
     csv_model = TcpIteration
     record = TcpCapacityRecord
     order = 20
-    model = TcpCapacitySettings
-    quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
+    settings_model = TcpCapacitySettings
+    quick_settings = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
         return () if self.get_tcp(context).rate_cps is not None else (TcpRate.name,)

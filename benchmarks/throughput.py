@@ -22,7 +22,7 @@ from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, format_cou
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import SEARCH_LIBRARY, GoalBounds, find_goal_warnings, summarize_goal
 from v6t.benchmarks.point import Measurement, Point
@@ -54,14 +54,11 @@ _TRIAL_FIELDS = (
 class ThroughputRecord(RateRecord):
     """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
 
-    unit: Literal["frames per second"]
-    """of the rates"""
+    unit: Literal["frames per second"] = Field(description="of the rates")
     convention: Literal["per_direction"]
     """rates are per direction, and so is everything in their unit"""
-    search: str = "binary"
-    """`binary` or `mlrsearch`"""
-    search_label: str | None = None
-    """how MLRsearch calls its result"""
+    search: str = Field(default="binary", description="`binary` or `mlrsearch`")
+    search_label: str | None = Field(default=None, description="how MLRsearch calls its result")
     controller: str | None = None
     """what chose the trials of MLRsearch; its version is fixed"""
     goal: GoalBounds | None = None
@@ -73,8 +70,7 @@ class ThroughputRecord(RateRecord):
     """repetitions in which a rate passed above one that failed"""
     unresolved: int = 0
     """repetitions whose search gave up before its bracket was as narrow as asked"""
-    confirmations: int = 0
-    """full trials that confirm each result"""
+    confirmations: int = Field(default=0, description="full trials that confirm each result")
     final_duration_s: Number | None = None
     """length of the confirming trials; null: as all others [s]"""
     frame_timeout_s: Number | None = None
@@ -91,8 +87,7 @@ class ThroughputRecord(RateRecord):
     """sampled frames that were compared with the reference translation"""
     resolution_fps: Number
     """error of the search [frames per second per direction]"""
-    duration_s: Number
-    """length of the deciding trials [s]"""
+    duration_s: Number = Field(description="length of the deciding trials [s]")
     residual_wait_s: Number | None = None
     """wait for late frames (RFC 2544 section 23) [s]"""
     pause_s: Number | None = None
@@ -198,7 +193,9 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
 
     used_settings = frozenset({"adaptive"})
     included_in_all = False
-    further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {
+        "frame_timeout": FrameTimeoutSettings
+    }
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
     def timeout_s(self, context: RunContext) -> float:
@@ -249,7 +246,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     record = ThroughputRecord
     metrics: ClassVar = {"throughput": "rate", "tester capacity": "rate"}
     order = 10
-    searches = True
+    is_search = True
     connections = "also"
     used_settings = frozenset({"adaptive"})
 
@@ -359,7 +356,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
         lengths = (t.asked["duration_s"] for t in deciding)
         yield judge(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
-                    *common.compare_minimum(common.REQUIRED_TRIAL_S, lengths))  # fmt: skip
+                    *common.compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
         yield common.check_repetitions(self.name, records)
         lost = sum(
             count.required > count.received
