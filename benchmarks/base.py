@@ -243,8 +243,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
 class StreamRecord(Record):
     """A record of streams at one rate."""
 
-    rate: Number = Field(description="offered [frames per second per direction]")
-    rate_source: str = Field(default="", description="where that rate comes from")
+    rate: Number = Field(description="offered rate [frames per second per direction]")
+    rate_source: str = Field("", description="origin of that rate")
 
     @property
     def offered_rates(self) -> Sequence[float]:

@@ -48,8 +48,8 @@ NO_DIRECTION = "connections"
 class PortRange(RecordModel):
     """Ports of one side."""
 
-    min: int = Field(description="lowest")
-    max: int = Field(description="highest")
+    min: int = Field(description="lowest port")
+    max: int = Field(description="highest port")
 
     def __str__(self) -> str:
         """``"1024-65535"``."""
@@ -59,8 +59,8 @@ class PortRange(RecordModel):
 class StatefulDevice(RecordModel):
     """A device between the tester's ports."""
 
-    name: str = Field(description="of the device")
-    stateful: bool = Field(description="whether it keeps connections")
+    name: str = Field(description="name of the device")
+    stateful: bool = Field(description="whether it tracks connections")
 
 
 class ConnectionSetup(RecordModel):
@@ -68,39 +68,30 @@ class ConnectionSetup(RecordModel):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
 
-    initiator_ports: PortRange | None = Field(default=None, description="source ports")
-    responder_ports: PortRange | None = Field(default=None, description="destination ports")
-    initiator_count: int | None = Field(default=None, description="addresses of initiators")
-    responder_count: int | None = Field(default=None, description="addresses of responders")
-    combinations: int | None = Field(default=None, description="four-tuples there are")
+    initiator_ports: PortRange | None = Field(None, description="source ports")
+    responder_ports: PortRange | None = Field(None, description="destination ports")
+    initiator_count: int | None = Field(None, description="addresses of initiators")
+    responder_count: int | None = Field(None, description="addresses of responders")
+    combinations: int | None = Field(None, description="number of four-tuples")
     initiator_endpoints: int | None = None
     """pairs of address and port of the initiators"""
-    usual_timeout_s: Number | None = None
-    """idle timeout that such devices usually have [s]"""
-    mapping: str | None = None
-    """which mapping behaviour the RFCs ask for, and what devices do"""
-    devices: Sequence[StatefulDevice] = ()
-    """devices in a row, and which of them is stateful"""
+    usual_timeout_s: Number | None = Field(None, description="typical idle timeout of such devices")
+    mapping: str | None = Field(None, description="mapping behaviour that the RFCs require")
+    devices: Sequence[StatefulDevice] = Field((), description="devices in the path, in order")
 
 
 class ConnectionCounts(RecordModel):
     """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
 
-    connections: int = Field(description="asked for")
-    learned: int = Field(description="learned by the Responder")
-    sessions: int | None
-    """counted by the device after phase 1; null: it does not tell"""
-    sessions_before: int | None
-    """counted by the device after it was emptied; null: it does not tell"""
-    initiator_endpoints: int | None
-    """distinct pairs of address and port before the device; null: unknown"""
-    public_endpoints: int | None
-    """distinct pairs of address and port behind the device; null: unknown"""
-    device: dict[str, Any] | None
-    """what the device says of its table, by its own names; null: nothing"""
-    gap_s: Number | None
-    """from the end of phase 1 to the first frame that follows; null: unknown [s]"""
-    kept: bool = Field(description="they were there already")
+    connections: int = Field(description="connections requested")
+    learned: int = Field(description="connections that the Responder learned")
+    sessions: int | None = Field(description="device's count after phase 1; null: unknown")
+    sessions_before: int | None = Field(description="device's count after the flush; null: unknown")
+    initiator_endpoints: int | None = Field(description="address and port pairs before the device")
+    public_endpoints: int | None = Field(description="address and port pairs behind the device")
+    device: dict[str, Any] | None = Field(description="what the device reports of its table")
+    gap_s: Number | None = Field(description="time from the end of phase 1 to the next frame")
+    kept: bool = Field(description="they were open before the trial")
 
 
 class ConnectionRateRecord(RateRecord):
@@ -108,17 +99,14 @@ class ConnectionRateRecord(RateRecord):
 
     heading = "Maximum connection establishment rate"
     unit_name = "connections/s"
-    unit: Literal["connections per second"] = Field(description="of the rates")
+    unit: Literal["connections per second"] = Field(description="unit of rates")
     connections: int = Field(ge=1, description="connections of each trial")
-    alpha: Number | None
-    """share of the rate at which every connection was tried after phase 1; null: not tried"""
+    alpha: Number | None = Field(description="validation rate as a share; null: no validation")
     validated: bool = Field(description="a frame was sent back through every connection")
     tolerance_connections: Literal[0] = Field(description="connections that may be missing: none")
     resolution_cps: Number = Field(description="error of the search [connections per second]")
-    wait_s: Number | None = None
-    """wait for late frames after phase 1 [s]"""
-    counts: ConnectionCounts | None
-    """connections and frames of the last trial that passed"""
+    wait_s: Number | None = Field(None, description="wait for late frames after phase 1")
+    counts: ConnectionCounts | None = Field(description="counts of the last trial that passed")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
@@ -179,20 +167,15 @@ class TeardownRecord(AnnotatedSeries, Record):
 
     heading = "Connection tear-down rate"
     unit_name = "connections/s"
-    unit: Literal["connections per second"] = Field(description="of the rates")
-    rates: list[Number | None]
-    """each repetition's result; null: the full table took no longer than the empty one"""
+    unit: Literal["connections per second"] = Field(description="unit of rates")
+    rates: list[Number | None] = Field(description="each repetition's rate; null: undefined")
     connections: int = Field(ge=1, description="connections of each trial")
-    established_at_cps: Number | None = None
-    """rate of phase 1 [connections per second]"""
-    rate_source: str = Field(default="", description="where that rate comes from")
-    method: str = Field(description="how the table is emptied")
-    full_s: list[Number | None]
-    """time to empty the full table, each repetition [s]"""
-    idle_s: list[Number | None]
-    """time the same takes with an empty table, each repetition [s]"""
-    sessions: Sequence[int | None] = ()
-    """connections that the device counted before it was emptied, each repetition"""
+    established_at_cps: Number | None = Field(None, description="rate of phase 1")
+    rate_source: str = Field("", description="origin of that rate")
+    method: str = Field(description="how the device's table is emptied")
+    full_s: list[Number | None] = Field(description="time to empty a full table, each repetition")
+    idle_s: list[Number | None] = Field(description="time to empty an empty table, each repetition")
+    sessions: Sequence[int | None] = Field((), description="device's count before, each repetition")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
@@ -204,33 +187,29 @@ class CapacitySearchStep(RecordModel):
     """One number of connections in the search."""
 
     phase: str = Field(description="`first`, `exponential` or `binary`")
-    connections: int = Field(description="that were asked for")
-    rate_cps: Number | None
-    """highest rate at which they were established; null: none [connections per second]"""
-    carried: bool = Field(description="the table is large enough for them")
+    connections: int = Field(description="connections requested")
+    rate_cps: Number | None = Field(description="highest rate that passed; null: none")
+    carried: bool = Field(description="the table was large enough for them")
 
 
 class CapacityRecord(Record):
     """Connection tracking table capacity (RFC 9693 section 4.9)."""
 
     heading = "Connection tracking table capacity"
-    unit: Literal["connections"] = Field(description="of the capacity and the error")
+    unit: Literal["connections"] = Field(description="unit of the capacity and the error")
     capacity: NonNegativeInt = Field(description="connections the table holds")
-    rate_cps: Number = Field(description="at the capacity [connections per second]")
-    first_failed: int | None = Field(description="smallest number of connections that was not held")
+    rate_cps: Number = Field(description="rate at the capacity [connections per second]")
+    first_failed: int | None = Field(description="smallest number of connections that failed")
     at_least: bool = Field(description="the table held the most connections that were tried")
-    most: int | None = Field(default=None, description="most connections that the search tries")
+    most: int | None = Field(None, description="upper limit of the search")
     error: int = Field(ge=1, description="error of the search")
     c0: int = Field(description="connections that the search begins with")
-    first_connections: int | None = None
-    """connections of the first search that passed"""
+    first_connections: int | None = Field(None, description="connections of the first passed step")
     r0: Number = Field(description="rate of the first search [connections per second]")
-    alpha: Number | None
-    """share of the rate at which every connection was tried; null: not tried"""
+    alpha: Number | None = Field(description="validation rate as a share; null: no validation")
     beta: Number = Field(description="share of the last rate below which the table was too small")
     gamma: Number = Field(description="share of the rate from which on the table was large enough")
-    resolution_cps: Number | None = None
-    """error of the rate searches [connections per second]"""
+    resolution_cps: Number | None = Field(None, description="error of the rate searches")
     steps: list[CapacitySearchStep] = Field(description="the search, step by step")
     setup: ConnectionSetup = Field(description="how the connections were made")
 

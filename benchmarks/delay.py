@@ -74,8 +74,7 @@ class LatencyStatistics(DelayStatistics):
     """Latencies of one direction or class."""
 
     tl: DelayFigure = Field(description="typical latency: median of the tagged frames [ms]")
-    wcl: DelayFigure
-    """worst case latency: 99.9th percentile of the tagged frames [ms]"""
+    wcl: DelayFigure = Field(description="worst case latency, their 99.9th percentile [ms]")
     min: DelayFigure = Field(description="shortest delay [ms]")
     max: DelayFigure = Field(description="longest delay [ms]")
     classes: Mapping[str, LatencyStatistics] = {}
@@ -89,8 +88,7 @@ class PdvStatistics(DelayStatistics):
     min: DelayFigure = Field(description="Dmin, shortest delay [ms]")
     p99_9: DelayFigure = Field(description="D99.9, 99.9th percentile of the delays [ms]")
     max: DelayFigure = Field(description="Dmax, longest delay [ms]")
-    classes: Mapping[str, PdvStatistics] = {}
-    """the same of each class of frames; empty for a class"""
+    classes: Mapping[str, PdvStatistics] = Field({}, description="figures of each class of frames")
 
 
 class IpdvStatistics(DelayStatistics):
@@ -99,8 +97,7 @@ class IpdvStatistics(DelayStatistics):
     min: DelayFigure = Field(description="smallest difference of consecutive delays [ms]")
     med: DelayFigure = Field(description="median of the differences [ms]")
     max: DelayFigure = Field(description="largest difference [ms]")
-    classes: Mapping[str, IpdvStatistics] = {}
-    """the same of each class of frames; empty for a class"""
+    classes: Mapping[str, IpdvStatistics] = Field({}, description="figures of each class of frames")
 
 
 class DelayRecord(StreamRecord):
@@ -112,24 +109,19 @@ class DelayRecord(StreamRecord):
     names: ClassVar[tuple[str, ...]] = ()
     timed_unit: ClassVar[str] = "frames"
 
-    unit: Literal["ms"] = Field(description="of all figures")
+    unit: Literal["ms"] = Field(description="unit of all figures")
     convention: Literal["per_direction"] = Field(description="the rate is per direction")
-    share_of_rate: Number = 1.0
-    """of that rate, where the tester could not carry out the trial at the rate itself"""
+    share_of_rate: Number = Field(1.0, description="share of that rate that could be measured")
     duration_s: Number = Field(description="length of the stream [s]")
-    definition: str = Field(default="", description="of a delay")
-    sampled: bool
-    """not every frame was timed, or tags came from a part of the connections or the load only"""
-    share: Number | None
-    """share of the frames that were timed; of tags, share of the connections or the load they came
-    from"""
+    definition: str = Field("", description="definition of the delay")
+    sampled: bool = Field(description="only a part of the frames, connections or load was timed")
+    share: Number | None = Field(description="timed share of the frames, connections or load")
     directions: Mapping[str, DelayStatistics] = Field(description="the figures of each direction")
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
     below_rfc_tags: bool = False
     """fewer tagged frames than the 500 of RFC 8219"""
-    tester_error: str = ""
-    """the documented error of the tester's delays; empty: the tester sends no frames"""
+    tester_error: str = Field("", description="documented error of the tester's delays")
 
     def describe(self) -> str:
         if not self.sampled:
@@ -156,11 +148,10 @@ class LatencyRecord(DelayRecord):
     heading = "Latency"
     names = ("tl", "wcl", "min", "max")
     directions: Mapping[str, LatencyStatistics] = Field(description="latencies of each direction")
-    tags: int | None = Field(default=None, description="tagged frames")
+    tags: int | None = Field(None, description="tagged frames")
     first_tag_s: Number | None = None
     """when the first frame is tagged [s]"""
-    of_load: bool = False
-    """the tagged frames are a stream of their own beside the load"""
+    of_load: bool = Field(False, description="the tagged frames are a stream besides the load")
 
     def describe(self) -> str:
         if not self.sampled:

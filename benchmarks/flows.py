@@ -53,12 +53,10 @@ MAX_VALUE_COLUMNS = 6
 class VariantRates(SearchedRates):
     """Throughput of one variant; rates per direction."""
 
-    resolution_fps: Number
-    """error of the search [frames per second per direction]"""
+    resolution_fps: Number = Field(description="error of the search [fps per direction]")
     matched: Number | None
     """share of the checked frames equal to the reference translation"""
-    decisive_trials: list[str]
-    """trial that decided each repetition: the highest that passed"""
+    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
 
 class FlowRates(VariantRates):
@@ -75,10 +73,10 @@ class FlowRates(VariantRates):
 class FlowDegradation(ValueSeries):
     """A quantity of another benchmark, with a number of flows."""
 
-    benchmark: str = Field(description="whose it is")
-    figure: str = Field(description="what it is")
-    unit: str = Field(description="of its values")
-    more_is_better: bool = Field(description="whether larger values are the better ones")
+    benchmark: str = Field(description="benchmark of the figure")
+    figure: str = Field(description="name of the figure")
+    unit: str = Field(description="unit of its values")
+    more_is_better: bool = Field(description="whether larger values are better")
     flows: int = Field(description="network flows in each direction")
     start: str = Field(description="how the flows begin: `together` or `successive`")
     rate: Number | None
@@ -92,7 +90,7 @@ class FlowDegradation(ValueSeries):
 class VariantsRecord(Record):
     """Throughput of several variants of the traffic."""
 
-    unit: Literal["frames per second"] = Field(description="of all rates")
+    unit: Literal["frames per second"] = Field(description="unit of all rates")
     convention: Literal["per_direction"] = Field(description="rates are per direction")
 
     @property
@@ -109,12 +107,9 @@ class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
     heading = f"Throughput by network flows, {XPD}"
-    interval_s: Number
-    """between the beginnings of two flows that do not begin together [s]"""
-    points: list[FlowRates]
-    """rates of each number of flows; the first is one flow"""
-    figures: Sequence[FlowDegradation] = ()
-    """quantities of further benchmarks, by benchmark and number of flows"""
+    interval_s: Number = Field(description="time between the starts of two successive flows [s]")
+    points: list[FlowRates] = Field(description="rates by number of flows; the first is one flow")
+    figures: Sequence[FlowDegradation] = Field((), description="figures of other benchmarks")
 
     @property
     def all_figures(self) -> list[FlowDegradation]:
@@ -144,10 +139,10 @@ class ProbeRecord(VariantsRecord):
     """Throughput by what varies in the headers (RFC 4814)."""
 
     heading = "Entropy this device needs (throughput by what varies)"
-    cases: Mapping[str, VariantRates] = Field(description="rates of each case of the probe")
-    use: str | None = Field(description="the case that suffices; null: nothing is known")
-    why: str = Field(description="the recommendation in words")
-    duration_s: Number | None = Field(default=None, description="length of the trials [s]")
+    cases: Mapping[str, VariantRates] = Field(description="rates of each case")
+    use: str | None = Field(description="the case that suffices; null: unknown")
+    why: str = Field(description="reason of the recommendation")
+    duration_s: Number | None = Field(None, description="length of the trials [s]")
 
     @property
     def variants(self) -> Iterable[VariantRates]:

@@ -96,8 +96,8 @@ class LoadSeries(RepeatedFigure):
 class GoalBounds(RecordModel):
     """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
-    goal: GoalAttributes = Field(description="its attributes")
-    upper_bounds: LoadSeries = Field(description="relevant upper bounds; null: no load is one")
+    goal: GoalAttributes = Field(description="the goal's attributes")
+    upper_bounds: LoadSeries = Field(description="relevant upper bounds; null: none")
     conditional_throughput: LoadSeries
     """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
     irregular: list[str]
@@ -130,15 +130,15 @@ class MlrRecord(Record):
     """Several search goals at one point, a result for each, from the same trials."""
 
     heading = "MLRsearch (RFC 9971)"
-    unit: Literal["frames per second"] = Field(description="of the rates")
+    unit: Literal["frames per second"] = Field(description="unit of rates")
     convention: Literal["per_direction"]
     """loads are those of one interface, so is everything in their unit; both directions carry twice
     as much"""
-    controller: str = Field(description="what chose the trials; its version is fixed")
+    controller: str = Field(description="library that chose the trials")
     min_load: Number = Field(description="smallest load [frames per second per direction]")
     max_load: Number = Field(description="largest load [frames per second per direction]")
     max_load_reason: str = Field(description="`media` or `tester`")
-    goals: list[GoalRates] = Field(description="the goals' results, in the order of the goals")
+    goals: list[GoalRates] = Field(description="results of each goal, in order")
     residual_wait_s: Number = Field(description="wait for late frames (RFC 2544 section 23) [s]")
     pause_s: Number = Field(description="pause before full-length trials (RFC 2544 section 23) [s]")
     sending_time_tolerance: Number

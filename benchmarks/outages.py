@@ -54,8 +54,7 @@ class OutageTimes(ValueSeries):
 class RecoveryTimes(OutageTimes):
     """Recovery times of one direction."""
 
-    overloaded: int = 0
-    """repetitions in which frames were lost before the rate was halved"""
+    overloaded: int = Field(0, description="repetitions with loss before the rate was halved")
 
 
 class ResetTimes(OutageTimes):
@@ -68,7 +67,7 @@ class ResetTimes(OutageTimes):
 class OutageRecord(Record):
     """Times without forwarding, by direction."""
 
-    unit: Literal["s"] = Field(description="of the times")
+    unit: Literal["s"] = Field(description="unit of times")
     directions: Mapping[str, OutageTimes] = Field(description="times of each direction")
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
@@ -82,18 +81,13 @@ class RecoveryRecord(OutageRecord):
     """Time to recover from an overload (RFC 2544 section 26.5)."""
 
     heading = "System recovery"
-    throughput: Number | None = None
-    """that the overload is made from [frames per second per direction]"""
-    overload: Number
-    """offered in the overload [frames per second per direction]"""
-    overload_limited: bool = False
-    """the tester or the medium allows less than 110 % of the throughput"""
-    afterwards: Number | None = None
-    """offered after it [frames per second per direction]"""
-    overload_s: Number | None = Field(default=None, description="length of the overload [s]")
-    afterwards_s: Number | None = Field(default=None, description="length of what follows [s]")
-    resolution_s: Number | None = None
-    """time between two frames after the overload [s]"""
+    throughput: Number | None = Field(None, description="measured throughput [fps per direction]")
+    overload: Number = Field(description="overload rate [frames per second per direction]")
+    overload_limited: bool = Field(False, description="the limit is below 110 % of the throughput")
+    afterwards: Number | None = Field(None, description="rate after that [fps per direction]")
+    overload_s: Number | None = Field(None, description="length of the overload [s]")
+    afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
+    resolution_s: Number | None = Field(None, description="time between two frames of `afterwards`")
     directions: Mapping[str, RecoveryTimes] = Field(description="recovery times of each direction")
 
     @property
@@ -104,12 +98,12 @@ class RecoveryRecord(OutageRecord):
 class ResetRecord(OutageRecord):
     """Time without forwarding in a reset (RFC 6201), frame-loss method."""
 
-    hook: str = Field(description="what resets the device")
+    hook: str = Field(description="hook that resets the device")
     state_survived: list[bool] | None = None
     """whether the connections outlived each reset; null: not asked, or stateless"""
-    rate: Number = Field(description="offered [frames per second per direction]")
-    duration_s: Number | None = Field(default=None, description="length of the trials [s]")
-    at_s: Number | None = Field(default=None, description="when the reset begins [s]")
+    rate: Number = Field(description="offered rate [frames per second per direction]")
+    duration_s: Number | None = Field(None, description="length of the trials [s]")
+    at_s: Number | None = Field(None, description="time of the reset [s]")
     directions: Mapping[str, ResetTimes] = Field(description="reset times of each direction")
 
     def describe(self) -> str:
@@ -309,8 +303,7 @@ class BlockedTimes(ValueSeries):
 
     lost: list[int] = Field(description="lost frames of each stream")
     frames: list[int] = Field(description="frames of each stream")
-    silence: list[Number | None]
-    """longest time without a frame of each stream; null: not known [s]"""
+    silence: list[Number | None] = Field(description="longest time without a frame in a stream [s]")
 
     @property
     def longest_silence_s(self) -> float | None:
@@ -322,10 +315,10 @@ class ReconfigurationRecord(StreamRecord):
     """Loss of traffic while another part of the device was changed."""
 
     heading = "Reconfiguration under traffic, effective blocked time"
-    unit: Literal["s"] = Field(description="of blocked times")
+    unit: Literal["s"] = Field(description="unit of blocked times")
     what: str = Field(description="what was added, changed and removed")
     duration_s: Number = Field(description="length of each stream [s]")
-    at_s: Number = Field(description="when the device was changed [s]")
+    at_s: Number = Field(description="time of the change [s]")
     changes: dict[str, dict[str, BlockedTimes]]
     """blocked times by what was done (`nothing`, `add`, `change`, `remove`), then by direction"""
 

@@ -54,48 +54,33 @@ _TRIAL_FIELDS = (
 class ThroughputRecord(RateRecord):
     """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
 
-    unit: Literal["frames per second"] = Field(description="of the rates")
-    convention: Literal["per_direction"]
-    """rates are per direction, and so is everything in their unit"""
-    search: str = Field(default="binary", description="`binary` or `mlrsearch`")
-    search_label: str | None = Field(default=None, description="how MLRsearch calls its result")
-    controller: str | None = None
-    """what chose the trials of MLRsearch; its version is fixed"""
+    unit: Literal["frames per second"] = Field(description="unit of rates")
+    convention: Literal["per_direction"] = Field(description="all rates are per direction")
+    search: str = Field("binary", description="`binary` or `mlrsearch`")
+    search_label: str | None = Field(None, description="name of the result in MLRsearch")
+    controller: str | None = Field(None, description="library that chose the trials of MLRsearch")
     goal: GoalBounds | None = None
     """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
     them"""
-    adaptive: AdaptiveSettings | None = None
-    """bounds of adaptive repetition; null: a fixed number"""
+    adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
     non_monotonic: int = 0
     """repetitions in which a rate passed above one that failed"""
-    unresolved: int = 0
-    """repetitions whose search gave up before its bracket was as narrow as asked"""
-    confirmations: int = Field(default=0, description="full trials that confirm each result")
-    final_duration_s: Number | None = None
-    """length of the confirming trials; null: as all others [s]"""
-    frame_timeout_s: Number | None = None
-    """deadline of every frame; null: none [s]"""
-    aggregate_convention: Literal["aggregate"]
-    """how `aggregate_median` counts: both directions together"""
+    unresolved: int = Field(0, description="repetitions that did not reach the resolution")
+    confirmations: int = Field(0, description="full trials that confirm each result")
+    final_duration_s: Number | None = Field(None, description="length of confirming trials")
+    frame_timeout_s: Number | None = Field(None, description="deadline of every frame; null: none")
+    aggregate_convention: Literal["aggregate"] = Field(description="of `aggregate_median`")
     loss: dict[str, Number | None]
     """largest lost share at the reported rates, by direction"""
-    loss_tolerance: Number
-    """accepted lost share in each direction; 0 is the RFC's"""
-    matched: Number | None
-    """share of the checked frames equal to the reference translation; null: none was compared"""
-    checked: int
-    """sampled frames that were compared with the reference translation"""
-    resolution_fps: Number
-    """error of the search [frames per second per direction]"""
+    loss_tolerance: Number = Field(description="accepted lost share in each direction (RFC: 0)")
+    matched: Number | None = Field(description="share of `checked` frames that were correct")
+    checked: int = Field(description="frames compared with the reference translation")
+    resolution_fps: Number = Field(description="error of the search [fps per direction]")
     duration_s: Number = Field(description="length of the deciding trials [s]")
-    residual_wait_s: Number | None = None
-    """wait for late frames (RFC 2544 section 23) [s]"""
-    pause_s: Number | None = None
-    """pause between trials (RFC 2544 section 23) [s]"""
-    sending_time_tolerance: Number = 1.00001
-    """longest sending time of a valid trial, as a multiple of its length"""
-    decisive_trials: list[str]
-    """trial that decided each repetition: the highest that passed"""
+    residual_wait_s: Number | None = Field(None, description="wait for late frames (RFC 2544, 23)")
+    pause_s: Number | None = Field(None, description="pause between trials (RFC 2544 section 23)")
+    sending_time_tolerance: Number = Field(1.00001, description="longest sending time over length")
+    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
     def describe(self) -> str:
         title = "Throughput"
