@@ -58,8 +58,7 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
     longest_s: Number | None = Field(None, description="time to send the longest burst [s]")
     loss_tolerance: Number | None = Field(None, description="accepted lost share of a burst")
     implied_buffer_s: Number | None = Field(description="average burst over burst rate [s]")
-    corrected_buffer_s: Number | None
-    """buffer time less what was forwarded during the burst [s]"""
+    corrected_buffer_s: Number | None = Field(description="buffer time less forwarded frames [s]")
     formula: str = ""
     """of the corrected buffer time (RFC 9004 section 6.4)"""
     residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")

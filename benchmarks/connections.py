@@ -73,9 +73,8 @@ class ConnectionSetup(RecordModel):
     initiator_count: int | None = Field(None, description="addresses of initiators")
     responder_count: int | None = Field(None, description="addresses of responders")
     combinations: int | None = Field(None, description="number of four-tuples")
-    initiator_endpoints: int | None = None
-    """pairs of address and port of the initiators"""
-    usual_timeout_s: Number | None = Field(None, description="typical idle timeout of such devices")
+    initiator_endpoints: int | None = Field(None, description="address-port pairs of initiators")
+    usual_timeout_s: Number | None = Field(None, description="typical timeout of such devices [s]")
     mapping: str | None = Field(None, description="mapping behaviour that the RFCs require")
     devices: Sequence[StatefulDevice] = Field((), description="devices in the path, in order")
 
@@ -90,7 +89,7 @@ class ConnectionCounts(RecordModel):
     initiator_endpoints: int | None = Field(description="address and port pairs before the device")
     public_endpoints: int | None = Field(description="address and port pairs behind the device")
     device: dict[str, Any] | None = Field(description="what the device reports of its table")
-    gap_s: Number | None = Field(description="time from the end of phase 1 to the next frame")
+    gap_s: Number | None = Field(description="time from phase 1 to the next frame, if known [s]")
     kept: bool = Field(description="they were open before the trial")
 
 
@@ -105,7 +104,7 @@ class ConnectionRateRecord(RateRecord):
     validated: bool = Field(description="a frame was sent back through every connection")
     tolerance_connections: Literal[0] = Field(description="connections that may be missing: none")
     resolution_cps: Number = Field(description="error of the search [connections per second]")
-    wait_s: Number | None = Field(None, description="wait for late frames after phase 1")
+    wait_s: Number | None = Field(None, description="wait for late frames after phase 1 [s]")
     counts: ConnectionCounts | None = Field(description="counts of the last trial that passed")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
@@ -170,11 +169,11 @@ class TeardownRecord(AnnotatedSeries, Record):
     unit: Literal["connections per second"] = Field(description="unit of rates")
     rates: list[Number | None] = Field(description="each repetition's rate; null: undefined")
     connections: int = Field(ge=1, description="connections of each trial")
-    established_at_cps: Number | None = Field(None, description="rate of phase 1")
+    established_at_cps: Number | None = Field(None, description="phase 1 [connections per second]")
     rate_source: str = Field("", description="origin of that rate")
     method: str = Field(description="how the device's table is emptied")
-    full_s: list[Number | None] = Field(description="time to empty a full table, each repetition")
-    idle_s: list[Number | None] = Field(description="time to empty an empty table, each repetition")
+    full_s: list[Number | None] = Field(description="time to empty a full table, by repetition [s]")
+    idle_s: list[Number | None] = Field(description="time to empty an empty table [s]")
     sessions: Sequence[int | None] = Field((), description="device's count before, each repetition")
     setup: ConnectionSetup = Field(description="how the connections were made")
 
@@ -188,7 +187,7 @@ class CapacitySearchStep(RecordModel):
 
     phase: str = Field(description="`first`, `exponential` or `binary`")
     connections: int = Field(description="connections requested")
-    rate_cps: Number | None = Field(description="highest rate that passed; null: none")
+    rate_cps: Number | None = Field(description="highest passed rate [connections per second]")
     carried: bool = Field(description="the table was large enough for them")
 
 
@@ -209,7 +208,7 @@ class CapacityRecord(Record):
     alpha: Number | None = Field(description="validation rate as a share; null: no validation")
     beta: Number = Field(description="share of the last rate below which the table was too small")
     gamma: Number = Field(description="share of the rate from which on the table was large enough")
-    resolution_cps: Number | None = Field(None, description="error of the rate searches")
+    resolution_cps: Number | None = Field(None, description="search error [connections per second]")
     steps: list[CapacitySearchStep] = Field(description="the search, step by step")
     setup: ConnectionSetup = Field(description="how the connections were made")
 

@@ -53,9 +53,8 @@ MAX_VALUE_COLUMNS = 6
 class VariantRates(SearchedRates):
     """Throughput of one variant; rates per direction."""
 
-    resolution_fps: Number = Field(description="error of the search [fps per direction]")
-    matched: Number | None
-    """share of the checked frames equal to the reference translation"""
+    resolution_fps: Number = Field(description="search error [frames per second per direction]")
+    matched: Number | None = Field(description="share of checked frames that were correct")
     decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
 
@@ -79,8 +78,7 @@ class FlowDegradation(ValueSeries):
     more_is_better: bool = Field(description="whether larger values are better")
     flows: int = Field(description="network flows in each direction")
     start: str = Field(description="how the flows begin: `together` or `successive`")
-    rate: Number | None
-    """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
+    rate: Number | None = Field(description="applied rate, if not the result [fps per direction]")
     degradation_percent: Number | None
     """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
     is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,

@@ -73,7 +73,7 @@ class LossAtRate(RecordModel):
     loss_percent: dict[str, OrderStatistics]
     """lost share of the frames required, by direction; `sum`: of both together [%]"""
     frames: dict[str, FramesAtRate] = Field(description="frames of each direction")
-    forwarded: OrderStatistics = Field(description="received in all directions [frames per second]")
+    forwarded: OrderStatistics = Field(description="received, all together [frames per second]")
     errors: list[str] = Field(description="error messages of the trials at this rate")
     by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
     """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
@@ -105,7 +105,7 @@ class FrameLossRecord(Record):
     procedure: str = Field("", description="how the rates were chosen")
     duration_s: Number | None = Field(None, description="length of the trials [s]")
     adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
-    frame_timeout_s: Number | None = Field(None, description="deadline of every frame; null: none")
+    frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
     rates: list[LossAtRate] = Field(description="each offered rate")
 
     def describe(self) -> str:

@@ -141,8 +141,7 @@ class MlrRecord(Record):
     goals: list[GoalRates] = Field(description="results of each goal, in order")
     residual_wait_s: Number = Field(description="wait for late frames (RFC 2544 section 23) [s]")
     pause_s: Number = Field(description="pause before full-length trials (RFC 2544 section 23) [s]")
-    sending_time_tolerance: Number
-    """longest sending time of a valid trial, as a multiple of its length"""
+    sending_time_tolerance: Number = Field(description="longest sending time over trial length")
 
     @property
     def limited(self) -> bool:

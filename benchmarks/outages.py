@@ -87,7 +87,7 @@ class RecoveryRecord(OutageRecord):
     afterwards: Number | None = Field(None, description="rate after that [fps per direction]")
     overload_s: Number | None = Field(None, description="length of the overload [s]")
     afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
-    resolution_s: Number | None = Field(None, description="time between two frames of `afterwards`")
+    resolution_s: Number | None = Field(None, description="time between two frames after it [s]")
     directions: Mapping[str, RecoveryTimes] = Field(description="recovery times of each direction")
 
     @property

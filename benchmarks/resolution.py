@@ -66,9 +66,8 @@ class ResolutionCombination(SearchedRates):
     cached_percent: int = Field(description="queries for names that were queried before [%]")
     own_aaaa_percent: int = Field(description="names with a native AAAA record [%]")
     refused: str | None = Field(None, description="why the self-test does not cover the rate")
-    asked_aaaa: Number | None
-    """AAAA questions to the authoritative server for each query, in the deciding trials"""
-    asked_a: Number | None = Field(description="A queries to the authoritative server for each")
+    asked_aaaa: Number | None = Field(description="AAAA queries to the server for each query")
+    asked_a: Number | None = Field(description="A queries to the server for each query")
     cached_found_percent: Number | None
     """of the queries for names asked before, those for which the device asked nobody [%]; null:
     there were none"""

@@ -121,8 +121,7 @@ class TcpRateRecord(ConnectionRateRecord):
     heading = "Maximum TCP connection establishment rate"
     exchange: TcpExchange = Field(description="how connections are made, tried and closed")
     iterations: list[TcpIteration] = Field(description="all trials")
-    decisive: Sequence[TcpIteration] = ()
-    """of each repetition the trial that decided: the highest rate that passed"""
+    decisive: Sequence[TcpIteration] = Field((), description="highest passed trials, by repetition")
     alone: LoopbackTimes | None = None
     """the fastest trial of the self-test in which every connection was established; null: there is none"""
 
@@ -139,7 +138,7 @@ class ConnectionEnding(RecordModel):
     connections: int = Field(description="connections attempted")
     closed: int = Field(description="connections closed correctly on both sides")
     sessions_after: int | None = Field(description="device's count right afterwards; null: unknown")
-    aged_s: Number | None = Field(description="time until the device forgot them; null: unknown")
+    aged_s: Number | None = Field(description="time until the device forgot them, if known [s]")
     waited_s: Number = Field(description="longest wait for the device to forget them [s]")
 
 
@@ -155,7 +154,7 @@ class TcpCapacityRecord(CapacityRecord):
     overfull: TcpIteration | None = Field(description="trial beyond the capacity; null: no limit")
     still_answered: int | None = Field(description="its connections that answered afterwards")
     endings: list[ConnectionEnding] = Field(description="ends of the connections, and what remains")
-    tcp_timeouts_s: dict[str, Number] = Field(description="TCP timeouts that the device reports")
+    tcp_timeouts_s: dict[str, Number] = Field(description="TCP timeouts of the device [s]")
 
     @property
     def last(self) -> TcpIteration | None:

@@ -63,22 +63,20 @@ class ThroughputRecord(RateRecord):
     """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
     them"""
     adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
-    non_monotonic: int = 0
-    """repetitions in which a rate passed above one that failed"""
+    non_monotonic: int = Field(0, description="repetitions that passed above a failed rate")
     unresolved: int = Field(0, description="repetitions that did not reach the resolution")
     confirmations: int = Field(0, description="full trials that confirm each result")
-    final_duration_s: Number | None = Field(None, description="length of confirming trials")
-    frame_timeout_s: Number | None = Field(None, description="deadline of every frame; null: none")
+    final_duration_s: Number | None = Field(None, description="length of confirming trials [s]")
+    frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
     aggregate_convention: Literal["aggregate"] = Field(description="of `aggregate_median`")
-    loss: dict[str, Number | None]
-    """largest lost share at the reported rates, by direction"""
+    loss: dict[str, Number | None] = Field(description="largest lost share at the results")
     loss_tolerance: Number = Field(description="accepted lost share in each direction (RFC: 0)")
     matched: Number | None = Field(description="share of `checked` frames that were correct")
     checked: int = Field(description="frames compared with the reference translation")
-    resolution_fps: Number = Field(description="error of the search [fps per direction]")
+    resolution_fps: Number = Field(description="search error [frames per second per direction]")
     duration_s: Number = Field(description="length of the deciding trials [s]")
-    residual_wait_s: Number | None = Field(None, description="wait for late frames (RFC 2544, 23)")
-    pause_s: Number | None = Field(None, description="pause between trials (RFC 2544 section 23)")
+    residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
+    pause_s: Number | None = Field(None, description="pause between trials (RFC 2544) [s]")
     sending_time_tolerance: Number = Field(1.00001, description="longest sending time over length")
     decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
