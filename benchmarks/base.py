@@ -66,21 +66,17 @@ class Phase(IntEnum):
 class Benchmark(Presentation[R], Generic[R, S]):
     """A benchmark: its settings, requirements, measurement and results."""
 
-    summary: ClassVar[str]  # one sentence; default: the first line of the class's docstring
+    # the first line of the class's docstring; its second paragraph says how, with the RFC's section
+    summary: ClassVar[str]
     phase: ClassVar[Phase] = Phase.STREAMS
     order: ClassVar[int] = 500  # position among the benchmarks of its phase
     connections: ClassVar[Literal["only", "also", "never"]] = "never"  # suits stateful devices
-    section: ClassVar[str | None] = (
-        None  # key below `procedure`; default: its name, with underscores
-    )
+    section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
     settings_model: type[S] | None = None  # its settings; their defaults are the preset `rfc`
     quick_settings: S | None = None  # its settings in the preset `quick`
-    shared_settings: ClassVar[
-        Mapping[str, type[StrictModel]]
-    ] = {}  # of several benchmarks, by section
-    used_settings: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # names in `procedure` that few benchmarks use
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # further ones, by section
+    # settings of `procedure` that not all benchmarks use, as "rate_from" or "connections.count"
+    used_settings: ClassVar[frozenset[str]] = frozenset()
     capabilities: ClassVar[frozenset[Capability]] = frozenset()  # of the tester, beyond counting
     exchange: ClassVar[Exchange] = "frames"  # what its technologies exchange: frames or queries
     fills_table: ClassVar[bool] = True  # trials open all connections of the run, if it has any
@@ -91,9 +87,7 @@ class Benchmark(Presentation[R], Generic[R, S]):
     is_search: ClassVar[bool] = False  # may offer too high rates: invalid trials are repeated
     included_in_all: ClassVar[bool] = True  # `--measure all` includes it
     csv_file: ClassVar[str]  # name of its CSV file; default: its name with `.csv`
-    csv_columns: ClassVar[
-        Mapping[str, str]
-    ] = {}  # meaning of each column, with the unit in brackets
+    csv_columns: ClassVar[Mapping[str, str]] = {}  # each column's meaning, unit in brackets
     csv_model: ClassVar[type[RecordModel] | None] = None  # its fields are further columns
     extra_csv_columns: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # of other CSV files, by file
 

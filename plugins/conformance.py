@@ -332,7 +332,7 @@ def check_traffic(case: Case) -> Rows:
 
 def _check_variables(model: TrafficClass, frames: U8) -> Rows:
     layout = build_template(model.layers, model.frame_size).layout
-    digits, copies = np.unpackbits(frames, axis=1), model.list_copied_bits()
+    digits, copies = np.unpackbits(frames, axis=1), model.copied_bits
     for variable in model.list_drawn_variables():
         known: dict[int, U8] = {}
         for path, copy in copies:
