@@ -54,8 +54,7 @@ def judge_device(
         samples: of a trial at the highest rate without loss or just above, its first and last second
             left out by the caller if the load was not on.
         tester: what the tester says of a limit of its own; empty: it has none here.
-        lost: frames that the tester missed meanwhile; None: it does not say, or there are more devices that
-            may have lost them.
+        lost: frames lost meanwhile; None: unknown, or several devices may have lost them.
         shared: the tester works on the device's cores.
     """
     summary = summarize_samples(samples)
@@ -114,7 +113,7 @@ def _list_evidence(
     samples: Sequence[Sample], summary: TelemetrySummary, lost: int | None
 ) -> list[str]:
     soft = compute_core_shares(samples, "softirq")
-    lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
+    lines = [] if lost is None else [f"{lost:,} frames were lost in this trial"]
     for core, shares in compute_core_shares(samples, "idle").items():
         low, middle = min(shares), sorted(shares)[len(shares) // 2]
         line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
