@@ -73,7 +73,7 @@ class Tundra(TunTranslator):
         "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
     )
 
-    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
+    def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return PARAMETER_OVERRIDES.get(technology, {})
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:

@@ -134,10 +134,10 @@ class VppDriver(Driver):
         kind = NAT44_PLUGINS[self.options.nat44] if kind is Nat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
 
-    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
+    def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
-            return MapT.parameter_overrides
-        return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
+            return MapT.get_parameter_overrides
+        return DsLite.get_parameter_overrides if technology == "dslite-aftr" else {}
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.make_function(intent).profile

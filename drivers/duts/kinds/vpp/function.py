@@ -104,7 +104,7 @@ class VppFunction:
     plugin: ClassVar[str] = ""
     """Plugin that the function needs; empty: none."""
     notes: ClassVar[tuple[str, ...]] = ()
-    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
+    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Defaults of the technology that VPP does not support, with replacements."""
     profile: ClassVar[HeaderProfile] = HeaderProfile()
     session_counter: ClassVar[str] = ""

@@ -105,7 +105,7 @@ class MapT(MapRulesFunction):
 
     feature = "ip4-map-t"
     mode = " map-t"
-    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         "rule_ipv6": ParameterOverride(
             "2001:db8:ce::/48",
             "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
