@@ -170,7 +170,7 @@ class IPPacket:
     def quoted_packet(self) -> IPPacket:
         return read_header(self.octets[8:])
 
-    def endpoint(self, *, is_source: bool = True) -> Endpoint:
+    def read_endpoint(self, *, is_source: bool = True) -> Endpoint:
         """Return source or destination with its port, which is 0 if the packet has none."""
         return Endpoint(self.src if is_source else self.dst, port(self, is_source=is_source) or 0)
 

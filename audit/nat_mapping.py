@@ -94,7 +94,7 @@ def _check_hairpinning(h: NatHosts, protocol: str, is_about_source: bool) -> Tal
     if not is_about_source:
         return bool(arrived)
     require(arrived, "no hairpinning")
-    source = arrived[0].endpoint()
+    source = arrived[0].read_endpoint()
     expected = h.known_address(one.public.address), one.public.port
     return source == expected, f"the source is {source}"
 
@@ -108,15 +108,15 @@ def _check_error(h: NatHosts, ends_session: bool, protocol: str, *error: int) ->
 
 def _judge_error(s: NatSession) -> Result:
     own_end = Endpoint(s.h.own_address(s.host), s.port)
-    return _judge_quoted(s.h.errors_at(s.host), own_end, is_source=True)
+    return _judge_quote(s.h.errors_at(s.host), own_end, is_source=True)
 
 
-def _judge_quoted(errors: Sequence[IPPacket], end: Endpoint, *, is_source: bool) -> Result:
+def _judge_quote(errors: Sequence[IPPacket], end: Endpoint, *, is_source: bool) -> Result:
     """Judge the first error, which must quote a packet from, or to, an endpoint."""
     if not errors:
         return False
     about = find_packet(errors[0].octets[8:])
-    quoted = about and about.endpoint(is_source=is_source)
+    quoted = about and about.read_endpoint(is_source=is_source)
     if quoted != end:
         return f"a packet {'from' if is_source else 'to'} {quoted} is quoted"
     return checksum_error(errors[0])
@@ -160,7 +160,7 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
     errors = [p for p in h.departures() if p.is_error]
     if errors and errors[0].src not in h.view.pool:
         return f"the source is {errors[0].src}"
-    return _judge_quoted(errors, s.public, is_source=False)
+    return _judge_quote(errors, s.public, is_source=False)
 
 
 def _check_hairpinned_error(h: NatHosts) -> Talk[Result]:

@@ -139,7 +139,7 @@ class NatSession:
         yield from self.h.send_up(self.host, self.build(flags, data), **options)
         for packet in self.h.departures(self.protocol):
             is_new = self.public == UNMAPPED and packet.dst == self.server.address
-            source = packet.endpoint()
+            source = packet.read_endpoint()
             if self.is_valid(packet, flags, data) and (is_new or source == self.public):
                 self.public = source
                 return True

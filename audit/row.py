@@ -70,7 +70,8 @@ class LinkHosts:
 def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -> Talk[Any]:
     """Send a packet to a NAT; return the IPv4 address and port with which it leaves, or None."""
     frames = yield Send([wire.frame(side, packet)])
-    sources = [p.endpoint() for p in wire.packets(opposite(side), frames) if p.protocol == protocol]
+    far = wire.packets(opposite(side), frames)
+    sources = [p.read_endpoint() for p in far if p.protocol == protocol]
     return next((end for end in sources if end.address.version == 4 and end.port), None)
 
 
