@@ -16,12 +16,12 @@ def read_terms() -> Mapping[str, Mapping[str, str]]:
     return meanings
 
 
-def find_terms(headings: Iterable[str]) -> list[tuple[str, str]]:
-    """Find the terms that occur as words of headings."""
+def find_terms(headings: Iterable[str], group: str = "tables") -> list[tuple[str, str]]:
+    """Find the terms of a group that occur as words of headings."""
     words = {word.strip(",()+<") for heading in headings for word in heading.split()}
     text = " ".join(" ".join(heading.split()) for heading in headings)
     return [
         (term, meaning)
-        for term, meaning in read_terms()["tables"].items()
+        for term, meaning in read_terms()[group].items()
         if term in words or (" " in term and term in text)
     ]

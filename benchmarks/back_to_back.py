@@ -130,7 +130,12 @@ class BurstSettings(StrictModel):
 
 
 class BackToBack(Benchmark[BurstRecord, BurstSettings]):
-    """The longest burst without loss, and the buffer it stands for."""
+    """The longest burst without loss, and the buffer it stands for.
+
+    RFC 9004 section 6.2. Each repetition is a binary search for the longest burst at the
+    medium's rate that passes. The result is their average, and the buffer time that follows
+    from it.
+    """
 
     name = "back-to-back"
     csv_columns: ClassVar = {

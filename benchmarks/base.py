@@ -73,14 +73,16 @@ class Benchmark(Presentation[R], Generic[R, S]):
     """A benchmark: its settings, requirements, measurement and results.
 
     Attributes:
-        summary: one sentence on what it finds out; by default the first line of the class's docstring.
+        summary: one sentence on what it finds out; by default the first line of the class's docstring,
+            whose second paragraph says how, with the section of the RFC.
         phase, order: when it has its turn: those of a phase by their order.
         connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
         section: the key of its settings below ``procedure``; by default its name, with underscores.
         model: model of these settings; None without settings.
         further: settings it shares with other benchmarks, by their key below ``procedure``.
         quick: defaults of the preset ``quick``; those of the model belong to ``rfc``.
-        used_settings: settings of ``procedure`` that only some benchmarks use, this one included.
+        used_settings: settings of ``procedure`` that only some benchmarks use, this one included;
+            those of a section with its name, as in ``connections.count``.
         capabilities: what the tester must be able to do beyond counting.
         fills_table: its trials have ``connections.count`` connections where there are any.
         can_stagger_flows: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).

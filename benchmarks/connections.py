@@ -26,7 +26,7 @@ from v6t.benchmarks import common
 from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measurement, NotMeasured, Point
-from v6t.benchmarks.settings import MAX_CONNECTIONS, ProcedureSettings
+from v6t.benchmarks.settings import MAX_CONNECTIONS, RATE_SEARCH_SETTINGS, ProcedureSettings
 from v6t.procedures.stateful.capacity import CapacityResult, CapacitySpec, measure_capacity
 from v6t.procedures.stateful.connection_rate import BENCHMARK as CONNECTION_RATE
 from v6t.procedures.stateful.connection_rate import (
@@ -478,7 +478,11 @@ _SEARCH_COLUMNS = common.describe_search_columns("connections per second")
 
 
 class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
-    """The highest rate at which every new connection stands."""
+    """The highest rate at which every new connection stands.
+
+    RFC 9693 section 4.5. A binary search offers connections at a rate, from an empty table, and
+    validates each of them by a frame back.
+    """
 
     name = "connection-rate"
     csv_columns: ClassVar = {
@@ -490,6 +494,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     }
     record = ConnectionRateRecord
     metrics: ClassVar = {"max connection establishment rate": "rate"}
+    used_settings = RATE_SEARCH_SETTINGS
     phase = Phase.CONNECTIONS
     order = 10
     searches = True
@@ -564,7 +569,11 @@ class CapacitySettings(CapacityRange):
 
 
 class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
-    """How many connections the device's table holds."""
+    """How many connections the device's table holds.
+
+    RFC 9693 section 4.9. The number of connections grows until the device loses some or their
+    rate collapses; a binary search then halves the interval.
+    """
 
     name = "capacity"
     csv_columns: ClassVar = {
@@ -646,7 +655,11 @@ class TeardownSettings(StrictModel):
 
 
 class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
-    """How fast the device empties a full table of connections."""
+    """How fast the device empties a full table of connections.
+
+    RFC 9693 section 4.8. The device deletes its full table, then an empty one. The rate is the
+    number of connections over the difference of both times.
+    """
 
     name = "teardown"
     csv_columns: ClassVar = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -21,7 +21,6 @@ from v6t.analysis.sheet import (
     format_milliseconds,
     format_offered_rate,
     format_significant,
-    make_table,
 )
 from v6t.base.errors import UsageError
 from v6t.base.ethernet import frame_rate_fps, max_frame_rate_fps
@@ -300,6 +299,22 @@ def _describe_columns(**figures: str) -> dict[str, str]:
     }
 
 
+def _make_columns(s: DelayColumn) -> Iterator[Column[TableRow]]:
+    def figure(line: TableRow) -> RepeatedFigure:
+        found: RepeatedFigure = line.value.figures[s.key]
+        return found
+
+    yield Column(f"{s.column}\nms", lambda line: format_milliseconds(figure(line).median))
+    if s.has_spread:
+        yield Column("P1", lambda line: format_milliseconds(figure(line).p1))
+        yield Column("P99", lambda line: format_milliseconds(figure(line).p99))
+        yield Column(
+            "95 % interval",
+            lambda line: common.format_interval(figure(line).median_interval, format_milliseconds),
+            wide=True,
+        )
+
+
 class DelayBenchmark(Benchmark[DelayRecord, D]):
     """A benchmark of delays at a rate, which is never adaptive."""
 
@@ -315,6 +330,21 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
     used_settings = frozenset({"rate_from"})
     can_stagger_flows = True
     format_value = staticmethod(format_significant)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.columns = (
+            *common.POINT_COLUMNS,
+            Column(
+                "fps per\ndirection",
+                lambda line: format_offered_rate(line.record, line.record.rate),
+            ),
+            *(c for s in vars(cls).get("figure_columns", ()) for c in _make_columns(s)),
+            Column("lost", lambda line: _sum_counts(line.value.lost)),
+            Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
+            common.WIDE_REPETITIONS_COLUMN,
+            common.COUNTING_COLUMN,
+        )
 
     def request(self, settings: D, extra_s: float) -> DelayRequest:
         """Make the request of delays; ``extra_s`` is the extra length of the stream."""
@@ -441,28 +471,18 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
         )  # fmt: skip
         return Measurement(record, self.make_rows(spec.conditions, rows))
 
-    def make_main_table(self, records: Sequence[DelayRecord]) -> Table:
-        columns = [
-            *common.POINT_COLUMNS,
-            Column(
-                "fps per\ndirection",
-                lambda line: format_offered_rate(line.record, line.record.rate),
-            ),
-            *(column for s in self.figure_columns for column in _make_columns(s)),
-            Column("lost", lambda line: _sum_counts(line.value.lost)),
-            Column("timed", lambda line: _sum_counts(line.value.timed), wide=True),
-            common.WIDE_REPETITIONS_COLUMN,
-            common.COUNTING_COLUMN,
-        ]
+    def list_notes(self, records: Sequence[DelayRecord]) -> Iterable[str]:
         notes = [
             f"{r.point}: at {r.share_of_rate:.0%} of the {r.rate_source}, not at it as RFC 8219 "
             "section 7 asks: there the tester could not carry out its trials"
             for r in records
             if r.is_rate_lowered
         ]
-        notes += [r.tester_error for r in records if r.tester_error]
-        title = f"{records[0].title}, milliseconds"
-        return make_table(title, self.list_rows(records), columns, dict.fromkeys(notes))
+        return dict.fromkeys([*notes, *(r.tester_error for r in records if r.tester_error)])
+
+    def make_main_table(self, records: Sequence[DelayRecord]) -> Table:
+        table = super().make_main_table(records)
+        return replace(table, title=f"{table.title}, milliseconds")
 
     def draw_figures(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Drawing]:
         for record in records:
@@ -534,7 +554,11 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
 
 
 class Latency(DelayBenchmark[LatencySettings]):
-    """Typical and worst case delay of tagged frames at the throughput."""
+    """Typical and worst case delay of tagged frames at the throughput.
+
+    RFC 8219 section 7.2. One stream for each repetition at the throughput of the same point, or
+    at a given rate. Some of its frames are tagged and timed.
+    """
 
     name = "latency"
     csv_columns: ClassVar = _describe_columns(
@@ -635,7 +659,11 @@ class DelayVariationBenchmark(DelayBenchmark[DelayVariationSettings]):
 
 
 class Pdv(DelayVariationBenchmark):
-    """How much the delays of all frames differ (99.9th percentile less the smallest)."""
+    """How much the delays of all frames differ (99.9th percentile less the smallest).
+
+    RFC 8219 section 7.3.1. One stream for each repetition at the throughput, all of whose
+    frames are timed.
+    """
 
     name = "pdv"
     csv_columns: ClassVar = _describe_columns(
@@ -659,7 +687,11 @@ class Pdv(DelayVariationBenchmark):
 
 
 class Ipdv(DelayVariationBenchmark):
-    """How much the delay changes from one frame to the next."""
+    """How much the delay changes from one frame to the next.
+
+    RFC 8219 section 7.3.2. One stream for each repetition at the throughput; delays of
+    consecutive frames are subtracted.
+    """
 
     name = "ipdv"
     csv_columns: ClassVar = _describe_columns(
@@ -708,22 +740,6 @@ def _merge_distributions(
             by_direction.setdefault(direction, []).extend((getattr(counted, values) or {}).values())
     whole = {direction: Distribution.merge(parts) for direction, parts in by_direction.items()}
     return {direction: one for direction, one in whole.items() if one.values_ns}
-
-
-def _make_columns(s: DelayColumn) -> Iterator[Column[TableRow]]:
-    def figure(line: TableRow) -> RepeatedFigure:
-        found: RepeatedFigure = line.value.figures[s.key]
-        return found
-
-    yield Column(f"{s.column}\nms", lambda line: format_milliseconds(figure(line).median))
-    if s.has_spread:
-        yield Column("P1", lambda line: format_milliseconds(figure(line).p1))
-        yield Column("P99", lambda line: format_milliseconds(figure(line).p99))
-        yield Column(
-            "95 % interval",
-            lambda line: common.format_interval(figure(line).median_interval, format_milliseconds),
-            wide=True,
-        )
 
 
 def _sum_counts(numbers: Sequence[int]) -> str:

@@ -29,6 +29,7 @@ from v6t.benchmarks.base import Benchmark, Phase
 from v6t.benchmarks.connections import find_rate, prepare_connections
 from v6t.benchmarks.context import RunContext, TechnologyClass
 from v6t.benchmarks.point import Measurement, NotMeasured, Point
+from v6t.benchmarks.settings import SEARCH_SETTINGS
 from v6t.benchmarks.throughput import ThroughputRecord, make_search_record, specify_search
 from v6t.packets.direction import DIRECTIONS
 from v6t.procedures.flows import FlowPoint, list_flow_points, make_flow_starts, specify_flow_search
@@ -249,7 +250,7 @@ class VariantBenchmark(Benchmark[V, S]):
 
     phase = Phase.VARIANTS
     searches = True
-    used_settings = frozenset({"adaptive"})
+    used_settings = SEARCH_SETTINGS
 
     def list_search_rows(self, result: ThroughputResult, *variant: Any) -> list[CsvRow]:
         """Return a row for each repetition of the search with a variant."""
@@ -258,7 +259,11 @@ class VariantBenchmark(Benchmark[V, S]):
 
 
 class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
-    """The throughput of one flow, and how it changes with more of them."""
+    """The throughput of one flow, and how it changes with more of them.
+
+    RFC 8219 section 10. A throughput search for one flow, then for each number of flows; Xpd is
+    the degradation from one flow.
+    """
 
     name = "flows"
     csv_columns: ClassVar = {
@@ -470,7 +475,11 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
 
 
 class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
-    """Which pseudorandom header fields spread frames over the device's cores."""
+    """Which pseudorandom header fields spread frames over the device's cores.
+
+    RFC 4814. A throughput search each for fixed headers, varying ports, varying addresses, and
+    both.
+    """
 
     name = "rss-probe"
     csv_columns: ClassVar = {

@@ -200,7 +200,11 @@ class FrameLossSettings(StrictModel):
 
 
 class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
-    """The share of frames that is lost at rates from the maximum down."""
+    """The share of frames that is lost at rates from the maximum down.
+
+    RFC 2544 section 26.3. The first rate is the maximum of the medium or the tester. Each step
+    is a tenth of it lower, until two trials in a row lose nothing.
+    """
 
     name = "frame-loss"
     csv_columns: ClassVar = {
@@ -377,7 +381,10 @@ _ROLE_COLUMNS: Sequence[Column[TableRow]] = (
 
 
 class FrameLossFrameTimeout(FrameTimeoutBenchmark, FrameLoss):
-    """The share of frames that is lost or comes too late, at falling rates."""
+    """The share of frames that is lost or comes too late, at falling rates.
+
+    RFC 2544 section 26.3 with a deadline: a frame that takes longer is lost.
+    """
 
     name = "frame-loss-frame-timeout"
     order = 40

@@ -226,7 +226,11 @@ def _format_aggregate(line: TableRow) -> str:
 
 
 class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
-    """Bounds and conditional throughput of several loss ratios in one search (RFC 9971)."""
+    """Bounds and conditional throughput of several loss ratios in one search (RFC 9971).
+
+    FD.io's library chooses the loads and lengths of trials. The definitions of RFC 9971 appendix A
+    decide which load is a lower or upper bound of each goal.
+    """
 
     name = "mlrsearch"
     csv_columns: ClassVar = {

@@ -172,7 +172,11 @@ class OutageBenchmark(Benchmark[K, S]):
 
 
 class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
-    """How long nothing is forwarded while the device is reset."""
+    """How long nothing is forwarded while the device is reset.
+
+    RFC 6201 section 4. A command resets the device during traffic at the throughput; the result
+    is the number of lost frames over their rate.
+    """
 
     name = "reset"
     record = ResetRecord
@@ -248,7 +252,11 @@ class RecoverySettings(StrictModel):
 
 
 class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
-    """How long frames are still lost after an overload has ended."""
+    """How long frames are still lost after an overload has ended.
+
+    RFC 2544 section 26.5. Traffic at 110 % of the throughput, then at half of that; the result
+    is the time from the change to the last lost frame.
+    """
 
     name = "system-recovery"
     record = RecoveryRecord
@@ -369,7 +377,11 @@ class ReconfigurationSettings(ShareSettings):
 
 
 class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationSettings]):
-    """What traffic loses while a rule, route or domain beside it is added, changed, removed."""
+    """What traffic loses while a rule, route or domain beside it is added, changed, removed.
+
+    No RFC. Effective blocked time of FD.io CSIT: lost frames over their rate. A stream without
+    a change comes first.
+    """
 
     name = "reconfiguration"
     csv_columns: ClassVar = {

@@ -11,6 +11,16 @@ from v6t.base.strict_model import StrictModel
 from v6t.procedures.repetition import MIN_ADAPTIVE_REPETITIONS
 from v6t.procedures.throughput import Search
 
+SEARCH_SETTINGS = frozenset({
+    "trial_duration_s", "resolution_fps", "loss_tolerance", "confirmations", "final_duration_s",
+    "search", "adaptive",
+})  # fmt: skip
+"""Settings of ``procedure`` that the search for the throughput uses."""
+RATE_SEARCH_SETTINGS = frozenset({
+    "connections.count", "connections.upper_cps", "connections.resolution_cps",
+    "connections.validate_connections",
+})  # fmt: skip
+"""Settings of ``procedure`` that the search for a connection rate uses."""
 MAX_CONNECTIONS = 1 << 28
 """Capacity of the Responder's table: 256 million connections take 3 GiB."""
 

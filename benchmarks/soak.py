@@ -196,7 +196,11 @@ class SoakSettings(ShareSettings):
 
 
 class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
-    """Loss over hours at a share of the throughput, and when it came."""
+    """Loss over hours at a share of the throughput, and when it came.
+
+    No RFC. Trials follow each other at the rate; a table shows the intervals in which frames
+    were lost.
+    """
 
     name = "soak"
     csv_columns: ClassVar = {
@@ -364,7 +368,11 @@ class CriticalLoadSettings(StrictModel):
 
 
 class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
-    """The load at which a device with random loss loses a given share on average (PLRsearch)."""
+    """The load at which a device with random loss loses a given share on average (PLRsearch).
+
+    draft-vpolak-bmwg-plrsearch. Trials near the critical load fit two loss functions; the
+    result is the mean of both, with its interval.
+    """
 
     name = "critical-load"
     csv_columns: ClassVar = {

@@ -27,7 +27,7 @@ from v6t.benchmarks.base import Phase
 from v6t.benchmarks.connections import C, CapacityRange, CapacityRecord, ConnectionRateRecord, S
 from v6t.benchmarks.context import MeasuredTechnology, RunContext
 from v6t.benchmarks.point import Measurement, NotMeasured, Point
-from v6t.benchmarks.settings import Flag
+from v6t.benchmarks.settings import RATE_SEARCH_SETTINGS, Flag
 from v6t.procedures.stateful.capacity import CapacitySpec
 from v6t.procedures.stateful.connection_rate import measure_connection_rate
 from v6t.procedures.stateful.phases import PhaseOneSettings
@@ -393,12 +393,17 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
 
 
 class TcpRate(TcpBenchmark[TcpRateRecord, TcpSettings]):
-    """The highest rate at which every TCP connection is established (RFC 3511 section 5.3)."""
+    """The highest rate at which every TCP connection is established (RFC 3511 section 5.3).
+
+    A binary search for the rate. Each connection fetches one object by HTTP and is closed (RFC
+    8219 section 8).
+    """
 
     name = "tcp-rate"
     csv_model = TcpIteration
     record = TcpRateRecord
     order = 10
+    used_settings = RATE_SEARCH_SETTINGS
 
     def run(self, point: Point) -> Measurement:
         spec = connections.specify_rate_search(point, self._make_phase_one(point), self.name)
@@ -460,7 +465,11 @@ class TcpCapacity(
     connections.CapacityBenchmark[TcpCapacityRecord, TcpCapacitySettings],
     TcpBenchmark[TcpCapacityRecord, TcpCapacitySettings],
 ):
-    """How many TCP connections the device holds open at a time (RFC 3511 section 5.2)."""
+    """How many TCP connections the device holds open at a time (RFC 3511 section 5.2).
+
+    The number of open connections grows until one fails; a binary search then halves the
+    interval (RFC 8219 section 8).
+    """
 
     name = "tcp-capacity"
     csv_model = TcpIteration

@@ -26,7 +26,7 @@ from v6t.benchmarks.base import Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import SEARCH_LIBRARY, GoalBounds, find_goal_warnings, summarize_goal
 from v6t.benchmarks.point import Measurement, Point
-from v6t.benchmarks.settings import AdaptiveSettings, Flag
+from v6t.benchmarks.settings import SEARCH_SETTINGS, AdaptiveSettings, Flag
 from v6t.procedures.search import mlr
 from v6t.procedures.throughput import (
     Repetition,
@@ -196,7 +196,7 @@ class FrameTimeoutSettings(StrictModel):
 class FrameTimeoutBenchmark(Benchmark[Any, Any]):
     """Variant of a benchmark with a deadline for every frame."""
 
-    used_settings = frozenset({"adaptive"})
+    used_settings = SEARCH_SETTINGS
     included_in_all = False
     further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
@@ -234,7 +234,12 @@ def _format_aggregate(record: ThroughputRecord) -> str:
 
 
 class Throughput(Benchmark[ThroughputRecord, StrictModel]):
-    """The highest rate at which no frame is lost."""
+    """The highest rate at which no frame is lost.
+
+    RFC 2544 section 26.1. The smaller of the medium's rate and the tester's own capacity is
+    offered first. A binary search then halves the interval between the highest rate that passed
+    and the lowest that failed. The result is the highest rate that passed.
+    """
 
     name = "throughput"
     csv_file = "results.csv"
@@ -251,7 +256,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     order = 10
     searches = True
     connections = "also"
-    used_settings = frozenset({"adaptive"})
+    used_settings = SEARCH_SETTINGS
 
     def run(self, point: Point) -> Measurement:
         spec = specify_search(point, self.make_conditions(point))
@@ -389,7 +394,10 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
 
 
 class ThroughputFrameTimeout(FrameTimeoutBenchmark, Throughput):
-    """The highest rate at which every frame arrives within a deadline."""
+    """The highest rate at which every frame arrives within a deadline.
+
+    RFC 2544 section 26.1 with a deadline: a frame that takes longer is lost.
+    """
 
     name = "throughput-frame-timeout"
     metrics: ClassVar = {"throughput with timeout": "rate"}

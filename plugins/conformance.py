@@ -343,7 +343,7 @@ def check_traffic(case: Case) -> Results:
 def _check_variables(model: TrafficClass, frames: U8) -> Results:
     """Check that all fields of a variable hold the same bits, within its range."""
     layout = build_template(model.layers, model.frame_size).layout
-    digits, copies = np.unpackbits(frames, axis=1), model.list_copied_bits()
+    digits, copies = np.unpackbits(frames, axis=1), model.copied_bits
     for variable in model.list_drawn_variables():
         known: dict[int, U8] = {}
         for path, copy in copies:

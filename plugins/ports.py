@@ -186,11 +186,11 @@ def build_port(
     """
     base, width, low, top = FIXED_SOURCE if source else FIXED_DESTINATION, 16, 1024, 65535
     if ports.psid_len:
-        first, last = ports.ranges[0]
-        base, width = max(first, min(1, last)), 16 - ports.psid_len
-        low, top = int(psid is not None or ports.psid == 0), (1 << width) - 1
-        if ports.psid_offset:
-            low = 1 << ports.low_bits
+        width = 16 - ports.psid_len
+        low = 1 << ports.low_bits if ports.psid_offset else int(width > 0 and ports.psid == 0)
+        base, top = ports.layout.encode(psid=ports.psid, index=low), (1 << width) - 1
+        if psid is not None:
+            low = max(low, 1)
     index = None
     if policy != "fixed" and width and low <= top:
         index = Variable(CE_PORT, width, VARIABLE_KINDS[policy], low=low, high=top)

@@ -80,7 +80,7 @@ class Outcome:
             reason[rows], reason[self.native & ~alive] = FORWARDED, EXHAUSTED
             good &= ~self.native
             if rows.any():
-                routed = packets[rows]
+                routed = packets.copy() if rows.all() else packets[rows]
                 decrement_hops(routed, version)
                 leaving.append((rows, routed, version))
         if good.any():

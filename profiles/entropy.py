@@ -65,7 +65,7 @@ def _reduce_flows(traffic_class: TrafficClass, count: int) -> TrafficClass:
 
 
 def _find_address_variables(traffic_class: TrafficClass) -> set[str]:
-    copied = traffic_class.list_copied_bits()
+    copied = traffic_class.copied_bits
     return {bits.variable.name for path, bits in copied if _ADDRESS.fullmatch(path)}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 from v6t.base.errors import UsageError
@@ -191,15 +192,16 @@ class TrafficClass:
 
     def list_drawn_variables(self) -> tuple[Variable, ...]:
         found: dict[str, Variable] = {}
-        for _, copy in self.list_copied_bits():
+        for _, copy in self.copied_bits:
             if found.setdefault(copy.variable.name, copy.variable) is not copy.variable:
                 problem = f"class '{self.name}' has two variables named '{copy.variable.name}'"
                 raise UsageError(problem, code="duplicate")
         first = [found.pop(name) for name in self.draw_order if name in found]
         return (*first, *found.values())
 
-    def list_copied_bits(self) -> list[tuple[str, VariableBits]]:
-        """Return all copied bits, each with the path of its field (``"IP:1.src"``)."""
+    @cached_property
+    def copied_bits(self) -> list[tuple[str, VariableBits]]:
+        """All copied bits, each with the path of its field (``"IP:1.src"``)."""
         return [(path, bits) for _, path, value in self._list_expressions() for bits in value.bits]
 
     def map_variables(self, change: Callable[[Variable], Variable]) -> TrafficClass:

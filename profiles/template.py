@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -164,8 +164,10 @@ class Template:
     packet: bytes
     layout: TemplateLayout
 
-    def with_bits(self, bits: Iterable[tuple[int, int, int]]) -> Template:
+    def with_bits(self, bits: Collection[tuple[int, int, int]]) -> Template:
         """Return a copy with changed bits (first bit, width, value) and valid checksums."""
+        if not bits:
+            return self
         number, size = int.from_bytes(self.packet, "big"), 8 * len(self.packet)
         for first, width, value in bits:
             low = size - first - width

@@ -167,7 +167,7 @@ def _run_file() -> Iterator[str]:
 def _testbed_file() -> Iterator[str]:
     from v6t.core.config.settings import TestbedFile
     from v6t.drivers.duts.options import DutOptions, LinuxOptions
-    from v6t.drivers.duts.registry import REFERENCE, list_driver_names, load_driver_type
+    from v6t.drivers.duts.registry import DEFAULT_DRIVER, list_driver_names, load_driver_type
     from v6t.drivers.testers import TESTERS
 
     yield "# Testbed file\n"
@@ -180,7 +180,7 @@ def _testbed_file() -> Iterator[str]:
         yield f"{kind.title[0].upper()}{kind.title[1:]}. {summarize_docstring(kind.options_model)}\n"
         yield from _table(list_settings(kind.options_model, "tester.options."))
     as_they_are = [n for n in list_driver_names() if not load_driver_type(n).configures_device]
-    for name in sorted(as_they_are, key=lambda n: n != REFERENCE):
+    for name in sorted(as_they_are, key=lambda n: n != DEFAULT_DRIVER):
         model = load_driver_type(name).options_model
         yield f"## dut: {name}\n"
         yield summarize_docstring(model) + "\n"

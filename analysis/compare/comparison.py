@@ -293,14 +293,14 @@ def _judge(
         if effect.is_covered
         else (f" (too few repetitions: the interval covers {effect.coverage:.0%} only)")
     )
+    if a.limited and b.limited:
+        return "undecided", "undecided: in both, the tester or the medium is the limit"
     if effect.coverage <= 0:
         shown = _format_estimate(kind, effect)
         return (
             "undecided",
             f"undecided: {shown}, but one repetition per run gives no confidence interval",
         )
-    if a.limited and b.limited:
-        return "undecided", "undecided: in both, the tester or the medium is the limit"
     held = " (one of them is limited by the tester or the medium)" if a.limited or b.limited else ""
     if effect.low <= nothing <= effect.high:
         if kind == "factor":

@@ -11,7 +11,7 @@ from contextlib import suppress
 from v6t.base.errors import UsageError, V6tError
 from v6t.core.config.compatibility import can_configure
 from v6t.core.config.plugins import load_plugin
-from v6t.drivers.duts.registry import REFERENCE, list_driver_names, make_driver
+from v6t.drivers.duts.registry import DEFAULT_DRIVER, list_driver_names, make_driver
 
 SET_COMMANDS = ("run", "audit", "compile", "dut")
 """Commands with ``--set`` and ``--set-dut``."""
@@ -80,8 +80,8 @@ def list_drivers_for(technology: str, *, configured: bool = False) -> list[str]:
         technology: name of the technology.
         configured: leave out the reference device, which has no configuration.
     """
-    is_reference = not configured and _find_default_driver(technology) == REFERENCE
-    drivers = [REFERENCE] if is_reference else []
+    is_reference = not configured and _find_default_driver(technology) == DEFAULT_DRIVER
+    drivers = [DEFAULT_DRIVER] if is_reference else []
     for name in list_driver_names():
         with suppress(V6tError):  # a broken driver of another distribution
             if can_configure(name, technology):
@@ -92,14 +92,14 @@ def list_drivers_for(technology: str, *, configured: bool = False) -> list[str]:
 def _find_default_driver(technology: str) -> str:
     """Return the default driver in the lab, or an empty string for an unknown technology."""
     with suppress(V6tError):
-        return load_plugin(technology).default_driver or REFERENCE
+        return load_plugin(technology).default_driver or DEFAULT_DRIVER
     return ""
 
 
 def _choose_driver(drivers: Sequence[str], technology: str) -> str:
     """Return the default driver, else one whose programs are installed, else the first."""
     default = _find_default_driver(technology)
-    if default in drivers and default != REFERENCE:
+    if default in drivers and default != DEFAULT_DRIVER:
         return default
     path = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
     for name in drivers:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from v6t.base.errors import UsageError
@@ -17,6 +17,9 @@ from v6t.base.text import convert_docstring, did_you_mean
 from v6t.trials.codec import list_attributes
 from v6t.trials.result import TrialResult
 from v6t.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from v6t.benchmarks.base import Benchmark
 
 _TYPE_NAMES = {
     "integer": "whole number",
@@ -42,6 +45,23 @@ _LIMITS = {
     "exclusiveMaximum": "below {}",
     "maxItems": "at most {} of them",
 }
+MAX_SETTINGS = 5
+"""Settings of a benchmark that its explanation lists."""
+MAX_TERMS = 5
+"""Words of its columns that it explains."""
+OBVIOUS_TERMS = (
+    "octets",
+    "direction",
+    "fps",
+    "cps",
+    "median",
+    "min",
+    "max",
+    "sum",
+    "rate",
+    "start",
+)
+"""Words of columns that an explanation of a benchmark leaves out."""
 TERM = "word of tables and figures"
 TITLE = "title of a table"
 _COLUMN_UNIT = re.compile(
@@ -229,12 +249,37 @@ def _list_benchmarks() -> Iterator[Setting]:
     from v6t.benchmarks import registry
 
     for benchmark in registry.load_installed():
-        keys = ", ".join(f"procedure.{key}" for key in benchmark.list_sections())
-        settings = f" Its settings: {keys}." if keys else ""
-        text = f"{benchmark.summary}{settings}"
-        yield Setting(benchmark.name, "benchmark", "", text)
-        if title := benchmark.record.heading.split(" (")[0].split(",")[0]:
-            yield Setting(title, TITLE, "", f"{benchmark.name}: {text}")
+        yield Setting(benchmark.name, "benchmark", "", "\n".join(_describe_benchmark(benchmark)))
+        title = benchmark.record.heading.split(" (")[0].split(",")[0]
+        if title and title.lower() != benchmark.name:
+            yield Setting(title, TITLE, "", f"{benchmark.name}: {benchmark.summary}")
+
+
+def _describe_benchmark(benchmark: Benchmark[Any, Any]) -> Iterator[str]:
+    """Yield what a benchmark measures and how, its settings with defaults, and its columns."""
+    from v6t.analysis.terms import find_terms
+    from v6t.core.config.settings import make_procedure_model
+
+    yield from map(convert_docstring, inspect.cleandoc(benchmark.__doc__ or "").split("\n\n"))
+    rows = [row for row in list_settings(make_procedure_model()) if "[]." not in row.name]
+    sections = [f"{key}." for key in benchmark.list_sections()]
+    settings = [row for key in sections for row in rows if row.name.startswith(key)]
+    settings += [row for row in rows if row.name in benchmark.used_settings]
+    if settings:
+        yield "Settings (--set-procedure NAME=VALUE), their defaults in the preset rfc:"
+    for row in settings[:MAX_SETTINGS]:
+        default = "" if row.default in ("", "none") else f" ({row.default})"
+        yield f"  {row.name}{default}: {re.split('[.;:](?: |$)', row.text)[0]}"
+    if others := settings[MAX_SETTINGS:]:
+        keys = dict.fromkeys(f"procedure.{row.name}".rpartition(".")[0] for row in others)
+        yield f"  and {len(others)} more: v6t explain {', '.join(keys)}"
+    headings = [column.name for column in benchmark.columns if not column.wide]
+    terms = find_terms(headings) + find_terms(headings, "common")
+    terms = [row for row in terms if row[0] not in OBVIOUS_TERMS][:MAX_TERMS]
+    if terms:
+        yield "Columns: " + "; ".join(
+            f"{term}, {re.split('[:;,(]', meaning)[0].strip()}" for term, meaning in terms
+        )
 
 
 def _list_words() -> Iterator[Setting]:

@@ -47,7 +47,7 @@ from v6t.core.config.yaml_file import (
     parse_assignments,
     validate,
 )
-from v6t.drivers.duts.registry import REFERENCE, load_driver_type, make_driver
+from v6t.drivers.duts.registry import DEFAULT_DRIVER, load_driver_type, make_driver
 from v6t.drivers.duts.registry import list_driver_names as driver_names
 from v6t.drivers.testers import AUTOMATIC, DEFAULT, TESTERS, kind_of
 
@@ -90,13 +90,13 @@ def resolve_and_bind(
         modes = check_names(flags.modes or run.modes or kind.modes, MODES, "mode")
     initiator: Any = check_name(flags.initiator or bed.initiator, ("left", "right"), "port")
     tester_settings, tester = _choose_tester(bed, bed_source, flags)
-    default_driver = (tester.in_lab and kind.default_driver) or REFERENCE
+    default_driver = (tester.in_lab and kind.default_driver) or DEFAULT_DRIVER
     dut_settings, driver = _choose_driver(
         bed, bed_source, flags, default_driver, swapped=initiator == "right"
     )
     given = {**run.params, **run_source.flagged.get("params", {})}
     known = {*given, *kind.params_model.derive_params(given)}
-    own = driver.parameter_overrides(name)
+    own = driver.get_parameter_overrides(name)
     suited = {k: v.value for k, v in own.items() if k in given or k not in known}
     values, params = _merge_params(kind, benchmarks, suited, run, run_source)
     links = make_links(bed.links.left, bed.links.right, initiator)
@@ -182,13 +182,13 @@ def resolve_tester(testbed: Path) -> TesterKind:
     bed, source = _read_testbed(testbed, Flags())
     with locate_errors(source, "line_rate"):
         parse_line_rate(bed.line_rate or DEFAULT_LINE_RATE)
-    _choose_driver(bed, source, Flags(), REFERENCE)
+    _choose_driver(bed, source, Flags(), DEFAULT_DRIVER)
     return _choose_tester(bed, source, Flags())[1]
 
 
 def find_driver_name(testbed: File) -> str:
     """Return the name of the device driver in a testbed file; the reference device without one."""
-    return _read_testbed(testbed, Flags())[0].dut.driver or REFERENCE
+    return _read_testbed(testbed, Flags())[0].dut.driver or DEFAULT_DRIVER
 
 
 def _read_run(file: File, flags: Flags) -> tuple[RunFile, Source]:
@@ -248,7 +248,7 @@ def _choose_driver(
         source.flagged["dut"] = {"driver": flags.dut}
     named = bed.dut.driver or default
     with locate_errors(source, "dut", "driver"):
-        known = (REFERENCE, *(n for n in driver_names() if n != REFERENCE))
+        known = (DEFAULT_DRIVER, *(n for n in driver_names() if n != DEFAULT_DRIVER))
         name = check_name(flags.dut or named, known, "device driver")
         kind = load_driver_type(name)
     options = dict(bed.dut.options) if name == named else {}

@@ -274,7 +274,7 @@ def _yield_result_warnings(bound: BoundRun) -> Iterator[str]:
 
 
 def _yield_driver_default_warnings(bound: BoundRun) -> Iterator[str]:
-    own = bound.driver.parameter_overrides(bound.technology.name)
+    own = bound.driver.get_parameter_overrides(bound.technology.name)
     defaults = bound.technology.params_model.model_fields
     for name in bound.settings.suited:
         usual = f", not {format_yaml(defaults[name].get_default())}" if name in defaults else ""

@@ -153,7 +153,9 @@ def _suggest_further_runs(
     comparison: RunComparison, directories: Sequence[Path]
 ) -> Iterator[Block]:
     """Return the commands that would settle inconclusive comparisons."""
-    inconclusive = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
+    uncovered = [line for line in comparison.lines if line.effect and not line.effect.is_covered]
+    inconclusive = [line for line in uncovered if not all(line.limited)]
+    limited = [line for line in comparison.lines if all(line.limited)]
     unequal_loads = [line for line in comparison.lines if line.loads[0] != line.loads[1]]
     needed = count_needed_repetitions()
     reasons, options = [], []
@@ -167,6 +169,12 @@ def _suggest_further_runs(
         names = ", ".join(dict.fromkeys(line.benchmark for line in unequal_loads))
         reasons.append(f"{rate_fps:,} fps for {names}")
         options += ["--rate", str(rate_fps)]
+    if limited:
+        names = ", ".join(dict.fromkeys(line.benchmark for line in limited))
+        yield Paragraph(
+            f"More repetitions cannot decide {names}: the tester or the medium limited both runs. "
+            "Use a faster tester."
+        )
     if reasons:
         yield Paragraph(f"To decide: {' and '.join(reasons)}{':' if directories else '.'}")
         again = [path.with_name(f"{path.name}-again") for path in directories]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
+from statistics import median_high
 
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
@@ -14,48 +15,39 @@ from v6t.drivers.duts.telemetry_summary import (
     summarize_samples,
 )
 
-BUSY_CORE_IDLE_PERCENT = 3.0
-"""A core that is idle for less than this share of the time is saturated [%]."""
-FREE_CORE_IDLE_PERCENT = 80.0
-"""A device whose cores are all idle for more than this share of the time is not the bottleneck [%]."""
-FULL_VECTORS_PER_CALL = 200.0
-"""Vectors per call from which a VPP, which polls and never idles, counts as saturated (maximum 256)."""
-FULL_THREAD_PERCENT = 90.0
-"""A thread that runs or waits for a core for more than this share of the time is saturated [%]."""
-THROTTLED_PERCENT = 25.0
-"""A CPU quota limits a process that it throttles in more than this share of its periods [%]."""
-FULL_TABLE_PERCENT = 99.0
-"""A table with more than this share of its entries in use counts as full [%]."""
-MAJORITY_PERCENT = 50.0
-"""Losses of one kind decide the verdict from this share of all losses [%]."""
-STRAY_DROPS_PERCENT = 10.0
-"""Drop counters below this share of the lost frames do not explain the loss [%]."""
+BUSY_CORE_IDLE_PERCENT = 3.0  # a core that is idle for less of the time is saturated
+FREE_CORE_IDLE_PERCENT = 80.0  # a device whose cores are all idle for more is not the bottleneck
+FULL_VECTORS_PER_CALL = 200.0  # of at most 256, from which a VPP, which never idles, is saturated
+FULL_THREAD_PERCENT = 90.0  # a thread that runs or waits for a core for longer is saturated
+THROTTLED_PERCENT = 25.0  # a CPU quota limits a process that it throttles in more of its periods
+FULL_TABLE_PERCENT = 99.0  # a table with more of its entries in use counts as full
+MAJORITY_PERCENT = 50.0  # losses of one kind decide the verdict from this share of all losses
+STRAY_DROPS_PERCENT = 10.0  # drops below this share of the lost frames do not explain the loss
+# Fewer losses do not outweigh a saturated core. If the tester does not count lost frames, they may be of
+# other frames, such as router solicitations and LLDP.
 FEW_LOSSES = 10.0
-"""Fewer losses than this do not outweigh a saturated core. If the tester does not count lost frames, they may
-be of other frames, such as router solicitations and LLDP [frames]."""
-NOT_COUNTED = "frames were lost, and no counter of this device says that it was here"
+UNEXPLAINED_LOSS = "frames were lost, but no counter of this device accounts for them"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Limit of a device in one word (``cpu``, ``nothing here`` ...) and one sentence, with the evidence."""
+    """What limits a device, with the evidence."""
 
-    limited_by: str
-    says: str
-    evidence: tuple[str, ...]
+    limited_by: str  # one of the kinds of limit, such as ``cpu`` or ``nothing here``
+    says: str  # one sentence that explains it
+    evidence: tuple[str, ...]  # one sentence for each figure
 
 
 def judge_device(
     samples: Sequence[Sample], tester: str = "", lost: int | None = None, *, shared: bool = False
 ) -> Verdict:
-    """Return the verdict on one device.
+    """Judge what limits a device.
 
     Args:
-        samples: of a trial at the highest rate without loss or just above, its first and last second
-            left out by the caller if the load was not on.
-        tester: what the tester says of a limit of its own; empty: it has none here.
-        lost: frames that the tester missed meanwhile; None: it does not say, or there are more devices that
-            may have lost them.
+        samples: of a trial at the highest rate without loss or just above, without its first and last
+            second if there was no load in them.
+        tester: the limit that the tester has reached, in one sentence; empty: none.
+        lost: frames that the tester missed; None: unknown, or other devices may have lost them.
         shared: the tester works on the device's cores.
     """
     summary = summarize_samples(samples)
@@ -63,12 +55,10 @@ def judge_device(
     # the drops of the device must be enough to explain what was lost
     explained = 0 < STRAY_DROPS_PERCENT * (lost or 0) <= 100 * dropped
     speaks = dropped >= FEW_LOSSES if lost is None else explained
-    device, losses = (
-        _Judge(summary if speaks else replace(summary, drops={}), lost),
-        _Judge(summary, lost),
-    )
+    losses = _VerdictRules(summary, lost)
+    device = losses if speaks else _VerdictRules(replace(summary, drops={}), lost)
     cores = {} if summary.polls else compute_core_shares(samples, "idle")
-    middles = {core: sorted(shares)[len(shares) // 2] for core, shares in cores.items()}
+    middles = {core: median_high(shares) for core, shares in cores.items()}
     no_time = _judge_full_cores(middles, tester if shared else "")
     finding = (
         losses.judge_table(at_least=FEW_LOSSES)
@@ -113,11 +103,13 @@ def combine_verdicts(verdicts: Mapping[str, Verdict]) -> str:
 def _list_evidence(
     samples: Sequence[Sample], summary: TelemetrySummary, lost: int | None
 ) -> list[str]:
+    """Return one sentence for each figure on which a verdict is based."""
     soft = compute_core_shares(samples, "softirq")
     lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
     for core, shares in compute_core_shares(samples, "idle").items():
-        low, middle = min(shares), sorted(shares)[len(shares) // 2]
-        line = f"{core}: idle {low:.0f} % at least, {middle:.0f} % in the middle"
+        line = (
+            f"{core}: idle {min(shares):.0f} % at least, {median_high(shares):.0f} % in the middle"
+        )
         line += " (it polls: that is no measure of its load)" if summary.polls else ""
         line += f", softirq up to {max(soft[core]):.0f} %" if core in soft else ""
         lines.append(line)
@@ -140,11 +132,11 @@ def _list_evidence(
     ]
 
 
-_Finding = tuple[str, str]
+_Finding = tuple[str, str]  # kind of limit and sentence, as in a verdict
 
 
-class _Judge:
-    """Rules of a verdict; each returns a kind of limit and a sentence, or None if it does not apply."""
+class _VerdictRules:
+    """Rules that find the limit of a device; each returns None if it does not apply."""
 
     def __init__(self, summary: TelemetrySummary, lost: int | None) -> None:
         self.summary = summary
@@ -152,7 +144,7 @@ class _Judge:
         self.ran, self.waited = (summary.process.get(name, 0.0) for name in ("run", "wait"))
         nodes = summary.vectors_per_call.items()
         self.node, self.vectors = max(nodes, key=itemgetter(1), default=("", 0.0))
-        self.worst = _find_most_frequent(summary.drops_by_reason) if summary.drops else ""
+        self.worst = _find_largest(summary.drops_by_reason) if summary.drops else ""
         # losses for want of room have nothing to do with time
         room = (LossReason.ROOM, LossReason.ENTRY)
         self.lacks_room = bool(self.worst) and summary.lost_for[self.worst] in room
@@ -170,7 +162,7 @@ class _Judge:
         )
         if not short or sum(short.values()) < at_least:
             return None
-        reason, problem = _find_most_frequent(short), "its table has no room for a connection more"
+        reason, problem = _find_largest(short), "its table has no room for a connection more"
         if is_full:
             full = f"{summary.table['full']:.0f} % of it are in use"
             return "table", f"{problem}: {full}, and {reason} grew"
@@ -182,13 +174,15 @@ class _Judge:
         return "table", f"{problem}, or no port: {reason} grew"
 
     def judge_rules(self) -> _Finding | None:
+        """Judge a device that drops most lost frames by a rule, at any rate."""
         refused = self.summary.select_drops(LossReason.RULE, LossReason.UNKNOWN)
         if not refused or not self._is_most(sum(refused.values())):
             return None
-        reason = _find_most_frequent(refused)
+        reason = _find_largest(refused)
         return "rules", f"it drops frames that it does not take at any rate: {reason} grew"
 
     def judge_process(self) -> _Finding | None:
+        """Judge a process whose busiest thread is saturated, or that a quota throttles."""
         throttled = self.summary.process.get("throttled", 0.0)
         if not self.summary.process or self.summary.polls:
             return None
@@ -198,9 +192,12 @@ class _Judge:
         if throttled > THROTTLED_PERCENT:
             quota = f"a quota of its cgroup held it back in {throttled:.0f} % of its periods"
             return "cpu", f"{quota}; it ran {ran}"
-        return ("cpu", self._waiting) if self.ran + self.waited >= FULL_THREAD_PERCENT else None
+        return (
+            ("cpu", self._waiting_text) if self.ran + self.waited >= FULL_THREAD_PERCENT else None
+        )
 
-    def judge_full_vectors(self) -> _Finding | None:  # of a VPP, whose cores are never idle
+    def judge_full_vectors(self) -> _Finding | None:
+        """Judge a VPP whose workers take full vectors; its cores are never idle."""
         if self.vectors < FULL_VECTORS_PER_CALL:
             return None
         return "cpu", f"its workers are full: {self.node} takes {self.vectors:.0f} vectors per call"
@@ -209,9 +206,10 @@ class _Judge:
         """Judge a device that lost frames while its busiest thread waited for a core."""
         if not self.worst or self.waited <= THROTTLED_PERCENT or self.lacks_room:
             return None
-        return "cpu", f"{self._waiting}; {self.worst} grew"
+        return "cpu", f"{self._waiting_text}; {self.worst} grew"
 
     def judge_vectors(self) -> _Finding | None:
+        """Judge a VPP whose workers have room."""
         if not self.node:
             return None
         room = f"its workers have room: at most {self.vectors:.0f} vectors per call, of 256"
@@ -220,32 +218,31 @@ class _Judge:
             return "unknown", f"{room}; {problem}"
         if self.worst:
             return "queue", f"{room}; {self.worst} grew"
-        return ("unknown", f"{room}; {NOT_COUNTED}") if self.lost else ("nothing here", room)
+        return ("unknown", f"{room}; {UNEXPLAINED_LOSS}") if self.lost else ("nothing here", room)
 
     def judge_polling(self) -> _Finding | None:
+        """Judge a device other than VPP that polls."""
         if not self.summary.polls or self.node:
             return None
         unfetched = self.summary.select_drops(LossReason.INGRESS)
-        if (
-            100 * sum(unfetched.values())
-            >= MAJORITY_PERCENT * sum(self.summary.drops_by_reason.values())
-            > 0
-        ):
+        all_drops = sum(self.summary.drops_by_reason.values())
+        if 100 * sum(unfetched.values()) >= MAJORITY_PERCENT * all_drops > 0:
             problem = "it polls, and frames came faster than it fetched them"
-            return "cpu", f"{problem}: {_find_most_frequent(unfetched)} grew"
+            return "cpu", f"{problem}: {_find_largest(unfetched)} grew"
         if self.worst:
             return "queue", f"a queue is full: {self.worst} grew"
-        why = NOT_COUNTED if self.lost else "nothing was lost here"
+        why = UNEXPLAINED_LOSS if self.lost else "nothing was lost here"
         return "unknown", f"it polls: its cores are busy without load, too; {why}"
 
     def judge_queue(self) -> _Finding | None:
-        """Judge a process that slept and lost frames; :meth:`judge_waiting` comes first."""
+        """Judge a device that lost frames although its process had time left."""
         if not self.summary.process or not self.worst or self.lacks_room:
             return None
         unused = f"{100 - self.ran - self.waited:.0f} % of it: {self.worst} grew"
         return "queue", f"a queue in front of it overflowed although it had time left, {unused}"
 
     def judge_cores(self, middles: Mapping[str, float]) -> _Finding:
+        """Judge a device by the median idle time of its cores [%]; no core is saturated."""
         if not middles:
             return "unknown", "it says nothing about its cores"
         least, quiet = min(middles.values()), "no core was busy throughout"
@@ -253,23 +250,21 @@ class _Judge:
             problem = f"{quiet}, yet it lost frames: a queue, a table or a lock is short"
             return "contention" if least < FREE_CORE_IDLE_PERCENT else "queue", problem
         if self.lost:
-            return "unknown", f"{quiet}; {NOT_COUNTED}"
+            return "unknown", f"{quiet}; {UNEXPLAINED_LOSS}"
         if least > FREE_CORE_IDLE_PERCENT:
             return "nothing here", "every core was mostly idle: look at the other device"
         return "unknown", f"{quiet}, and nothing was lost here"
 
     def _is_most(self, count: float, excluded: float = 0.0) -> bool:
+        """Return whether these losses are the majority of all but the excluded ones."""
         total = max(sum(self.summary.drops_by_reason.values()), self.lost or 0) - excluded
         return 100 * count >= MAJORITY_PERCENT * total
 
     @property
-    def _waiting(self) -> str:
-        idle = (
-            []
-            if self.summary.polls
-            else [100 - core["busy"] for core in self.summary.cores.values()]
-        )
-        if not idle:
+    def _waiting_text(self) -> str:
+        """How long the busiest thread waited for a core, and the likely cause."""
+        idle = [100 - core["busy"] for core in self.summary.cores.values()]
+        if self.summary.polls or not idle:
             cause = "others on its cores, or a quota, held it back"
         elif max(idle) > 100 - FREE_CORE_IDLE_PERCENT:
             cause = "a core was idle meanwhile, so a quota held it back or it is bound elsewhere"
@@ -282,6 +277,7 @@ class _Judge:
 
 
 def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | None:
+    """Judge a device with saturated cores, by their median idle time [%]."""
     busy = [core for core, middle in middles.items() if middle <= BUSY_CORE_IDLE_PERCENT]
     if not busy:
         return None
@@ -291,5 +287,5 @@ def _judge_full_cores(middles: Mapping[str, float], tester: str) -> _Finding | N
     return "cpu", explanation
 
 
-def _find_most_frequent(counts: Mapping[str, float]) -> str:
+def _find_largest(counts: Mapping[str, float]) -> str:
     return max(counts, key=lambda reason: counts[reason])

@@ -13,28 +13,29 @@ from v6t.drivers.duts.driver import Driver
 from v6t.drivers.duts.options import DutOptions, LinuxOptions
 from v6t.drivers.duts.plan import Intent
 
+# Settings of technologies that not all devices have, with values that differ from the defaults.
 OPTIONAL_SETTINGS: Mapping[str, Any] = {
     "udp_timeout_s": 300,
     "port_block": 64,
     "session_limit": 100_000,
     "lowest_ipv6_mtu": 1400,
 }
-"""Settings of technologies that not all devices have, with a value that is not the default."""
-TIMER_SETTINGS = ("udp_timeout_s",)
+TIMER_SETTINGS = ("udp_timeout_s",)  # the optional settings that are lifetimes of connections
 
 
 @dataclass(frozen=True)
 class DriverCapabilities:
-    """Capabilities of a driver for one technology; ``options`` are the driver's own."""
+    """Capabilities of a driver for one technology."""
 
     versions: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
-    timers: tuple[str, ...] = ()
-    counters: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()  # optional settings of the technology
+    options: tuple[str, ...] = ()  # options that only this driver has
+    timers: tuple[str, ...] = ()  # settings and options that are lifetimes of connections
+    counters: tuple[str, ...] = ()  # names of telemetry readings
     operations: tuple[str, ...] = ()
 
     def to_rows(self) -> list[tuple[str, str]]:
+        """Return the name and values of each field that is not empty."""
         return [(name, ", ".join(values)) for name, values in asdict(self).items() if values]
 
     def __or__(self, other: DriverCapabilities) -> DriverCapabilities:
@@ -43,7 +44,7 @@ class DriverCapabilities:
 
 
 def find_capabilities(driver: Driver, intent: Intent) -> DriverCapabilities:
-    """Find what a driver supports for a technology, without a device."""
+    """Return what a driver supports for a technology, found without a device."""
     settings = tuple(name for name in OPTIONAL_SETTINGS if _can_configure(driver, intent, name))
     timers = tuple(name for name in settings if name in TIMER_SETTINGS)
     return DriverCapabilities(
@@ -66,6 +67,7 @@ def list_driver_options(model: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
+    """Return whether an optional setting changes the driver's commands."""
     if setting not in type(intent.configuration).model_fields:
         return False
     changed = intent.configuration.model_copy(update={setting: OPTIONAL_SETTINGS[setting]})
@@ -75,6 +77,7 @@ def _can_configure(driver: Driver, intent: Intent, setting: str) -> bool:
 
 
 def _list_operations(driver: Driver, intent: Intent) -> list[str]:
+    """Return the optional operations that the driver supports for an intent."""
     facts = driver.make_example_facts(intent)
     operations = {
         "count sessions": lambda: driver.get_session_reading(intent),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from v6t.drivers.transport.contract import Transport
     from v6t.drivers.transport.ssh_options import SshOptions
 
-    Reach = Callable[[SshOptions], Transport | None]
+    Connect = Callable[[SshOptions], Transport | None]
 
 
 def make_ssh_transport(ssh: SshOptions) -> Transport:
@@ -32,7 +32,7 @@ def make_ssh_transport(ssh: SshOptions) -> Transport:
     from v6t.drivers.transport.openssh import SshTransport
 
     if ssh.lab:
-        problem = f"{ssh.lab} is a device of the lab: this tester does not reach it"
+        problem = f"this tester cannot reach the lab device {ssh.lab}"
         hint = "give ssh.host in place of ssh.lab; with TRex, --set-tester lab=true tries it here"
         raise UsageError(problem, hint, code="unsupported-by-tester")
     return SshTransport(ssh)
@@ -43,29 +43,30 @@ def make_session(
     intent: Intent,
     record_dir: Path | None = None,
     rollback_command: str = "",
-    reach: Reach = make_ssh_transport,
+    connect: Connect = make_ssh_transport,
 ) -> DeviceSession | None:
     """Make an unopened session with a device outside the lab; None if no driver configures it.
 
     Args:
         record_dir: local directory for a copy of the undo record.
         rollback_command: the command that rolls back later; empty: by ``record_dir``.
-        reach: the way to a machine, not open yet; None: it does not stand.
+        connect: makes the transport to a machine; it returns None if the machine does not run.
     """
     if driver.is_chain:
-        return _make_chain_session(driver, intent, record_dir, rollback_command, reach)
+        return _make_chain_session(driver, intent, record_dir, rollback_command, connect)
     if not driver.configures_device:
         return None
     ssh = require_ssh(driver.options.ssh, f"the {driver.name} device", "dut.options.ssh.host")
-    transport = reach(ssh)
+    transport = connect(ssh)
     if transport is None:
         return None
     return make_device_session(driver, transport, intent, record_dir, rollback_command)
 
 
 def _make_chain_session(
-    driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, reach: Reach
+    driver: Driver, intent: Intent, record_dir: Path | None, rollback_command: str, connect: Connect
 ) -> ChainSession | None:
+    """Make a session with the parts that have a driver; None if no part has one."""
     rollback_command = rollback_command or build_rollback_command(record_dir)
     parts = driver.get_parts(intent)
     logins = [part.driver.options.ssh if part.driver.configures_device else None for part in parts]
@@ -79,7 +80,7 @@ def _make_chain_session(
             f"the part '{part.name}' of the {part.device}",
             f"dut.options.parts.{part.name}.driver and its options.ssh.host",
         )
-        transport = reach(ssh)
+        transport = connect(ssh)
         if transport is not None:
             part_dir = None if record_dir is None else record_dir / part.name
             session = make_device_session(
@@ -92,7 +93,7 @@ def _make_chain_session(
 def make_lab_device(
     driver: Driver, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
 ) -> LabDevice:
-    """Make the device between the lab's cables."""
+    """Make the device under test between the two cables of the lab."""
     device = driver.make_lab_device(translation, intent, record_dir)
     if device is not None:
         return device

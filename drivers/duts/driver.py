@@ -35,19 +35,22 @@ class DeviceTechnology(Oracle, Protocol):
     """The technology from which the reference device is built."""
 
     @property
-    def links(self) -> Any: ...
+    def links(self) -> Any:
+        """Links between the tester and the device."""
 
     @property
-    def parts(self) -> Sequence[Any]: ...
+    def parts(self) -> Sequence[Any]:
+        """Technologies of the parts of a chain; empty: one device."""
 
 
 class ChainMembership(NamedTuple):
-    """A part of a chain: its name, and the names of its parameters in the chain's technology."""
+    """The part of a chain that a driver configures."""
 
     name: str
-    params: Mapping[str, str]
+    params: Mapping[str, str]  # parameters of the chain's technology, by the part's own names
 
     def translate_error(self, exc: UsageError) -> UsageError:
+        """Return the error with the names of the chain's parameters and options."""
         params = {self.params[n]: value for n, value in exc.params.items() if n in self.params}
         return UsageError(
             f"{self.name}: {exc.message}",
@@ -59,34 +62,27 @@ class ChainMembership(NamedTuple):
 
 
 class Driver(ABC):
-    """Driver of one implementation or of a chain; instances hold options only."""
+    """Driver of one implementation or of a chain; an instance holds nothing but options."""
 
-    name: ClassVar[str]
-    noun: ClassVar[str] = "driver"
-    """Word that follows the name in messages."""
-    title: ClassVar[str]
+    name: ClassVar[str]  # as users write it
+    noun: ClassVar[str] = "driver"  # word that follows the name in messages
+    title: ClassVar[str]  # the implementation, in one phrase
+    # Configurations that it supports; ``DeviceConfig`` itself means any.
     supported_configurations: ClassVar[tuple[type[DeviceConfig], ...]]
-    """Supported configurations; ``DeviceConfig`` itself: any."""
-    tested_with: ClassVar[str]
-    """What has been tested with real frames, for the documentation and ``v6t dut plan``."""
-    versions: ClassVar[tuple[str, ...]] = ("",)
-    """Versions whose commands differ, oldest first; the last is planned for by default."""
+    tested_with: ClassVar[str]  # what has been tested with real frames, for the documentation
+    versions: ClassVar[tuple[str, ...]] = ("",)  # those whose commands differ, oldest first
     options_model: ClassVar[type[BaseModel]] = DutOptions
+    # Whether its routes and addresses are those of the kernel, which also carry the connection.
     uses_kernel_routes: ClassVar[bool] = True
-    """Whether its routes and addresses are those of the kernel, which also carry the connection."""
-    configures_device: ClassVar[bool] = True
-    """Whether the driver configures a device."""
-    is_cable: ClassVar[bool] = False
-    """Whether there is no device: the tester's ports are joined."""
-    is_chain: ClassVar[bool] = False
-    """Whether the technology names the devices, see :meth:`get_parts`."""
-    has_background_vlans: ClassVar[bool] = False
-    """Whether it supports separate VLANs for the background."""
-    session_type: ClassVar[type[Any] | None] = None
-    """Class of its sessions; None: that of devices with a shell."""
+    configures_device: ClassVar[bool] = (
+        True  # False: the device is configured by hand, or not at all
+    )
+    is_cable: ClassVar[bool] = False  # there is no device: the tester's ports are joined
+    is_chain: ClassVar[bool] = False  # the technology names the devices, see get_parts()
+    has_background_vlans: ClassVar[bool] = False  # supports separate VLANs for the background
+    session_type: ClassVar[type[Any] | None] = None  # None: the session of devices with a shell
     options: Any
-    chain_membership: ChainMembership | None = None
-    """Chain to which the driver belongs; None if it configures the whole device."""
+    chain_membership: ChainMembership | None = None  # None if it configures the whole device
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         self.options = options_of(self.options_model, self.name, self.noun, settings or {})
@@ -96,11 +92,12 @@ class Driver(ABC):
     def convert_flags(
         cls, settings: Mapping[str, Any], flags: Mapping[str, Any]
     ) -> Mapping[str, Any]:
+        """Return the options that ``--dut-param`` flags change."""
         return flags
 
     @property
     def hooks(self) -> Mapping[str, Hook]:
-        """The user's commands by their effect on the device; they run on this machine."""
+        """The user's commands that act on the device, by effect; they run on this machine."""
         return self.options.hooks if isinstance(self.options, HookOptions) else {}
 
     @property
@@ -109,15 +106,16 @@ class Driver(ABC):
         return {}
 
     def get_logins(self, intent: Intent) -> Sequence[SshOptions | None]:
-        """Return the SSH options of each configured machine; None: unknown."""
+        """Return the SSH options of each machine that is configured; None: unknown."""
         del intent
         return [self.options.ssh]
 
     def get_parts(self, intent: Intent) -> Sequence[Any]:
+        """Return the parts of a chain with their drivers; empty: one device."""
         return ()
 
     def get_survey_commands(self) -> Mapping[str, str]:
-        """Return commands that change nothing, by section; ``version`` is one of them."""
+        """Return read-only commands by section name; ``version`` is one of the sections."""
         return {}
 
     def parse_facts(self, sections: Mapping[str, str]) -> Facts:
@@ -129,14 +127,14 @@ class Driver(ABC):
         return Facts(system="", version="")
 
     def assume_facts(self, intent: Intent, system: str) -> Facts:
-        """Return facts of a device with the version of the options, or the last one, and both interfaces."""
-        links, own = intent.links, self.options
-        macs = {own.left: links.left.dut_mac, own.right: links.right.dut_mac}
+        """Return facts with the version of the options, or the last one, and both interfaces."""
+        links, options = intent.links, self.options
+        macs = {options.left: links.left.dut_mac, options.right: links.right.dut_mac}
         interfaces = {name: Interface(mac.lower()) for name, mac in macs.items()}
-        return Facts(system=system, version=own.version or self.versions[-1], interfaces=interfaces)
+        return Facts(system, options.version or self.versions[-1], interfaces=interfaces)
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        """Return the reading that counts sessions as ``sessions``; None if the device is stateless."""
+        """Return the reading that counts ``sessions``; None if the device is stateless."""
         return None
 
     def has_endpoint_sessions(self, intent: Intent) -> bool:
@@ -144,7 +142,7 @@ class Driver(ABC):
         return False
 
     def get_table_limits_reading(self, intent: Intent) -> Reading | None:
-        """Return the reading of the session table's limits by the device's own names; None: not supported."""
+        """Return the reading of the session table's limits; None: not supported."""
         return None
 
     def get_timeout_s(self, intent: Intent) -> float | None:
@@ -152,7 +150,7 @@ class Driver(ABC):
         return None
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
-        """Return the readings to watch under load, by name."""
+        """Return the readings that are sampled under load, by name."""
         return {}
 
     @abstractmethod
@@ -162,34 +160,34 @@ class Driver(ABC):
     def check_device(self, intent: Intent, facts: Facts) -> None:  # noqa: B027  (most refuse nothing)
         """Raise UsageError for an unsupported intent, or DutError if the device's state prevents it."""
 
-    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
-        """Return defaults that replace those of a technology that this implementation does not support."""
+    def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
+        """Return defaults that replace unsupported ones of a technology, by parameter."""
         return {}
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a change that does not affect test traffic, for use under load; None: not supported."""
+        """Return a change under load that does not affect test traffic; None: not supported."""
         return None
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a route outside the test traffic that updates can move; None: not supported."""
+        """Return a route that updates move and no test packet takes; None: not supported."""
         return None
 
     def plan_bgp_speaker(
         self, intent: Intent, facts: Facts
     ) -> tuple[Sequence[Step], Change] | None:
-        """Return a BGP speaker and the route that it moves; None: not supported."""
+        """Return the steps that start a BGP speaker, and its route; None: not supported."""
         return None
 
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Return filters of forwarded frames (RFC 2544, section 11.4); empty: not supported."""
+        """Return the steps that filter frames (RFC 2544, section 11.4); empty: not supported."""
         return ()
 
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
-        """Return the steps that start an SNMP agent and the check that queries it; None: not supported."""
+        """Return the steps that start an SNMP agent, and a query; None: not supported."""
         return None
 
     def plan(self, intent: Intent, facts: Facts) -> Plan:
-        """Make the complete plan for a device; raise UsageError or DutError as :meth:`check_device` does."""
+        """Return the complete plan; raise UsageError or DutError as :meth:`check_device` does."""
         try:
             self.check_supported(intent, in_chain=self.chain_membership is not None)
             self.check_device(intent, facts)
@@ -199,18 +197,15 @@ class Driver(ABC):
                 raise
             raise self.chain_membership.translate_error(exc) from exc
         ssh = self.options.ssh
-        # the session is in the machine's own namespace: nothing in another one takes its way
-        if ssh is not None and not ssh.netns and facts.management_path is not None:
-            check_management_path(
-                facts.management_path
-                if self.uses_kernel_routes
-                else replace(facts.management_path, peers=()),
-                intent,
-                plan,
-            )
+        path = facts.management_path
+        # the session is in the machine's own namespace: routes of another one do not affect it
+        if ssh is not None and not ssh.netns and path is not None:
+            path = path if self.uses_kernel_routes else replace(path, peers=())
+            check_management_path(path, intent, plan)
         return plan
 
     def _add_requirements(self, plan: Plan, intent: Intent, facts: Facts) -> Plan:
+        """Return the plan with filters, agents and changes that the intent requires."""
         required = intent.requirements
         leave_out = "leave the modifier out, or choose another driver"
         if required.sessions and self.get_session_reading(intent) is not None:
@@ -241,6 +236,7 @@ class Driver(ABC):
         return plan
 
     def _require_capability(self, capability: T | None, problem: str, hint: str) -> T:
+        """Return the capability; raise UsageError if it is empty."""
         if not capability:
             problem = f"the {self.name} driver {problem}"
             raise UsageError(problem, hint, code="unsupported-operation")
@@ -248,12 +244,13 @@ class Driver(ABC):
 
     @classmethod
     def check_supported(cls, intent: Intent, *, in_chain: bool = False) -> None:
-        """Refuse an intent that no version of this implementation supports, with any options."""
+        """Refuse an intent that no version or option of this implementation supports."""
         if not isinstance(intent.configuration, cls.supported_configurations):
             raise cls.make_refusal(intent)
 
     @classmethod
     def make_refusal(cls, intent: Intent, hint: str = "") -> UsageError:
+        """Return the error for a technology that the driver does not support."""
         return UsageError(
             f"the {cls.name} driver cannot make a device for {intent.technology}",
             hint or f"it can be: {', '.join(kind.family for kind in cls.supported_configurations)}",
@@ -262,6 +259,7 @@ class Driver(ABC):
         )
 
     def check_intent(self, intent: Intent) -> None:
+        """Refuse an intent that the driver does not support on any device."""
         self.check_supported(intent)
         if intent.links.background_vlans is not None and not self.has_background_vlans:
             problem = f"the {self.name} driver does not support separate VLANs for the background"
@@ -269,7 +267,7 @@ class Driver(ABC):
             raise UsageError(problem, hint, code="no-background")
 
     def has_equal_commands(self, first_intent: Intent, second_intent: Intent) -> bool:
-        """Return whether two intents have the same commands."""
+        """Return whether the plans of two intents have the same commands."""
         if not self.configures_device or self.is_chain:
             return first_intent == second_intent
         first, second = (
@@ -289,19 +287,19 @@ class Driver(ABC):
         return HeaderProfile()
 
     def adapt_oracle(self, oracle: Oracle, intent: Intent) -> Oracle:
-        """Return an oracle that expects this implementation's frames."""
+        """Return an oracle that expects the frames of this implementation."""
         profile = self.get_header_profile(intent)
         return oracle if profile.equals_reference else ProfiledOracle(oracle, profile)
 
     def get_further_hops(self, intent: Intent, direction: Direction) -> int:
-        """Return the hops that the device adds to those of the technology."""
+        """Return how many hops a packet takes beyond those of the technology."""
         del direction
         return self.get_header_profile(intent).further_hops
 
     def make_lab_device(
         self, translation: DeviceTechnology, intent: Intent, record_dir: Path | None = None
     ) -> LabDevice | None:
-        """Return a lab device of the driver's own kind; None: the standard one."""
+        """Make the lab device of a driver that has one of its own; None: the standard one."""
         return None
 
     def make_audited_device(
@@ -310,7 +308,7 @@ class Driver(ABC):
         intent: Intent,
         build_model: Callable[[Any], PacketModel],
     ) -> LabDevice | None:
-        """Return the device for an audit with single frames; None: the lab device."""
+        """Make the device for an audit with single frames; None: the lab device."""
         return None
 
 
@@ -322,15 +320,15 @@ def require_root(facts: Facts) -> None:
 
 
 def check_interfaces(options: DutOptions, intent: Intent, facts: Facts) -> None:
-    """Check that the ports are not the management interface, and are cabled as they should be."""
-    untouchable = facts.find_protected_interfaces()
+    """Refuse interfaces that carry the connection, are missing or are cabled wrongly."""
+    protected = facts.find_protected_interfaces()
     port_side: Port
     for port_side in ("left", "right"):
         name = getattr(options, port_side)
         expected_mac = getattr(intent.links, port_side).dut_mac.lower()
         side = intent.links.port_of(port_side)  # as the testbed file calls it
-        if name in untouchable:
-            problem = f"the {side} interface {name} is not touched: {untouchable[name]}"
+        if name in protected:
+            problem = f"the {side} interface {name} must not be changed: {protected[name]}"
             hint = f"name another one with dut.options.{side}"
             raise DutError(problem, hint, code="interface-protected")
         interface = facts.interfaces.get(name)

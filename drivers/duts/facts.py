@@ -10,6 +10,7 @@ from typing import Any
 from v6t.base.errors import DutError
 from v6t.drivers.duts import management_path
 
+# The commands of every Linux device, by section.
 LINUX_SURVEY_COMMANDS = {
     "system": "uname -sr",
     "boot": "cat /proc/sys/kernel/random/boot_id",
@@ -28,7 +29,6 @@ LINUX_SURVEY_COMMANDS = {
     "[ ! -e $f ] || [ -w $f ] || echo read-only",
     "gc_thresh3": "cat /proc/sys/net/ipv4/neigh/default/gc_thresh3",
 }
-"""Sections of every Linux device."""
 
 
 @dataclass(frozen=True)
@@ -39,51 +39,47 @@ class Interface:
     is_up: bool = True
     has_carrier: bool = True
     mtu: int = 1500
-    master: str = ""
-    lower_interface: str = ""
+    master: str = ""  # name of the bridge, bond or VRF that it belongs to
+    lower_interface: str = ""  # name of the interface that it is a VLAN of
 
 
 @dataclass(frozen=True)
 class Facts:
     """State of a device before the first change."""
 
-    system: str
-    """Operating system and kernel."""
-    version: str
+    system: str  # operating system and kernel
+    version: str  # of the implementation
     boot_id: str = "?"
-    is_root: bool = True
-    """Whether commands run as root."""
+    is_root: bool = True  # commands run as root
     interfaces: Mapping[str, Interface] = field(default_factory=dict)
-    management_interfaces: frozenset[str] = frozenset()
-    """Interfaces that carry this connection."""
+    management_interfaces: frozenset[str] = frozenset()  # those that carry this connection
     management_path: management_path.ManagementPath | None = None
     default_route_interfaces: frozenset[str] = frozenset()
-    """Interfaces with a default route."""
-    advertised_route_interfaces: frozenset[str] = frozenset()
-    """Those of them whose IPv6 default route was advertised."""
-    programs: frozenset[str] = frozenset()
-    sections: Mapping[str, str] = field(default_factory=dict)
+    advertised_route_interfaces: frozenset[str] = (
+        frozenset()
+    )  # with an advertised IPv6 default route
+    programs: frozenset[str] = frozenset()  # installed ones among those that the driver asks for
+    sections: Mapping[str, str] = field(default_factory=dict)  # outputs of the survey commands
 
     def parse_number(self, section: str) -> int | None:
+        """Return the number in a section; None if it is missing or not a number."""
         text = self.sections.get(section, "").strip()
         return int(text) if text.isdigit() else None
 
     def find_protected_interfaces(self) -> dict[str, str]:
-        """Return the interfaces that must not be changed, with the reasons."""
+        """Return the interfaces that must not be changed, with the reason for each."""
         reasons = dict.fromkeys(self.management_interfaces, "it carries this connection")
         for name in self.default_route_interfaces:
             reasons.setdefault(name, "a default route leads through it")
         if self.management_path is not None:
-            reasons = {**self.management_path.devices, **reasons}
+            reasons = {**self.management_path.interfaces, **reasons}
         previous_count = -1
         while len(reasons) > previous_count:  # bridges over VLANs over bonds over interfaces
             previous_count = len(reasons)
             for name, why in list(reasons.items()):
                 interface = self.interfaces.get(name)
-                if interface and interface.lower_interface:
-                    reasons.setdefault(
-                        interface.lower_interface, f"{name} is made of it, and {why}"
-                    )
+                if interface and (lower := interface.lower_interface):
+                    reasons.setdefault(lower, f"{name} is made of it, and {why}")
             for name, interface in self.interfaces.items():
                 if why := reasons.get(interface.master):
                     reasons.setdefault(name, f"it belongs to {interface.master}: {why}")
@@ -97,7 +93,7 @@ def make_programs_command(names: Iterable[str]) -> str:
 
 
 def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
-    """Parse the facts of a Linux device."""
+    """Parse the sections of :data:`LINUX_SURVEY_COMMANDS`; raise DutError without Linux."""
     system = sections.get("system", "")
     if not system.startswith("Linux"):
         problem = f"the device does not run Linux: uname prints '{system[:80]}'"
@@ -115,7 +111,7 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
     }
     routes = _parse_json(sections, "default4") + _parse_json(sections, "default6")
     hops = [*routes, *(hop for r in routes for hop in r.get("nexthops", ()))]
-    learnt = [r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"]
+    advertised = [r["dev"] for r in _parse_json(sections, "default6") if r.get("protocol") == "ra"]
     client, survey_output = (sections.get(name, "") for name in ("client", "way"))
     lines = sections.get("management", "").splitlines()
     management = [line.split()[1] for line in lines if line.strip()]
@@ -128,13 +124,14 @@ def parse_linux_facts(sections: Mapping[str, str], version: str) -> Facts:
         management_interfaces=frozenset(management),
         management_path=management_path.parse_management_path(client, survey_output, management),
         default_route_interfaces=frozenset(r["dev"] for r in hops if "dev" in r),
-        advertised_route_interfaces=frozenset(learnt),
+        advertised_route_interfaces=frozenset(advertised),
         programs=frozenset(sections.get("programs", "").split()),
         sections=dict(sections),
     )
 
 
 def _parse_json(sections: Mapping[str, str], name: str) -> list[dict[str, Any]]:
+    """Return the entries of a section in JSON; raise DutError if it is malformed."""
     text = sections.get(name, "").strip()
     if not text:
         return []

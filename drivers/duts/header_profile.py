@@ -27,36 +27,28 @@ if TYPE_CHECKING:
 class HeaderProfile(HeaderPolicy):
     """Differences of an implementation from the reference and from what RFCs allow.
 
-    Whatever :class:`~v6t.packets.header_policy.HeaderPolicy` has can be declared, too: then one
-    behaviour is expected where RFCs allow several, or one that they do not allow.
-
-    Attributes:
-        further_hops: hops a translated or (de)capsulated packet takes inside the device beyond the
-            reference's single one: TTL and hop limit are smaller by so much.
-        df: Don't Fragment of IPv4 packets made from IPv6: as the reference has it, always set, or
-            never set.
-        tunnel_keeps_ttl: the TTL of IPv4 packets is not decremented before they are put into IPv6.
-        exit_keeps_ttl: nor when they are taken out of it.
-        least_octets: frames are padded to so many octets, FCS off; 0: not padded.
-        why: the source of these values, for the manifest.
+    A field of :class:`~v6t.packets.header_policy.HeaderPolicy` may declare one behaviour where RFCs
+    allow several, or one that they do not allow.
     """
 
-    further_hops: int = 0
-    df: Literal["reference", "set", "clear"] = "reference"
-    tunnel_keeps_ttl: bool = False
-    exit_keeps_ttl: bool = False
-    least_octets: int = 0
-    why: str = ""
+    further_hops: int = 0  # hops inside the device beyond the reference's single one
+    df: Literal["reference", "set", "clear"] = "reference"  # of IPv4 packets made from IPv6
+    tunnel_keeps_ttl: bool = False  # the TTL is not decremented before encapsulation into IPv6
+    exit_keeps_ttl: bool = False  # the TTL is not decremented after decapsulation
+    least_octets: int = 0  # frames are padded to this length without FCS; 0: not padded
+    why: str = ""  # source of these values, for the manifest
 
     @property
     def equals_reference(self) -> bool:
+        """Whether the frames are those of the reference translation."""
         return replace(self, why="") == HeaderProfile()
 
 
 class FrameOracle(OracleDecorator):
-    """Base of oracles that change groups of frames with equal headers and length."""
+    """Base of oracles that adjust expected frames in groups with equal headers and length."""
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
+        """Return the expected frames after the adjustment; those out of hops are dropped."""
         answer = self.oracle.expect(direction, frames)
         out, length, reason = answer.frames.copy(), answer.length.copy(), answer.reason.copy()
         for rows in self._group_frames(frames, out, length):
@@ -68,13 +60,14 @@ class FrameOracle(OracleDecorator):
         return Expected(out, length, reason)
 
     def _group_frames(self, frames: U8, out: U8, length: I32) -> Iterator[NDArray[np.intp]]:
+        """Yield the rows of each group; an empty row expects no frame."""
         del frames, out
         for size in sort_unique(length[length > 0]):
             yield np.flatnonzero(length == size)
 
     @abstractmethod
     def _adjust_frames(self, direction: Direction, frames: U8) -> Mask:
-        """Change frames in place; return which of them have hops left."""
+        """Adjust a group in place; return the mask of frames with hops left."""
 
 
 class ProfiledOracle(FrameOracle):
@@ -106,7 +99,7 @@ class ProfiledOracle(FrameOracle):
         entered, left = _read_versions(frames), _read_versions(out)
         for rows in super()._group_frames(frames, out, length):
             for version in (4, 6):
-                # what is merely routed passes the implementation's core by
+                # the implementation does not translate frames that are merely routed
                 group = rows[(left[rows] == version) & (entered[rows] != version)]
                 if len(group):
                     yield group
@@ -135,11 +128,11 @@ class ProfiledOracle(FrameOracle):
 class ChainOracle(FrameOracle):
     """The reference translation adjusted to one chain. Picklable.
 
-    Which part did what cannot be seen outside: header fields may have any value that one of them allows.
+    Outside the chain the parts cannot be told apart: a field may have any value that one of them allows.
 
     Args:
-        hops: by direction, those that a packet takes beyond the reference's; fewer are negative.
-        df: by direction, Don't Fragment of IPv4 packets: ``reference``, ``set`` or ``clear``.
+        hops: hops beyond the reference's by direction; negative: fewer hops.
+        df: Don't Fragment of IPv4 packets by direction: ``reference``, ``set`` or ``clear``.
     """
 
     def __init__(
@@ -165,6 +158,7 @@ class ChainOracle(FrameOracle):
 
 
 def _decrement_hops(frames: U8, version: int, start: int, count: int) -> Mask:
+    """Decrement TTL or hop limit in place; return the mask of frames with hops left."""
     hops = read_hops(frames, version, start)
     remaining = hops.astype(int) - count
     alive = remaining > 0
@@ -173,6 +167,7 @@ def _decrement_hops(frames: U8, version: int, start: int, count: int) -> Mask:
 
 
 def _write_df(frames: U8, start: int, df: str) -> None:
+    """Set or clear Don't Fragment in place, and update the IPv4 checksum."""
     header = view(frames, IPV4, start)
     if df == "set":
         header["flags_frag"] |= DONT_FRAGMENT
@@ -181,7 +176,8 @@ def _write_df(frames: U8, start: int, df: str) -> None:
     write_ipv4_checksum(frames, start)
 
 
-def _read_versions(frames: U8) -> U8:  # 0: not IP
+def _read_versions(frames: U8) -> U8:
+    """Return the IP version of each frame's first network header; 0: none."""
     versions = np.zeros(len(frames), dtype=np.uint8)
     for rows, headers in group_by_headers(frames):
         networks = build_layout(headers).networks

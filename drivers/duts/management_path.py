@@ -1,7 +1,7 @@
-"""The operator's own path to a device: the hosts at its other end, and what would cut it.
+"""The path of the operator's session to a device, and plans that would cut it.
 
-A test route, address or pool that holds the address a session comes from cuts the device off as
-surely as taking its interface down: both are refused before anything is changed.
+A test route, address or pool that contains the session's source address cuts the device off, as setting
+its interface down would. Such plans are refused before anything is changed.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 from v6t.base.errors import DutError
 from v6t.drivers.duts.plan import Intent, Plan
+from v6t.intent.device import Address, Network
 
-Address = IPv4Address | IPv6Address
-Network = IPv4Network | IPv6Network
-
-CLIENT_COMMAND = 'echo "$SSH_CONNECTION"'
+CLIENT_COMMAND = 'echo "$SSH_CONNECTION"'  # prints the addresses and ports of this session
+# Prints the interface of this session; a link-local address has its zone.
 MANAGEMENT_COMMAND = """\
 set -- $SSH_CONNECTION; z=; case "$3" in *%*) z=${3#*%};; esac
 [ -z "$3" ] || ip -o addr show ${z:+dev "$z"} to "${3%%%*}"
 """
-"""Command that prints the interface of this session; a link-local address has its zone."""
+# Defines ``look ROLE ADDRESS``, which prints the route to a host, and looks at the hosts of every session.
 _SURVEY_SCRIPT = """\
 set -- $SSH_CONNECTION; [ -n "$3" ] || exit 0
 v=; z=; case "$3" in *%*) z=${3#*%};; esac
@@ -46,6 +45,7 @@ done
 sed -n 's/^nameserver[ \\t]*\\([0-9A-Za-z:.%]*\\).*/\\1/p' /etc/resolv.conf \\
 /run/systemd/resolve/resolv.conf | sort -u | while read n; do look nameserver "$n"; done
 """
+# Descriptions of the roles of hosts that the device must keep reaching.
 ROLE_DESCRIPTIONS = {
     "client": "where this SSH session comes from",
     "gateway": "the device's default gateway",
@@ -53,8 +53,8 @@ ROLE_DESCRIPTIONS = {
     "jump": "a jump host",
     "server": "the address this SSH session came to",
 }
-_NO_ROUTE = ("unreachable", "blackhole", "prohibit", "throw")
-_PREFIX = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
+_UNREACHABLE_ROUTE_TYPES = ("unreachable", "blackhole", "prohibit", "throw")
+_PREFIX_PATTERN = re.compile(r"(?<![\w.:/])([0-9A-Fa-f:.]*[.:][0-9A-Fa-f:.]*)/(\d{1,3})(?![\w.:/])")
 
 
 def make_survey_command(jumps: Sequence[str] = ()) -> str:
@@ -64,41 +64,34 @@ def make_survey_command(jumps: Sequence[str] = ()) -> str:
 
 @dataclass(frozen=True)
 class ManagementPeer:
-    """A host that the device must keep reaching.
+    """A host that the device must keep reaching."""
 
-    Attributes:
-        length: prefix length of the route that leads there; what is longer takes its place.
-        devices: interfaces the route leads through.
-    """
-
-    role: str
+    role: str  # a key of ROLE_DESCRIPTIONS
     address: Address
-    length: int
-    devices: tuple[str, ...] = ()
+    prefix_length: int  # of the route to it, which a longer prefix of the test would replace
+    interfaces: tuple[str, ...] = ()  # those that the route leads through
 
     @property
-    def text(self) -> str:
+    def description(self) -> str:
+        """The address and the role."""
         return f"{self.address}, {ROLE_DESCRIPTIONS[self.role]}"
 
 
 @dataclass(frozen=True)
 class ManagementPath:
-    """Path of this session: hosts that the device must keep reaching, or why it is ``unknown``.
-
-    Attributes:
-        vrf: the virtual routing domain it runs in: routes elsewhere do not touch it.
-    """
+    """Path of this session: hosts that the device must keep reaching."""
 
     peers: tuple[ManagementPeer, ...] = ()
-    unknown_reason: str = ""
-    vrf: str = ""
+    unknown_reason: str = ""  # why the path cannot be determined; empty: it is known
+    vrf: str = ""  # routing domain of the session, which routes elsewhere do not affect
 
     @property
-    def devices(self) -> dict[str, str]:
+    def interfaces(self) -> dict[str, str]:
+        """The interfaces that the path leads through, with the reason for each."""
         return {
-            name: f"the way to {peer.text}, leads through it"
+            name: f"the path to {peer.description}, leads through it"
             for peer in reversed(self.peers)
-            for name in peer.devices
+            for name in peer.interfaces
             if name != "lo"
         }
 
@@ -109,14 +102,10 @@ def parse_management_path(
     """Parse the output of :func:`make_survey_command`."""
     words = client.split()
     if len(words) < 4:
-        return ManagementPath(
-            unknown_reason="$SSH_CONNECTION on the device does not name its origin"
-        )
+        return ManagementPath((), "$SSH_CONNECTION on the device does not name its origin")
     server = words[2].partition("%")[0]
     if not management:
-        return ManagementPath(
-            unknown_reason=f"no interface of the device has {server}, its address"
-        )
+        return ManagementPath((), f"no interface of the device has its address {server}")
     peers, vrf = [], ""
     for line in survey_output.splitlines():
         head, _, fields = line.partition(" ")
@@ -126,9 +115,7 @@ def parse_management_path(
             peer = _parse_peer(head, fields)
             peers += [peer] if peer else []
     if not any(p.role == "client" for p in peers):
-        return ManagementPath(
-            unknown_reason=f"the device has no route back to its origin, {words[0]}"
-        )
+        return ManagementPath((), f"the device has no route back to its origin, {words[0]}")
     own = _parse_address(server)
     if own is not None:
         peers.append(ManagementPeer("server", own, own.max_prefixlen))
@@ -136,17 +123,13 @@ def parse_management_path(
 
 
 def make_client_path(client: str) -> ManagementPath:
-    """Return the path of a session of which only the client is known."""
+    """Return a path of which only the address of the client is known."""
     address = _parse_address(client.partition(" ")[0].partition("%")[0])
-    return (
-        ManagementPath()
-        if address is None
-        else ManagementPath((ManagementPeer("client", address, 0),))
-    )
+    return ManagementPath(() if address is None else (ManagementPeer("client", address, 0),))
 
 
 def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> None:
-    """Refuse a plan that would cut the operator's own path (DutError); nothing was changed."""
+    """Raise DutError for a plan that would cut the path; nothing was changed yet."""
     if path.unknown_reason:
         problem = f"the path of this SSH session cannot be determined: {path.unknown_reason}"
         hint = "nothing was changed: v6t does not change a device whose management path is unknown"
@@ -155,15 +138,16 @@ def check_management_path(path: ManagementPath, intent: Intent, plan: Plan) -> N
     routed = [] if path.vrf else list(_list_routes(intent, plan))
     for peer in path.peers:
         near = [(source, net) for source, net in routed if peer.address in net]
-        taken = [source for source, net in near if net.prefixlen >= peer.length]
+        taken = [source for source, net in near if net.prefixlen >= peer.prefix_length]
         taken += [f"{source} {net}" for source, net in claimed if peer.address in net]
         if taken:
-            problem = f"the test's {taken[0]} would take the way to {peer.text}"
-            hint = "nothing was changed: use other addresses for the test, or another way to the device"
+            problem = f"the test's {taken[0]} would cut the path to {peer.description}"
+            hint = "nothing was changed: use other addresses for the test, or another path to the device"
             raise DutError(problem, hint, code="operator-path-in-use")
 
 
 def _list_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
+    """Yield the prefixes that a plan routes, each with its source in the plan."""
     for name, side in (("left", intent.left), ("right", intent.right)):
         yield from ((f"{name} address {own}", own.network) for own in side.addresses)
         yield from ((f"{name} route {net}", net) for net in side.routes)
@@ -171,19 +155,19 @@ def _list_routes(intent: Intent, plan: Plan) -> Iterator[tuple[str, Network]]:
     steps += [(f"step ({step.why})", step) for step in plan.flush]
     texts = [(source, f"{step.command}\n{step.text}", step.is_mapping) for source, step in steps]
     texts += [
-        (f"{change.description} beside the traffic", f"{change.add}\n{change.change}", False)
+        (f"{change.description} under traffic", f"{change.add}\n{change.change}", False)
         for change in (plan.live_change, plan.route_update)
         if change is not None
     ]
     for source, text, is_mapping in texts:
-        for token in map("/".join, _PREFIX.findall(text)):
+        for token in map("/".join, _PREFIX_PATTERN.findall(text)):
             net = _parse_network(token)
             if net is not None and (net.prefixlen or not is_mapping):
                 yield f"{source} with {token}", net
 
 
 def _list_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network]]:
-    """Yield the prefixes among the technology's settings: a translator takes them."""
+    """Yield the prefixes in a technology's settings, which a translator claims."""
     if isinstance(value, Mapping):
         for key, field_value in value.items():
             yield from _list_claimed_networks(f"{name}.{key}" if name else str(key), field_value)
@@ -197,20 +181,20 @@ def _list_claimed_networks(name: str, value: Any) -> Iterator[tuple[str, Network
 
 
 def _parse_peer(role: str, rest: str) -> ManagementPeer | None:
-    """Parse a line of :func:`make_survey_command`; None: no route leads there."""
+    """Parse the rest of a survey line after its role; None: there is no route to the host."""
     text, _, route = rest.partition(" ")
     how, _, route = route.partition(" ")
     address = _parse_address(text)
     words = route.split()
-    if address is None or not words or words[0] in _NO_ROUTE:
+    if address is None or not words or words[0] in _UNREACHABLE_ROUTE_TYPES:
         return None
-    devices = tuple(dict.fromkeys(re.findall(r"\bdev (\S+)", route)))
+    interfaces = tuple(dict.fromkeys(re.findall(r"\bdev (\S+)", route)))
     # without the matched prefix any route could take its place
     length = 0
     if how == "matched" and words[0] != "default":
         net = _parse_network(words[1] if words[0] == "local" else words[0])
         length = net.prefixlen if net is not None else 0
-    return ManagementPeer(role, address, length, devices)
+    return ManagementPeer(role, address, length, interfaces)
 
 
 def _parse_address(text: str) -> Address | None:

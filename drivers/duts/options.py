@@ -11,10 +11,12 @@ from v6t.base.strict_model import StrictModel
 from v6t.drivers.transport.ssh_options import SshOptions
 from v6t.trials.device_events import RESET_HOOKS as RESETS
 
-DEFAULT_STATE_DIRECTORY = "/run/v6t"
+DEFAULT_STATE_DIRECTORY = "/run/v6t"  # on the device
+# Name of an interface that is safe in a shell line.
 InterfaceName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_:/-]*(\.[A-Za-z0-9_:/-]+)*$", max_length=40)
 ]
+# Absolute path of a directory that is safe in a shell line.
 DirectoryPath = Annotated[
     str,
     Field(pattern=r"^/[A-Za-z0-9_/-]*(\.[A-Za-z0-9_/-]+)*$"),
@@ -23,7 +25,7 @@ DirectoryPath = Annotated[
 
 
 class Hook(StrictModel):
-    """A command that does something to a device; the command alone is enough."""
+    """A user's command that acts on a device, with limits; a plain string is accepted, too."""
 
     command: str
     """As the shell's words; no shell reads it."""
@@ -39,7 +41,7 @@ class Hook(StrictModel):
 
 
 class HookOptions(StrictModel):
-    """The user's commands by their effect on the device; they run on this machine."""
+    """Options of a device on which the user's own commands act."""
 
     hooks: dict[str, Hook] = Field(default_factory=dict)
     """Shell commands for the reset benchmark and for stateful devices, by name; with limits:
@@ -48,6 +50,7 @@ class HookOptions(StrictModel):
     @field_validator("hooks")
     @classmethod
     def _check_commands(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
+        """Refuse hooks without a command."""
         for name, hook in hooks.items():
             if not hook.command.strip():
                 raise InvalidValue(f"the hook {name} is not a command", code="wrong-form")
@@ -80,12 +83,12 @@ class DutOptions(HookOptions):
 
     @property
     def in_lab(self) -> bool:
-        """Whether the device is one of the lab, whose kernel is that of all others."""
+        """Whether it is a device of the lab, which shares the kernel with all others."""
         return self.ssh is None or bool(self.ssh.lab)
 
     @property
     def artefacts(self) -> Mapping[str, str]:
-        """Files of the device that results depend on, by the names under which the run keeps copies."""
+        """Paths of device files that results depend on, by the name of the copy in the run."""
         return {}
 
     @property
@@ -96,6 +99,7 @@ class DutOptions(HookOptions):
     @field_validator("hooks")
     @classmethod
     def _check_hooks(cls, hooks: dict[str, Hook]) -> dict[str, Hook]:
+        """Refuse hooks for actions that the driver performs itself."""
         if not hooks.keys() <= set(RESETS):
             known = " and ".join(RESETS)
             raise InvalidValue(f"the driver does that itself; hooks are {known}", code="conflict")
@@ -103,6 +107,7 @@ class DutOptions(HookOptions):
 
     @model_validator(mode="after")
     def _check_sides(self) -> DutOptions:
+        """Refuse equal interfaces, and a rollback timer that is too short."""
         if self.left == self.right:
             raise InvalidValue("left and right are the same interface", code="duplicate")
         if self.undo_after_s == 1:
@@ -139,7 +144,7 @@ class LinuxOptions(DutOptions):
 
 
 def require_ssh(ssh: SshOptions | None, purpose: str, setting: str) -> SshOptions:
-    """Return the login of a device elsewhere."""
+    """Return the SSH options; raise UsageError if a device outside the lab has none."""
     if ssh is None:
         hint = f"give {setting} in the testbed file; with TRex, --set-tester lab=true tries it here"
         raise UsageError(f"how is {purpose} reached?", hint, code="missing-setting")

@@ -10,43 +10,36 @@ from typing import Any, Literal
 
 from v6t.intent.device import DeviceIntent
 
+# Returns the problem of a command's output; None: the output is as expected.
 ProblemFinder = Callable[[str], "str | None"]
-"""Returns the problem of a command's output; None: the output is as wanted."""
+# Returns the parts of a wrong output that differ, as found and as expected.
 DifferenceFinder = Callable[[str], tuple[str, str]]
-"""Returns the parts of a wrong output that differ, as found and as wanted."""
-Intent = DeviceIntent
-"""What a device must be."""
+Intent = DeviceIntent  # what a device must be
 
 
 class Existing(Enum):
     """Treatment of an object that exists before its step."""
 
-    RESTORE = "value"
-    """Change it; the undo command writes the present value back."""
-    KEEP = "there"
-    """It is as wanted: do the step again and never undo it."""
-    REFUSE = "foreign"
-    """It belongs to another program or user: refuse the plan."""
-    NONE = "none"
-    """It cannot exist: it is a part of what an earlier step of the plan creates."""
+    RESTORE = "value"  # change it, and restore its present value at the rollback
+    KEEP = "there"  # it is as expected: repeat the step, and never undo it
+    REFUSE = "foreign"  # it belongs to another program or user: refuse the plan
+    NONE = "none"  # it cannot exist: an earlier step of the plan creates it
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The output that a read must have; see :func:`expect_text`, :func:`expect_lines` and the others.
+    """The output that a command must have; made by :func:`expect_text`, :func:`expect_lines` and others.
 
-    Text found anywhere in the output proves nothing: a want identifies its object.
-
-    Attributes:
-        description: the wanted state, for the printed plan.
-        comparer: of an output with several values, only some of which may differ; None: of one value.
+    It must identify the object: text found anywhere in the output proves nothing.
     """
 
-    description: str
+    description: str  # the expected state, for the printed plan
     find_problem: ProblemFinder = field(compare=False)
+    # None: the whole output differs
     find_difference: DifferenceFinder | None = field(default=None, compare=False)
 
     def describe_difference(self, output: str) -> tuple[str, str] | None:
+        """Return the output and the expectation where they differ; None if they do not."""
         if self.find_problem(output) is None:
             return None
         if self.find_difference is not None:
@@ -56,7 +49,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Check:
-    """A read-back: what a shell line that changes nothing must print. Exit statuses are not evidence."""
+    """A read-back: a read-only shell line and its expected output; the exit status proves nothing."""
 
     command: str
     expected: Expectation
@@ -66,7 +59,7 @@ class Check:
         return self.expected.description
 
     def find_problem(self, output: str) -> str | None:
-        """Return the problem of the command's output; None if it is as wanted."""
+        """Return the problem of the command's output; None if it is as expected."""
         return self.expected.find_problem(output)
 
 
@@ -75,93 +68,70 @@ class Step:
     """One change of the device, with its read-back and its undo.
 
     ``read`` identifies the object of the step. Before the change it prints the state to restore, or
-    nothing if the object does not exist; afterwards it must print what is wanted.
-    The functions of :mod:`v6t.drivers.duts.steps` make the usual kinds of steps.
-
-    Attributes:
-        set: a shell line for the device's own shell.
-        why: one phrase.
-        text: standard input of ``set``.
-        read: a shell line that prints the state and changes nothing.
-        want: what ``read`` must print after the change; None: no read-back.
-        undo: a shell line that takes the change back, harmless if there is nothing to take back;
-            ``{old}`` is what ``read`` printed before the step, as one word, ``{words}`` as several.
-        undo_text: standard input of ``undo``.
-        existing: what to do if ``read`` prints something before the change.
-        is_gone: a shell line that succeeds if what was changed no longer exists: an interface that
-            was removed took the change with it.
-        wait: shell lines that wait until the change has taken effect, before ``read``.
-        proof: a read-back by another command, where ``read`` shows only what is in the way.
-        silent: any output of ``set`` is an error (programs whose exit status says nothing).
-        deadline_s: how long the change may take [s], and how long its undo.
-        reboots: the device reboots, which ends the connection; it is configured again.
-        is_mapping: its prefixes are those of a translator's mappings, where a default route is allowed;
-            in any other step it counts as a route.
+    nothing if the object does not exist; afterwards it must print what is expected.
+    The functions of :mod:`v6t.drivers.duts.steps` make the usual kinds of steps. In ``undo`` and
+    ``undo_text``, ``{old}`` is the output of ``read`` before the step as one word, ``{words}`` as several.
     """
 
-    command: str
-    why: str
-    text: str = ""
-    read: str = ""
-    expected: Expectation | None = None
-    undo: str = ""
-    undo_text: str = ""
-    existing: Existing = Existing.RESTORE
-    gone_test: str = ""
-    wait: str = ""
-    proof: Check | None = None
-    silent: bool = False
-    deadline_s: float = 60.0
-    reboots: bool = False
-    is_mapping: bool = False
+    command: str  # shell line that makes the change
+    why: str  # one phrase
+    text: str = ""  # standard input of the command
+    read: str = ""  # read-only shell line that prints the state
+    expected: Expectation | None = None  # of the read's output after the change; None: no read-back
+    undo: str = ""  # shell line that undoes the change; harmless if there is nothing to undo
+    undo_text: str = ""  # standard input of ``undo``
+    existing: Existing = Existing.RESTORE  # treatment of output of the read before the change
+    gone_test: str = ""  # succeeds if the changed object no longer exists, such as an interface
+    wait: str = ""  # shell lines that wait for the effect of the change, before ``read``
+    proof: Check | None = None  # read-back by another command, where ``read`` shows only conflicts
+    silent: bool = False  # any output is an error: the program's exit status means nothing
+    deadline_s: float = 60.0  # time for the change, and for its undo
+    reboots: bool = False  # the device reboots, which ends the connection; it is configured again
+    is_mapping: bool = (
+        False  # has prefixes of a translator's mappings; in other steps they are routes
+    )
 
     @property
     def before(self) -> str:
-        """The read whose output is recorded before the change; empty: there is nothing to restore."""
+        """Command whose output is recorded before the change; empty: nothing to restore."""
         if self.existing is Existing.NONE or not (self.undo or self.existing is Existing.REFUSE):
             return ""
         return self.read
 
     @property
     def check(self) -> Check | None:
+        """The read-back of the step; None: it has none."""
         if self.expected is None:
             return self.proof
         return Check(f"{self.wait}; {self.read}" if self.wait else self.read, self.expected)
 
 
 Action = Literal["add", "change", "remove"]
+# The changes of a configured device under traffic, in this order.
 ACTIONS: tuple[Action, ...] = ("add", "change", "remove")
-"""What is done to a configured device under traffic, in this order."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """An object apart from the test traffic that is added, changed and removed while traffic flows.
+    """An object that is added, changed and removed under traffic, and that no test packet uses."""
 
-    Attributes:
-        add, change, remove: shell lines; ``remove`` is harmless if the object does not exist.
-        look: a shell line that prints the object; nothing if it does not exist.
-        added, changed: whole words of one line that ``look`` then prints.
-        how: what a change means if the device has no command for it.
-        deadline_s: how long each may take [s], and the look as long again.
-        exclusive: ``look`` must print nothing beyond ``added`` or ``changed``.
-    """
-
-    description: str
-    add: str
-    change: str
-    remove: str
-    show_command: str
-    added_words: str
-    changed_words: str
-    note: str = ""
-    deadline_s: float = 60.0
-    exclusive: bool = False
+    description: str  # of the object
+    add: str  # shell line
+    change: str  # shell line
+    remove: str  # shell line, harmless if the object does not exist
+    show_command: str  # shell line that prints the object, and nothing if it does not exist
+    added_words: str  # whole words in one line of the output after ``add``
+    changed_words: str  # whole words in one line of the output after ``change``
+    note: str = ""  # how the object is changed on a device that has no command for it
+    deadline_s: float = 60.0  # time for each shell line
+    exclusive: bool = False  # the output must contain nothing else
 
     def command(self, action: Action) -> str:
+        """Return the shell line of an action."""
         return str(getattr(self, action))
 
     def find_problem(self, action: Action, output: str) -> str | None:
+        """Return the problem of the output after an action; None if it is as expected."""
         if action == "remove":
             return f"it is still there: {shorten_output(output)}" if output.strip() else None
         expected = self.added_words if action == "add" else self.changed_words
@@ -174,35 +144,26 @@ class Change:
     @property
     def removal_step(self) -> Step:
         """The step that removes the object at every rollback."""
-        why = f"{self.description} beside the traffic is added, changed and removed under it"
+        why = f"{self.description} is added, changed and removed under traffic"
         return Step("true", why, read=self.show_command, undo=self.remove, existing=Existing.REFUSE)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All steps that configure a device, in order.
-
-    Attributes:
-        flush: actions that empty the device's state between trials; none: it has no state.
-        checks: read-backs beyond those of the steps.
-        notes: what a reader should know: defaults that matter, deviations.
-        live_change: what is changed under traffic; None: nothing is.
-        route_update: the route that updates move back and forth, by ``add`` and ``change``; None: none.
-        management_query: the query repeated under traffic; None: the read-back with the shortest answer.
-    """
+    """All steps that configure a device, in order."""
 
     driver: str
     version: str
     steps: tuple[Step, ...]
-    flush: tuple[Step, ...] = ()
-    checks: tuple[Check, ...] = ()
-    notes: tuple[str, ...] = ()
-    live_change: Change | None = None
-    route_update: Change | None = None
-    management_query: Check | None = None
+    flush: tuple[Step, ...] = ()  # empty the device's state between trials; none: it has no state
+    checks: tuple[Check, ...] = ()  # read-backs beyond those of the steps
+    notes: tuple[str, ...] = ()  # defaults and deviations that a reader should know
+    live_change: Change | None = None  # made under traffic
+    route_update: Change | None = None  # route that updates move by ``add`` and ``change`` in turn
+    management_query: Check | None = None  # repeated under traffic; None: the shortest read-back
 
     def extend(self, steps: Iterable[Step], **fields: Any) -> Plan:
-        """Return the plan with further steps and other fields."""
+        """Return the plan with these steps added and these fields replaced."""
         return replace(self, steps=(*self.steps, *steps), **fields)
 
     @property
@@ -210,11 +171,10 @@ class Plan:
         return (*(s.check for s in self.steps if s.check), *self.checks)
 
 
-_EDGE = re.compile(r"[\w%/.:@-]")
-"""A phrase that begins or ends with one of these must not be part of a longer name, number or address."""
-_BEFORE = r"(?<![\w%/.:@-])"
-_AFTER = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
-"""A full stop or colon may follow at the end of a sentence, and ``@`` before the interface below."""
+_NAME_CHARACTER = re.compile(r"[\w%/.:@-]")  # of names, numbers and addresses
+_PHRASE_START = r"(?<![\w%/.:@-])"
+# a full stop or colon may end a sentence, and ``@`` may precede a lower interface
+_PHRASE_END = r"(?![\w%/-]|[.:]+[\w%/-]|[.:]{2})"
 
 
 def find_line(output: str, *phrases: str) -> str | None:
@@ -227,37 +187,35 @@ def find_line(output: str, *phrases: str) -> str | None:
     for words in map(str.split, phrases):
         if not words:
             raise ValueError("a phrase without a word is in every line")
-        prefix = _BEFORE if _EDGE.match(words[0][0]) else ""
-        suffix = _AFTER if _EDGE.match(words[-1][-1]) else ""
+        prefix = _PHRASE_START if _NAME_CHARACTER.match(words[0][0]) else ""
+        suffix = _PHRASE_END if _NAME_CHARACTER.match(words[-1][-1]) else ""
         patterns.append(prefix + r"\s+".join(map(re.escape, words)) + suffix)
     lines = output.splitlines()
     return next((line for line in lines if all(re.search(p, line) for p in patterns)), None)
 
 
 def expect_text(value: object) -> Expectation:
-    """Require this text, apart from white space around it."""
+    """Expect this text, apart from white space around it."""
     text = str(value)
     description = " ".join(text.split()) or "nothing"
     return expect_output(lambda output: output.strip() == text, description, f"'{text}' expected")
 
 
 def expect_lines(*lines: str) -> Expectation:
-    """Require each of these lines, with any spacing; other lines are allowed."""
+    """Expect each of these lines, with any spacing; other lines are allowed."""
     expected_lines = [" ".join(line.split()) for line in lines]
 
     def find_problem(output: str) -> str | None:
         present = {" ".join(line.split()) for line in output.splitlines()}
-        missing_line = next((line for line in expected_lines if line not in present), None)
-        return (
-            missing_line
-            and f"the line '{missing_line}' is missing; the output is {shorten_output(output)}"
-        )
+        missing = [line for line in expected_lines if line not in present]
+        problem = f"the output is {shorten_output(output)}"
+        return f"the line '{missing[0]}' is missing; {problem}" if missing else None
 
     return Expectation(" and ".join(f"'{line}'" for line in expected_lines), find_problem)
 
 
 def expect_words(*phrases: str) -> Expectation:
-    """Require one line that holds every phrase as whole words, see :func:`find_line`."""
+    """Expect one line with every phrase as whole words, see :func:`find_line`."""
     description = " and ".join(f"'{phrase}'" for phrase in phrases)
     return expect_output(
         lambda output: find_line(output, *phrases), description, f"no line has {description}"
@@ -265,7 +223,7 @@ def expect_words(*phrases: str) -> Expectation:
 
 
 def expect_matching_line(pattern: str, description: str) -> Expectation:
-    """Require a whole line of this form, apart from white space around it."""
+    """Expect a line that matches the pattern, apart from white space around it."""
     match = re.compile(pattern).fullmatch
     return expect_output(
         lambda output: any(match(line.strip()) for line in output.splitlines()), description
@@ -275,7 +233,7 @@ def expect_matching_line(pattern: str, description: str) -> Expectation:
 def expect_output(
     test: Callable[[str], object], description: str, problem: str = ""
 ) -> Expectation:
-    """Require an output that passes a test; ``problem`` describes another one."""
+    """Expect an output that passes a test; ``problem`` describes one that does not."""
 
     def find_problem(output: str) -> str | None:
         reason = problem or f"not {description}"
@@ -285,7 +243,7 @@ def expect_output(
 
 
 def expect_only_words(words: Iterable[object], description: str = "") -> Expectation:
-    """Require exactly these words, in any order and number."""
+    """Expect exactly these words, in any order and number."""
     expected = set(map(str, words))
     return expect_output(
         lambda output: set(output.split()) == expected, description or " ".join(sorted(expected))
@@ -293,6 +251,6 @@ def expect_only_words(words: Iterable[object], description: str = "") -> Expecta
 
 
 def shorten_output(output: str, limit: int = 200) -> str:
-    """Return the output of a program, short enough for a sentence."""
+    """Return an output in quotes, short enough for a sentence."""
     text = " ".join(output.split())
     return f"'{text[:limit]}{'...' if len(text) > limit else ''}'" if text else "nothing"

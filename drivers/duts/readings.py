@@ -12,53 +12,39 @@ from typing import Any
 class LossReason(str, Enum):
     """Why a counter of lost frames grows."""
 
-    QUEUE = "queue"
-    """A queue was full, or the counter does not tell: frames came faster than they were taken."""
-    INGRESS = "ingress"
-    """A queue of frames that wait for the device to fetch them was full."""
-    ROOM = "room"
-    """A table had no room for their connection, or a NAT no port."""
-    ENTRY = "entry"
-    """Their connection was not entered: no port was free for it, or two frames began it at once."""
-    UNKNOWN = "no connection"
-    """The device has no connection for them, perhaps because it had no room for one."""
-    RULE = "rule"
-    """A rule or an impossible translation: they are lost at any rate."""
-    ALL = "all"
-    """Any reason: other figures count the same frames by reason."""
+    QUEUE = "queue"  # a queue was full, or the counter does not tell the reason
+    INGRESS = "ingress"  # a queue of frames that the device had not fetched yet was full
+    ROOM = "room"  # a table had no room for a new connection, or a NAT no port
+    ENTRY = "entry"  # a connection was not entered: no free port, or two frames began it at once
+    UNKNOWN = "no connection"  # no connection exists for them, perhaps for want of room
+    RULE = "rule"  # a rule or an impossible translation drops them at any rate
+    ALL = "all"  # any reason: other figures count the same frames by reason
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Figures that one cheap command prints while the device works.
-
-    Attributes:
-        command: prints them.
-        parse: the figures in its output, by name.
-        means: what the figures are, for the documentation.
-        losses: which figures count lost frames: patterns of whole names, of which the first match counts.
-        polls: busy time of a device that polls: it is busy without load, too.
-        lasts_s: time that the command itself takes [s].
-    """
+    """Figures that one cheap command prints while the device works."""
 
     command: str
-    parse: Callable[[str], Mapping[str, float]]
-    description: str = ""
+    parse: Callable[[str], Mapping[str, float]]  # returns the figures in the output, by name
+    description: str = ""  # meaning of the figures, for the documentation
+    # Figures that count lost frames: patterns of whole names; the first match decides.
     loss_reasons: Mapping[str, LossReason] = field(default_factory=dict)
-    polls: bool = False
-    duration_s: float = 0.0
+    polls: bool = False  # counts the busy time of a device that is busy without load, too
+    duration_s: float = 0.0  # time that the command itself takes
 
     def find_loss_reason(self, figure: str) -> LossReason | None:
-        """Return the reason for which a figure counts lost frames; None: it does not."""
+        """Return why frames that a figure counts were lost; None: it counts no losses."""
         return next(
             (why for name, why in self.loss_reasons.items() if re.fullmatch(name, figure)), None
         )
 
 
 def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float]]:
-    """Return a parser that adds up the matches of a pattern.
+    """Return a parser that sums values by figure.
 
-    Its groups are a figure's name and value; with ``name``, its only group is the value of this figure.
+    Args:
+        pattern: with groups for a figure's name and value; with ``name``, for its value only.
     """
     find = re.compile(pattern, re.MULTILINE).findall
 
@@ -74,7 +60,7 @@ def sum_matches(pattern: str, name: str = "") -> Callable[[str], dict[str, float
 
 @dataclass(frozen=True)
 class ParameterOverride:
-    """A default value that a device supports instead of the technology's, and the reason."""
+    """A default value for a technology whose own default the device does not support."""
 
     value: Any
     why: str

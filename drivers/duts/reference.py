@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ReferenceOptions(HookOptions):
     """The plugin's own reference translation behind two interfaces of the lab.
 
-    Outside the lab: a device that nobody configures, or somebody by hand.
+    Outside the lab: a device that is configured by hand.
     """
 
     params: dict[str, Any] = Field(default_factory=dict)
@@ -35,7 +35,7 @@ class ReferenceOptions(HookOptions):
 
 
 class UnconfiguredDriver(Driver):
-    """A device that v6t neither configures nor drives."""
+    """Base of drivers that do not configure a device."""
 
     noun = "device"
     supported_configurations = (DeviceConfig,)
@@ -58,7 +58,7 @@ class UnconfiguredDriver(Driver):
 
 
 class ReferenceDriver(UnconfiguredDriver):
-    """The plugin's own translation, or a device that was configured by hand."""
+    """Driver of the reference device in the lab, or of a device that is configured by hand."""
 
     name = "reference"
     title = "the plugin's own reference translation behind two interfaces of the lab"
@@ -105,7 +105,7 @@ class CableOptions(StrictModel):
 
 
 class CableDriver(UnconfiguredDriver):
-    """No device between the tester's ports."""
+    """Driver of a cable between the tester's ports, without a device."""
 
     name = "cable"
     title = "no device: the tester's ports joined, to measure the tester itself"

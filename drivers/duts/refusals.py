@@ -6,19 +6,19 @@ from functools import partial
 
 from v6t.base.errors import DutError, UsageError
 
+# Makes the error for a setting that an implementation does not support.
 make_unsupported_error = partial(UsageError, code="unsupported-by-device")
-"""Make the error of a setting that an implementation does not support."""
 
 
 def make_missing_program_error(
     program: str, source: str, use: str = "", *, from_option: bool = False
 ) -> DutError:
-    """Return the error of a program that is not installed.
+    """Return the error for a program that is not installed.
 
     Args:
-        source: Debian's package, or the address of the publisher.
-        use: the purpose of the program: ``, with which SNMP is spoken``.
-        named: ``dut.options.program`` names it.
+        source: Debian package, or address of the publisher.
+        use: purpose of the program, as the rest of the sentence.
+        from_option: the program is the one in ``dut.options.program``.
     """
     hint = f"see {source}" if "://" in source else f"apt-get install {source}"
     if from_option:

@@ -11,9 +11,8 @@ from v6t.drivers.duts.options import DutOptions
 if TYPE_CHECKING:
     from v6t.drivers.duts.driver import Driver
 
-ENTRY_POINT_GROUP = "v6t.duts"
-REFERENCE = "reference"
-"""The device where a file names none."""
+ENTRY_POINT_GROUP = "v6t.duts"  # in which packages register drivers
+DEFAULT_DRIVER = "reference"  # used where a testbed file names no driver
 DRIVERS: Extensions[Driver] = Extensions(
     ENTRY_POINT_GROUP, "v6t.drivers.duts.driver:Driver", "device driver"
 )
@@ -25,7 +24,7 @@ def make_driver(name: str, options: Mapping[str, Any], *, swapped: bool = False)
     """Make a driver with options of the testbed file.
 
     Args:
-        swapped: the technology's left is the tester's right, so that the driver's is, too.
+        swapped: the technology's left side is at the tester's right port.
     """
     driver = load_driver_type(name)(options)
     if swapped and isinstance(driver.options, DutOptions):

@@ -1,17 +1,17 @@
 """Telemetry of any device in one form, summarized from samples.
 
-Figures of readings have names; these are what the shape is made of, all of them optional:
+The summary is made of these readings and figures, all of them optional:
 
-* ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks], or of who tells no ticks
+* ``cpu``: ``CORE.idle``, ``CORE.softirq``, ``CORE.steal``, ``CORE.total`` [ticks], or without ticks
   ``CORE.idle_percent`` of the last second or so;
-* ``link NAME``: of an interface that faces the tester, ``rx.packets`` beside its losses (``interfaces``: of
-  all that do); one inside the device is no ``link``, for what comes in there has come in before;
-* ``process``: ``THREAD.run_ns``, ``THREAD.wait_ns`` (ready to run, and not run), ``quota.periods``,
-  ``quota.throttled`` (of them those in which a cgroup held it back);
-* ``runtime``: ``THREAD.node.NAME.calls``, ``.vectors``, ``.clocks`` since some start;
-* ``perf``: ``cycles_per_s``, ``instructions_per_s``, of all cores together;
+* ``link NAME``: ``rx.packets`` and losses of an interface that faces the tester (``interfaces``: of all of
+  them); an interface inside the device is not a ``link``, since its packets were counted before;
+* ``process``: ``THREAD.run_ns``, ``THREAD.wait_ns`` (ready, but not running), ``quota.periods``,
+  ``quota.throttled`` (periods in which a cgroup throttled it);
+* ``runtime``: ``THREAD.node.NAME.calls``, ``.vectors``, ``.clocks`` since the counters were reset;
+* ``perf``: ``cycles_per_s``, ``instructions_per_s`` of all cores together;
 * ``table``: ``used``, ``limit`` [connections];
-* any other: what its reading declares to count lost frames, by reason.
+* any other: figures that its reading declares to count lost frames, by reason.
 """
 
 from __future__ import annotations
@@ -19,59 +19,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
+from statistics import median_high
 from typing import Any
 
 from v6t.drivers.duts.readings import LossReason
 from v6t.drivers.duts.session.telemetry import Sample
 
 _Figures = Mapping[str, float]
-LINK_PREFIX = "link "
-INTERFACES_READING = "interfaces"
-ROUNDING_ERROR = 0.005
-"""Maximum relative error of figures with three digits."""
-MAX_RELATIVE_ERROR = 0.1
-"""Differences of rounded figures with a larger relative error are left out."""
+LINK_PREFIX = "link "  # begins the name of the reading of an interface that faces the tester
+INTERFACES_READING = "interfaces"  # the reading of all interfaces that face the tester
+ROUNDING_ERROR = 0.005  # maximum relative error of figures with three digits
+MAX_RELATIVE_ERROR = 0.1  # differences of rounded figures with a larger relative error are left out
 
 
 @dataclass(frozen=True)
 class TelemetrySummary:
-    """Summary of one device's telemetry; shares are percentages, empty fields are unknown.
+    """Summary of one device's telemetry; shares are percentages, and empty fields are unknown."""
 
-    Attributes:
-        seconds: between the first and the last sample [s].
-        cores: of each core ``busy``, ``softirq``, ``steal`` in the middle second.
-        process: of its busiest thread ``run`` and ``wait`` in the middle second, and ``throttled``, the share
-            of a quota's periods in which it was held back.
-        vectors_per_call: of each busy node in the middle second, of the thread where they are most.
-        polls: it looks for frames without end: its cores are busy without load, too.
-        per_packet: ``cycles``, ``instructions`` of all cores, where the processor counts them, and of a VPP
-            ``clocks`` of all nodes but those that poll, over what came in from the tester.
-        drops: frames by the reason that the device gives.
-        lost_for: the kind of each of these reasons, see :class:`~v6t.drivers.duts.readings.LossReason`.
-        table: ``used``, ``limit`` in connections and ``full``, the share in use at most.
-    """
-
-    seconds: float = 0.0
-    polls: bool = False
+    seconds: float = 0.0  # time between the first and the last sample
+    polls: bool = False  # its cores are busy without load, too
+    # ``busy``, ``softirq`` and ``steal`` of each core in the median second
     cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # ``run`` and ``wait`` of the busiest thread in the median second; ``throttled`` periods of its quota
     process: Mapping[str, float] = field(default_factory=dict)
+    # by busy node, in the median second, of the thread with the most
     vectors_per_call: Mapping[str, float] = field(default_factory=dict)
+    # ``cycles`` and ``instructions`` of all cores, and ``clocks`` of the nodes of a VPP that do not poll
     per_packet: Mapping[str, float] = field(default_factory=dict)
+    # lost frames by the device's own counters, and the reason why each counter grows
     drops: Mapping[str, float] = field(default_factory=dict)
     lost_for: Mapping[str, LossReason] = field(default_factory=dict)
+    # ``used`` and ``limit`` in connections, and ``full``, the largest share in use
     table: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the fields that are known."""
         return {name: value for name, value in asdict(self).items() if value}
 
     @property
     def drops_by_reason(self) -> Mapping[str, float]:
-        """Drops by reason, without counters of sums unless the reasons explain less than half of these."""
+        """Drops without counters of sums, unless the reasons explain less than half of these."""
         single = {n: count for n, count in self.drops.items() if self.lost_for[n] != LossReason.ALL}
         sums = sum(self.drops.values()) - sum(single.values())
         return single if 2 * sum(single.values()) >= sums else self.drops
 
     def select_drops(self, *kinds: LossReason) -> dict[str, float]:
+        """Return the drops of these reasons, by counter."""
         return {n: count for n, count in self.drops.items() if self.lost_for[n] in kinds}
 
 
@@ -102,7 +95,7 @@ def is_polling(samples: Sequence[Sample]) -> bool:
 
 
 def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[float]]:
-    """Return the share of a kind of CPU time [%] of every core in every second."""
+    """Return a kind of CPU time (``idle``, ``softirq`` ...) of each core in each second [%]."""
     found: dict[str, list[float]] = {}
     for sample in samples:
         for name, share in sample.figures.get("cpu", {}).items():
@@ -122,6 +115,7 @@ def compute_core_shares(samples: Sequence[Sample], kind: str) -> dict[str, list[
 
 
 def _pair_figures(samples: Sequence[Sample], reading: str) -> Iterator[tuple[_Figures, _Figures]]:
+    """Yield a reading's figures in each sample with those in the next one."""
     return pairwise(sample.figures.get(reading, {}) for sample in samples)
 
 
@@ -137,9 +131,8 @@ def _find_losses(samples: Sequence[Sample]) -> dict[str, tuple[float, LossReason
     return found
 
 
-def _summarize_process(
-    samples: Sequence[Sample],
-) -> dict[str, float]:  # of the thread that ran or waited most
+def _summarize_process(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the shares of the thread that ran or waited most, and of throttled periods."""
     threads: dict[str, list[tuple[float, float]]] = {}
     times = pairwise(sample.seen_s for sample in samples)
     for (began, ended), (first, last) in zip(times, _pair_figures(samples, "process"), strict=True):
@@ -160,7 +153,7 @@ def _summarize_process(
 
 
 def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
-    """Return the vectors per call of each node between samples."""
+    """Return the median vectors per call of each node, of the thread with the most."""
     seconds: dict[tuple[str, str], list[float]] = {}
     for first, last in _pair_figures(samples, "runtime"):
         for name, vectors in last.items():
@@ -179,6 +172,7 @@ def _compute_vectors_per_call(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return processor events for each packet received from the tester."""
     seconds = samples[-1].seen_s - samples[0].seen_s if samples else 0.0
     if seconds <= 0:
         return {}
@@ -201,6 +195,7 @@ def _compute_costs_per_packet(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
+    """Return the figures of the connection table when it was fullest."""
     tables = [s.figures["table"] for s in samples if "used" in s.figures.get("table", {})]
     fullest = max(tables, key=lambda figures: figures["used"], default={})
     limit = fullest.get("limit", 0.0)
@@ -208,10 +203,11 @@ def _summarize_table(samples: Sequence[Sample]) -> dict[str, float]:
 
 
 def _measure_growth(samples: Sequence[Sample], reading: str, figure: str) -> float:
+    """Return how much a figure grew from the first sample that has it to the last."""
     rows = [s.figures.get(reading, {}) for s in samples]
     values = [row[figure] for row in rows if figure in row]
     return max(0.0, values[-1] - values[0]) if values else 0.0
 
 
 def _compute_median(values: Sequence[float]) -> float:
-    return round(sorted(values)[len(values) // 2], 1)
+    return round(median_high(values), 1)

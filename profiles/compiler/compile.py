@@ -82,8 +82,8 @@ def compile_traffic(
         if traffic_class.draw_group:
             seed = drawn.setdefault(traffic_class.draw_group, seed)
         template, program, notes, order = _compile_class(traffic_class, seed)
-        enumerates = any(v.kind is Kind.PERMUTATION for v in traffic_class.list_drawn_variables())
-        if enumerates and cores > 1 and share and share % cores:
+        variables = traffic_class.list_drawn_variables() if share and share % cores else ()
+        if any(v.kind is Kind.PERMUTATION for v in variables):
             notes.append(
                 f"{share} frames are no multiple of {cores} cores: the last values of the "
                 "enumeration are not exactly once"
@@ -156,7 +156,7 @@ def _locate_copies(template: Template, traffic_class: TrafficClass) -> dict[str,
     """Return the frame bits to which each variable is copied, by variable name."""
     copies: dict[str, list[FrameBits]] = {}
     owners: dict[int, str] = {}
-    for path, bits in traffic_class.list_copied_bits():
+    for path, bits in traffic_class.copied_bits:
         name, width = bits.variable.name, bits.variable.width
         if not 0 <= bits.source < bits.source + bits.length <= width:
             last = bits.source + bits.length - 1

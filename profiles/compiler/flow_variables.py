@@ -119,7 +119,8 @@ class BoundVariable:
 
     def choose_cuts(self, candidates: Iterable[Sequence[int]], purpose: str) -> Sequence[int]:
         """Return the cheapest usable cuts, the first of equally cheap ones."""
-        usable = [c for c in candidates if max(c, default=0) <= self.max_cut]
+        max_cut = self.max_cut
+        usable = [c for c in candidates if max(c, default=0) <= max_cut]
         if not usable:
             problem = (
                 f"TRex cannot carry a constant through variable '{self.variable.name}' ({purpose})"

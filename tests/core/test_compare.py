@@ -102,6 +102,17 @@ def test_few_repetitions_are_said(tmp_path):
     assert said.endswith(f"  v6t compare {tmp_path}/a-again {tmp_path}/b-again\n")
 
 
+def test_runs_limited_by_the_tester_propose_no_more_repetitions(tmp_path):
+    fast = {"procedure": {"repetitions": 2}, "device": {"capacity_fps": 1e9}}
+    made(tmp_path / "a", seed=1, **fast)
+    made(tmp_path / "b", seed=2, **fast)
+    (line,) = lines(tmp_path / "a", tmp_path / "b").values()
+    assert (line.limited, line.verdict) == ((True, True), "undecided")
+    said = v6t("compare", tmp_path / "a", tmp_path / "b").out
+    assert "--reps" not in said
+    assert "faster tester" in said
+
+
 def test_latencies_at_different_rates_propose_the_lower_rate(runs):
     said = v6t("compare", runs / "first", runs / "slow").out
     commands = [line.split() for line in said.splitlines() if line.startswith("  v6t run")]

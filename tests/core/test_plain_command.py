@@ -27,7 +27,7 @@ def test_every_driver_takes_every_technology_as_it_is(technology, driver):
 @pytest.mark.parametrize(("technology", "driver"), PAIRS)
 def test_what_a_driver_sets_is_said_and_is_a_parameter(technology, driver):
     bound = plain(technology, driver)
-    suited = bound.driver.parameter_overrides(technology)
+    suited = bound.driver.get_parameter_overrides(technology)
     assert set(bound.settings.suited) == set(suited)
     fields = load_plugin(technology).params_model.model_fields
     for name, own in suited.items():

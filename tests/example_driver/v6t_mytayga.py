@@ -62,7 +62,7 @@ class MyTayga(TunTranslator):
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
         """Return the text of ``tayga.conf``."""
         siit = intent.configuration_as(SiitConfig)
-        own4, own6 = self.choose_own_addresses(intent)
+        own4, own6 = self.choose_translator_addresses(intent)
         lines = [f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}"]
         if siit.prefix:
             lines.append(f"prefix {siit.prefix}")

@@ -14,10 +14,11 @@ from v6t.intent.families import ClatConfig, DeviceConfig, MapTCeConfig, Nat64Con
 from v6t.packets.address_layouts import map_address
 
 WELL_KNOWN_PREFIX = IPv6Network("64:ff9b::/96")
+# first matching configuration class, and its parameter with the RFC 6052 prefix
 _PREFIX_PARAMETERS: tuple[tuple[type[DeviceConfig], str], ...] = (
     (ClatConfig, "plat_prefix"), (SiitConfig, "prefix"), (Nat64Config, "prefix"), (MapTCeConfig, "dmr"),
 )  # fmt: skip
-_SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)
+_SHORT_PREFIX_LENGTHS = (32, 40, 48, 56, 64)  # bits 64 to 71 of their addresses are 0
 SPARE_IPV4_NETWORKS = (
     "203.0.113.0/24",
     "198.51.100.0/24",
@@ -29,7 +30,7 @@ SPARE_IPV6_NETWORKS = ("2001:db8:fffe::/48", "2001:db8:fffd::/48", "fd00:76:36:7
 
 
 def find_prefix_parameter(configuration: DeviceConfig) -> str:
-    """Return the name of the technology's parameter that holds the prefix."""
+    """Return the name of the technology's parameter that sets the RFC 6052 prefix."""
     return next(name for kind, name in _PREFIX_PARAMETERS if isinstance(configuration, kind))
 
 
@@ -57,7 +58,7 @@ def list_mappings(intent: Intent) -> list[tuple[IPv4Network, IPv6Network]]:
 def get_single_mapping(
     intent: Intent, display_name: str, suggested_params: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """Return the IPv4 and the IPv6 address of the only host of an address table."""
+    """Return both addresses of the only mapped host, or refuse a table that maps more."""
     table = list_mappings(intent)
     if len(table) != 1 or table[0][0].num_addresses > 1:
         mapped = ", ".join(str(four) for four, _ in table)
@@ -68,7 +69,7 @@ def get_single_mapping(
 
 
 def suggest_equal_suffixes(intent: Intent) -> dict[str, str]:
-    """Return parameters whose mappings start at the same addresses and have equally many host bits."""
+    """Return parameters with the same first addresses, but equally many host bits in each mapping."""
     table = [
         (four, IPv6Network((six.network_address, 96 + four.prefixlen), strict=False))
         for four, six in list_mappings(intent)
@@ -177,7 +178,7 @@ def find_test_networks(intent: Intent) -> list[Any]:
 def choose_free_address(
     option: str, configured_address: str, candidates: Sequence[str], used_networks: Sequence[Any]
 ) -> str:
-    """Return the given address or an unused candidate for an option; refuse one that overlaps the test."""
+    """Return an option's address, else an unused candidate; refuse an address that overlaps the test."""
     unused = next((text for text in candidates if not _find_overlap(text, used_networks)), "")
     if not configured_address and not unused:
         problem = f"dut.options.{option}: the test uses all of {', '.join(candidates)}"
@@ -191,12 +192,13 @@ def choose_free_address(
 
 
 def _find_overlap(text: str, used_networks: Sequence[Any]) -> Any:
+    """Return the first used network that overlaps an address or prefix, or None."""
     net = ip_network(text)
     return next((t for t in used_networks if t.version == net.version and t.overlaps(net)), None)
 
 
 def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Network:
-    """Return a network that the test does not use, preferably of documentation addresses."""
+    """Return a network that the test does not use, after skipping some of the candidates."""
     candidates = SPARE_IPV6_NETWORKS if ip_version == 6 else SPARE_IPV4_NETWORKS
     used_networks = list_networks(intent)
     unused = [text for text in candidates if not _find_overlap(text, used_networks)]
@@ -210,7 +212,7 @@ def find_spare_network(intent: Intent, ip_version: int, skip: int = 0) -> Networ
 def find_next_hops(
     intent: Intent, ports: Mapping[str, str]
 ) -> tuple[int, tuple[str, str], tuple[str, str]] | None:
-    """Find an IP version with a host on both sides; return it with host and interface of right and left."""
+    """Return an IP version with hosts on both sides, and (host, interface) of right and of left."""
     for ip_version in (4, 6):
         right, left = (
             next(((str(h), ports[side]) for h in hosts if h.version == ip_version), None)

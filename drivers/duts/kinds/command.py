@@ -70,6 +70,7 @@ class CheckOptions(StrictModel):
         return self
 
     def make_check(self, line: str) -> Check:
+        """Return a check that a line's output meets the criterion."""
         if self.contains is not None:
             return Check(line, expect_words(self.contains))
         if self.equals is not None:
@@ -87,7 +88,7 @@ class CheckOptions(StrictModel):
 
 
 class StepOptions(StrictModel):
-    """A change; an empty ``undo`` states that none is needed."""
+    """A change of the device and its undo line, which is empty if none is needed."""
 
     command: str = Field(min_length=1)
     """The change, a shell line."""
@@ -106,7 +107,7 @@ class StepOptions(StrictModel):
 
 
 class FlushOptions(StrictModel):
-    """A line that empties the device's state, with its read-back."""
+    """A shell line that empties the device's state before a trial, with its read-back."""
 
     command: str = Field(min_length=1)
     """The shell line."""
@@ -129,7 +130,7 @@ HeaderFieldValue = Literal["allowed", "copied", "zero"]
 
 
 class HeaderProfileOptions(StrictModel):
-    """See :class:`v6t.drivers.duts.header_profile.HeaderProfile`."""
+    """What the device writes into headers, see :class:`~v6t.drivers.duts.header_profile.HeaderProfile`."""
 
     further_hops: int = Field(default=0, ge=0, le=16)
     """Hops inside the device beyond the reference's single one."""
@@ -163,7 +164,7 @@ class HeaderProfileOptions(StrictModel):
 
 
 class CommandOptions(LinuxOptions):
-    """Options of the user's own device."""
+    """Options of a device that the user's shell lines configure."""
 
     base: bool = True
     """Do what every Linux device needs first: addresses, neighbours, routes, forwarding."""
@@ -171,6 +172,7 @@ class CommandOptions(LinuxOptions):
     flush: tuple[FlushOptions, ...] = ()
     sessions_command: str = ""
     """Prints the number of sessions."""
+    # telemetry commands by name
     watch: dict[str, str] = Field(default_factory=dict)
     """Commands by name that print a number, or ``name=number`` words, once a second. Names that begin with
     ``drop`` count lost frames, with ``refused`` those for whose connection there was no room or port."""
@@ -184,7 +186,7 @@ LOSS_REASONS = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
 
 
 class CommandDriver(LinuxDriver):
-    """A device configured by shell lines, which see ``$LEFT``, ``$RIGHT`` and ``$STATE``."""
+    """Driver of any device, by shell lines that see ``$LEFT``, ``$RIGHT`` and ``$STATE``."""
 
     name = "command"
     title = "any device: your own shell lines for commit, rollback, check, flush and telemetry"
@@ -262,13 +264,14 @@ class CommandDriver(LinuxDriver):
         )
 
     def _add_variables(self, intent: Intent, text: str) -> str:
+        """Return a shell line after assignments of ``LEFT``, ``RIGHT`` and ``STATE``."""
         left, right = self.get_ports(intent).values()
         places = {"LEFT": left, "RIGHT": right, "STATE": self.options.state_dir}
         return " ".join(f"{k}={shlex.quote(v)};" for k, v in places.items()) + f" {text}"
 
 
 def parse_numbers(name: str, text: str) -> Mapping[str, float]:
-    """Parse a number, or ``name=number`` words."""
+    """Parse a single number, called ``name``, or ``NAME=number`` words."""
     values: dict[str, float] = {}
     for word in text.split():
         key, equal, value = word.partition("=")

@@ -44,17 +44,14 @@ from v6t.packets.address_layouts import PSID, port_layout
 
 KERNEL_MODULE = "ip6_tunnel"
 TUNNEL_NAME = "v6t-tunnel"
-ROUTING_TABLE_NUMBER = 8676
-"""Number of the routing table, and priority of the rule that selects it."""
-OUTER_HEADER_OCTETS = 40
-"""Octets of the header that is put before a packet."""
+ROUTING_TABLE_NUMBER = 8676  # also the priority of the rule that selects the table
+OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
 LINK_UP_FLAG = "LOWER_UP"
-TCP, UDP = 6, 17
-"""By number: a small system has no names for them."""
+TCP, UDP = 6, 17  # by number: a small system has no names for them
 
 
 class Ip6TunnelOptions(LinuxOptions):
-    """Options of the tunnel."""
+    """Options of the ip6_tunnel driver."""
 
     hop_limit: int = Field(default=64, ge=1, le=255)
     """Hop limit of the outer header."""
@@ -67,7 +64,7 @@ class Ip6TunnelOptions(LinuxOptions):
 
 
 class Ip6Tunnel(LinuxDriver):
-    """The kernel's tunnel, into which packets from the customer are routed."""
+    """Driver of the kernel's ip6_tunnel, into which packets from the customer are routed."""
 
     name = "ip6-tunnel"
     title = "Linux ip6_tunnel: B4 of DS-Lite and its other end, lwB4, MAP-E CE"
@@ -137,12 +134,12 @@ class Ip6Tunnel(LinuxDriver):
 
     def _make_tunnel_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
         outside, inside = (
-            self.get_port(intent, customer.side),
-            self.get_port(intent, customer.inside),
+            self.get_port(intent, customer.ipv6_side),
+            self.get_port(intent, customer.ipv4_side),
         )
-        taken = getattr(intent, customer.side).addresses
+        taken = getattr(intent, customer.ipv6_side).addresses
         here = any(interface.ip == customer.local for interface in taken)
-        mtu = getattr(intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
+        mtu = getattr(intent.links, customer.ipv6_side).mtu - OUTER_HEADER_OCTETS
         # it stays if somebody else has a tunnel by the rollback
         others = "ip -o link show type ip6tnl | grep -v ' ip6tnl0@'"
         why = "whatever comes out of it, from whomever"
@@ -159,7 +156,7 @@ class Ip6Tunnel(LinuxDriver):
                 expected=expect_link(TUNNEL_NAME, LINK_UP_FLAG, mtu=mtu),
             ),
             set_sysctls({f"net.ipv4.conf.{TUNNEL_NAME}.rp_filter": 0}, why),
-            *_route_into_tunnel(inside),
+            *_make_route_steps(inside),
         ]
 
     def _make_create_step(self, customer: TunnelEnd) -> Step:
@@ -170,7 +167,9 @@ class Ip6Tunnel(LinuxDriver):
         create = f"ip -6 tunnel add {TUNNEL_NAME} mode ipip6 {ends} {how} {' '.join(dscp)}"
         delete = f"ip -6 tunnel del {TUNNEL_NAME}"
         read = f"ip -6 tunnel show {TUNNEL_NAME} 2>/dev/null || true"
-        expected = _expect_tunnel(f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp, dscp=uniform)
+        expected = _expect_tunnel(
+            f"{TUNNEL_NAME}: ip/ipv6 {ends}", how, *dscp, inherits_dscp=uniform
+        )
         return create_object(
             create, delete, "the tunnel to the relay", read=read, expected=expected
         )
@@ -179,23 +178,27 @@ class Ip6Tunnel(LinuxDriver):
         if customer.edge is None or not self.options.checks:
             return []
         file, hook = f"{self.options.state_dir}/v6t.nft", "type filter hook forward priority filter"
-        drops = format_drop_rules(customer.edge, self.get_port(intent, customer.inside))
+        drops = format_drop_rules(customer.edge, self.get_port(intent, customer.ipv4_side))
         why = "what is none of the customer's is dropped"
         return make_table_steps(file, "ip v6t", "own", hook, drops, why, list_options="-s -p ")
 
 
-def _expect_tunnel(*phrases: str, dscp: bool) -> Expectation:
+def _expect_tunnel(*phrases: str, inherits_dscp: bool) -> Expectation:
+    """Expect one line with all phrases, which contains ``dscp inherit`` only if configured."""
 
     def is_tunnel(output: str) -> bool:
         line = find_line(output, *phrases)
-        return line is not None and (find_line(line, "dscp inherit") is not None) == dscp
+        return line is not None and (find_line(line, "dscp inherit") is not None) == inherits_dscp
 
     return expect_output(is_tunnel, " and ".join(f"'{phrase}'" for phrase in phrases))
 
 
-def format_drop_rules(edge: CustomerConfig, inside: str) -> list[str]:
-    """Parse the nftables rules that drop packets of other customers."""
-    ways = ((f'iifname "{inside}" oifname "{TUNNEL_NAME}"', "s"), (f'iifname "{TUNNEL_NAME}"', "d"))
+def format_drop_rules(edge: CustomerConfig, customer_port: str) -> list[str]:
+    """Return the nftables rules that drop packets of other customers."""
+    ways = (
+        (f'iifname "{customer_port}" oifname "{TUNNEL_NAME}"', "s"),
+        (f'iifname "{TUNNEL_NAME}"', "d"),
+    )
     net = str(edge.ipv4) if edge.ipv4.prefixlen < 32 else str(edge.ipv4.network_address)
     rules = [f"{way} ip {end}addr != {net} counter drop" for way, end in ways]
     if not edge.psid_len:
@@ -210,8 +213,9 @@ def format_drop_rules(edge: CustomerConfig, inside: str) -> list[str]:
     return rules
 
 
-def _route_into_tunnel(inside: str) -> Sequence[Step]:
-    rule = f"iif {inside} lookup {ROUTING_TABLE_NUMBER}"
+def _make_route_steps(customer_port: str) -> Sequence[Step]:
+    """Return the steps that route IPv4 packets from the customer's port into the tunnel."""
+    rule = f"iif {customer_port} lookup {ROUTING_TABLE_NUMBER}"
     return [
         create_object(
             f"ip route add default dev {TUNNEL_NAME} table {ROUTING_TABLE_NUMBER} proto 86",

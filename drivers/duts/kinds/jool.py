@@ -32,12 +32,9 @@ from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.refusals import make_missing_program_error, make_unsupported_error
 from v6t.intent.families import MapTCeConfig, MapTRelayConfig, Nat64Config, SiitConfig
 
-FIRST_MAPT_VERSION = (4, 1, 255)
-"""First version with MAP-T: release candidates of 4.2.0 report this number."""
-RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}
-"""Published names of release candidates, by the version that they report."""
-MIN_UDP_TIMEOUT_S = 120
-"""Minimum timeout of UDP sessions [s] (RFC 4787, section 4.3)."""
+FIRST_MAPT_VERSION = (4, 1, 255)  # reported by release candidates of 4.2.0
+RELEASE_CANDIDATES = {"4.1.255.5": "4.2.0-rc3"}  # published name by reported version
+MIN_UDP_TIMEOUT_S = 120  # of UDP sessions [s] (RFC 4787, section 4.3)
 COMMON_NOTES = ("IPv4 packets whose UDP checksum is 0 are dropped",)
 PROGRAM_NOTES = {
     NAT64: ("source ports are not preserved (f-args 11)",),
@@ -50,7 +47,7 @@ COUNTERS_DESCRIPTION = (
 
 
 class Jool(LinuxDriver):
-    """Driver of Jool with one instance, named v6t."""
+    """Driver of Jool with one instance, which is named v6t."""
 
     name = "jool"
     title = "Jool: SIIT, CLAT, NAT64, MAP-T in the Linux kernel"
@@ -84,9 +81,9 @@ class Jool(LinuxDriver):
         return RELEASE_CANDIDATES.get(version, version)
 
     def make_example_facts(self, intent: Intent) -> Facts:
-        """Return facts with the oldest version that supports the function, unless an option sets one."""
-        newest = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
-        return replace(super().make_example_facts(intent), version=self.options.version or newest)
+        """Return facts with the configured version, or the one that the tests use."""
+        tested = "4.2.0-rc3" if choose_program(intent) == MAPT else "4.1.9"
+        return replace(super().make_example_facts(intent), version=self.options.version or tested)
 
     def check_device(self, intent: Intent, facts: Facts) -> None:
         super().check_device(intent, facts)
@@ -108,7 +105,8 @@ class Jool(LinuxDriver):
                 hint = f"{name.partition('_')[2]} instance remove, if it is not needed"
                 raise DutError(problem, hint, code="device-busy")
 
-    def _refuse_timeout(self, intent: Intent) -> None:  # as global.c does in all versions
+    def _refuse_timeout(self, intent: Intent) -> None:
+        """Refuse UDP timeouts below Jool's minimum (global.c, in all versions)."""
         told_s = intent.configuration_as(Nat64Config).udp_timeout_s
         given_s = told_s or self.options.timeout_s
         if 0 < given_s < MIN_UDP_TIMEOUT_S:

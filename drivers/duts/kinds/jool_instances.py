@@ -29,7 +29,7 @@ PROGRAM_SOURCES = {
     **dict.fromkeys((SIIT, NAT64), "jool-tools jool-dkms"),
     MAPT: "https://github.com/NICMx/Jool",
 }
-"""Package or publisher of each program, see :func:`make_missing_program_error`."""
+"""Debian packages or publisher of each program."""
 
 
 class JoolOptions(LinuxOptions):
@@ -50,7 +50,7 @@ def _choose_lowest_mtu(intent: Intent, options: JoolOptions) -> int:
 
 
 def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
-    """Write the configuration of SIIT or NAT64, and make an instance of it in one step."""
+    """Return the steps that write the configuration of SIIT or NAT64 and load it as an instance."""
     program = choose_program(intent)
     prefix = addresses.get_prefix(intent)
     settings: dict[str, Any] = {"lowest-ipv6-mtu": _choose_lowest_mtu(intent, options)}
@@ -88,7 +88,7 @@ def make_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
 
 
 def make_mapt_instance_steps(intent: Intent, options: JoolOptions) -> list[Step]:
-    """Make an instance of MAP-T, and add its rules one by one."""
+    """Return the steps that create an instance of MAP-T and add its rules one by one."""
     program, configuration = MAPT, intent.configuration
     edge: MapTCeConfig | None = None
     if isinstance(configuration, MapTRelayConfig):
@@ -149,6 +149,7 @@ def _format_rule(rule: MapRuleConfig) -> str:
 
 
 def _format_row(words: str) -> str:
+    """Return words as a row of Jool's CSV output."""
     return ",".join(words.split())
 
 
@@ -157,15 +158,16 @@ def is_own_instance(row: str) -> bool:
     return row.split(",")[1:2] == ["v6t"]
 
 
-def _make_global_step(run: str, name: str, value: str) -> Step:
-    command = f"{run} global update {name} {value}"
+def _make_global_step(client: str, name: str, value: str) -> Step:
+    """Return the step that sets one of the instance's global options."""
+    command = f"{client} global update {name} {value}"
     why = f"{name} of the translator"
-    read = f"{run} global display --csv --no-headers | grep '^{name},'"
+    read = f"{client} global display --csv --no-headers | grep '^{name},'"
     return Step(command, why, read=read, expected=expect_text(_format_row(f"{name} {value}")))
 
 
 def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
-    """Add public ports; without ``--force``, 4.1.15 and later refuse those that the kernel may use."""
+    """Return the steps that add public ports; 4.1.15 and later need ``--force`` for the kernel's."""
     pool = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
     force = " --force" if parse_version(version) >= (4, 1, 15) else ""
     return [
@@ -180,10 +182,9 @@ def make_pool4_steps(intent: Intent, version: str) -> list[Step]:
     ]
 
 
-def _expect_ports(
-    name: str, address: str, pool: nat.NatPool
-) -> Expectation:  # of packets without a mark
-    expected = ["0", name.upper(), address, str(pool.first_port), str(pool.last_port)]
+def _expect_ports(protocol: str, address: str, pool: nat.NatPool) -> Expectation:
+    """Expect the pool's ports of an address and protocol, for packets without a mark."""
+    expected = ["0", protocol.upper(), address, str(pool.first_port), str(pool.last_port)]
     return expect_output(
         lambda output: expected in [row.split(",")[:5] for row in output.splitlines()],
         f"{address} {pool.first_port}-{pool.last_port}",
@@ -191,7 +192,7 @@ def _expect_ports(
 
 
 def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
-    """Replace the instance with an empty one; flushing single sessions takes minutes."""
+    """Return the step that replaces the instance with an empty one; removing sessions takes minutes."""
     file = f"{options.state_dir}/jool.json"
     lines = [f"{NAT64} instance remove v6t", f"{NAT64} file handle {file}"]
     lines += [step.command for step in make_pool4_steps(intent, version)]
@@ -207,5 +208,5 @@ def make_flush_step(intent: Intent, options: JoolOptions, version: str) -> Step:
 
 
 def parse_version(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, for comparisons."""
+    """Return up to three numbers of a version: ``4.2.0-rc3`` is (4, 2, 0)."""
     return tuple(int(n) for n in re.findall(r"\d+", version.partition("-")[0])[:3])

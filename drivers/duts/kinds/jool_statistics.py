@@ -15,13 +15,14 @@ from v6t.drivers.duts.readings import LossReason, sum_matches
 _TOTAL_COUNTERS = re.compile(
     r"JSTAT_(RECEIVED[46]|SUCCESS|BIB_ENTRIES|SESSIONS|TYPE[12]PKT|ICMP[46]ERR_(SUCCESS|FAILURE))$"
 )
-_NOT_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
+_NON_PACKET_COUNTERS = re.compile(r"JSTAT_(JOOLD_\w+|PADDING)$")
+# packets that Jool hands back to the kernel
 _UNTRANSLATED_COUNTERS = re.compile(
     r"JSTAT(64|46)_(SRC|DST)$|JSTAT_(POOL[46]_MISMATCH|MAPT_(ADDR4|POOL6|EUI6P|FMR[46])|"
     r"UNKNOWN_(L4_PROTO|PROTO_INNER))$"
 )
+# packets that only NAT64 hands back to the kernel; SIIT and MAP-T drop them during translation
 _NAT64_UNTRANSLATED_COUNTERS = re.compile(r"JSTAT_UNKNOWN_ICMP[46]_TYPE$")
-"""Packets that only NAT64 hands back untranslated; SIIT and MAP-T drop them during translation."""
 LOSS_REASONS = {
     r"dropped: out of ports.*": LossReason.ROOM,
     r"dropped: no connection.*": LossReason.UNKNOWN,
@@ -29,6 +30,7 @@ LOSS_REASONS = {
     r"dropped: .*": LossReason.RULE,
 }
 """Loss reasons of the names of :func:`parse_packet_fates`; reasons of later versions count as any."""
+# reasons by counter, for reports
 _DROP_REASONS = {
     "JSTAT_ENOMEM": "no memory",
     "JSTAT_XLATOR_DISABLED": "it is disabled",
@@ -69,16 +71,17 @@ parse_occupancy = sum_matches(r"^\s*JSTAT_SESSIONS,\s*(\d+)\s*$", "used")
 
 
 def parse_packet_fates(text: str, *, nat64: bool = False) -> Mapping[str, float]:
-    """Return counters by packet fate: ``dropped: REASON (NAME)``, ``not translated (NAME)`` and totals."""
+    """Parse packet counters, keyed ``dropped: REASON (COUNTER)``, ``not translated (COUNTER)`` or total."""
     counters = parse_statistics(text).items()
     return {
-        _name_packet_fate(n, nat64=nat64): value
+        _describe_packet_fate(n, nat64=nat64): value
         for n, value in counters
-        if not _NOT_PACKET_COUNTERS.match(n)
+        if not _NON_PACKET_COUNTERS.match(n)
     }
 
 
-def _name_packet_fate(name: str, *, nat64: bool) -> str:
+def _describe_packet_fate(name: str, *, nat64: bool) -> str:
+    """Return what became of the packets that a counter counts."""
     if _TOTAL_COUNTERS.match(name):
         return name.removeprefix("JSTAT_").lower().replace("_", " ")
     if _UNTRANSLATED_COUNTERS.match(name) or (nat64 and _NAT64_UNTRANSLATED_COUNTERS.match(name)):

@@ -29,15 +29,14 @@ from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 
 DEVICE_NAME = "v6t-nat46"
-UNSENT_FIGURE = "not sent"
+UNSENT_FIGURE = "not sent"  # telemetry name of packets that did not leave nat46's device
 CONTROL_FILE = "/proc/net/nat46/control"
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
 """The section of a survey that says whether it is there, and who publishes it."""
-_MAX_RULE_CHARACTERS = 199
-"""Rules are shown truncated to this length (``NAT46_CFG_BUFLEN``)."""
-_RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")
+_MAX_RULE_CHARACTERS = 199  # longer rules are shown truncated (``NAT46_CFG_BUFLEN``)
+_RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # keywords of MappedSide's fields
+# all of IPv4, in two routes that leave an existing default route in place
 _IPV4_HALVES = (IPv4Network("0.0.0.0/1"), IPv4Network("128.0.0.0/1"))
-"""All of IPv4, in two routes that leave an existing default route in place."""
 
 
 class Nat46Options(LinuxOptions):
@@ -59,14 +58,14 @@ class MappedSide:
 
     @classmethod
     def from_prefix(cls, prefix: IPv6Network) -> MappedSide:
-        """Map all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
+        """Return a side with all of IPv4 behind a prefix (RFC 6052, section 2.2)."""
         return cls(IPv4Network("0.0.0.0/0"), prefix, "RFC6052")
 
     @classmethod
     def from_mapping(
         cls, four: IPv4Network, six: IPv6Network, suggested_params: Mapping[str, str]
     ) -> MappedSide:
-        """Make an explicit mapping (RFC 7757): one of MAP without ports, if nothing follows its suffix."""
+        """Return a side with an explicit mapping (RFC 7757), whose host bits must be equally many."""
         suffix = 32 - four.prefixlen
         if six.prefixlen + suffix != 128:
             problem = f"nat46 maps prefixes with equally many host bits only, not {four} to {six}"
@@ -75,6 +74,7 @@ class MappedSide:
         return cls(four, six, ea_len=suffix)
 
     def format_words(self, side: str) -> str:
+        """Return the words of a rule about the side ``local`` or ``remote``."""
         values = (self.ipv4_prefix, self.ipv6_prefix, self.style, self.ea_len, self.psid_offset)
         return " ".join(map(f"{side}.{{}} {{}}".format, _RULE_WORDS, values))
 
@@ -206,7 +206,7 @@ def parse_counters(text: str) -> Mapping[str, float]:
 
 
 def _make_rule_steps(local: Sequence[MappedSide], remote: Sequence[MappedSide]) -> list[Step]:
-    """List a rule for each pair of sides; nat46 does not combine sides of different rules."""
+    """Return the steps that add a rule for each pair of a local and a remote side."""
     pairs = [
         f"{own.format_words('local')} {other.format_words('remote')}"
         for own in local
@@ -227,7 +227,7 @@ def _make_rule_steps(local: Sequence[MappedSide], remote: Sequence[MappedSide]) 
 
 
 def _expect_rule(pair: str) -> Expectation:
-    """Require a rule of the device, as far as nat46 shows it; ``debug`` follows."""
+    """Expect a rule in the control file, which truncates it and appends ``debug``."""
     shown_pair = f"{pair} "[:_MAX_RULE_CHARACTERS]
 
     def is_listed(output: str) -> bool:
@@ -244,7 +244,7 @@ def _expect_rule(pair: str) -> Expectation:
 
 
 def _find_mappings(intent: Intent) -> tuple[list[MappedSide], list[MappedSide]]:
-    """Return the mappings of the hosts on the IPv4 side, and on the IPv6 side."""
+    """Return the mappings of hosts on the IPv4 side (local) and on the IPv6 side (remote)."""
     edge = intent.configuration
     if isinstance(edge, MapTCeConfig):
         rule, dmr = edge.rule, edge.dmr

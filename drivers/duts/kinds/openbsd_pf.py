@@ -52,7 +52,7 @@ NAT44_STATES, NAT64_STATES = 2, 1
 translated is not filtered again."""
 
 
-STATE_LIMIT_MARGIN = 1.05
+STATE_LIMIT_MARGIN = 1.05  # states of the limit per required state
 REUSED_PORT_NOTE = (
     "af-to may give a connection the public port that another has (seen in 7.6): v6t tells of it"
 )
@@ -79,7 +79,7 @@ class OpenBsdOptions(DutOptions):
 
 
 class OpenBsdPf(Driver):
-    """Driver of OpenBSD with PF, configured by ksh, doas and ifconfig."""
+    """Driver of OpenBSD with PF, configured by shell lines."""
 
     name = "openbsd-pf"
     title = "OpenBSD PF: NAT64 (af-to) and NAT44 (nat-to)"
@@ -189,7 +189,7 @@ class OpenBsdPf(Driver):
         return HeaderProfile(df="set", why="af-to sets DF whatever the size of a packet")
 
     def get_session_reading(self, intent: Intent) -> Reading | None:
-        """Return the reading of the states of translating rules: one for each connection."""
+        """Return the reading of the number of states of translating rules."""
         has_states = isinstance(intent.configuration, NatConfig)
         return Reading("pfctl -vsr", parse_translated_states) if has_states else None
 

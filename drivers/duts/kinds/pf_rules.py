@@ -12,11 +12,9 @@ from v6t.drivers.duts.plan import Expectation, Intent, shorten_output
 from v6t.drivers.duts.readings import LossReason, sum_matches
 from v6t.intent.families import Nat64Config
 
-RELOAD_TRIES = 60
-DEFAULT_NAT_PORTS = (50001, 65535)
-"""PF's default ports (``PF_NAT_PROXY_PORT_LOW`` and ``_HIGH``), which it does not print."""
-PURGE_INTERVAL_S = 10
-"""Interval of the purge of all states [s]."""
+RELOAD_TRIES = 60  # one a second
+DEFAULT_NAT_PORTS = (50001, 65535)  # which PF does not print (``PF_NAT_PROXY_PORT_LOW``, ``_HIGH``)
+PURGE_INTERVAL_S = 10  # of the purge of all states
 LIST_TABLES_COMMAND = r"""\
 for t in $(pfctl -sr | grep -o '__automatic_[0-9a-f_]*' | sort -u); do
 echo 'table <'"$t"'> const {' $(pfctl -t "$t" -T show) '}'
@@ -32,8 +30,8 @@ n=$((n+1)); [ $n -lt 240 ] || break; sleep 1; done"""
 any more are somebody else's, whom the rule translates, too. Who goes on before will count fewer connections
 than it has made."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
+# table that pfctl creates for a list of addresses; its name contains a random number
 AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
-"""A table that pfctl makes of a list; its name contains a random number."""
 LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.ROOM),
     "state_insert": LossReason.ENTRY,
@@ -50,7 +48,7 @@ _FIGURE_NAMES = {
 
 
 def parse_info(text: str) -> Mapping[str, float]:
-    """Parse ``pfctl -si``: states, and reasons for loss."""
+    """Parse ``pfctl -si``: the number of states, and dropped packets by reason."""
     rows = re.findall(r"^[ \t]+([a-z][a-z -]*?)[ \t]{2,}(\d+)", text, re.MULTILINE)
     return {_FIGURE_NAMES[name]: float(value) for name, value in rows if name in _FIGURE_NAMES}
 
@@ -64,7 +62,7 @@ parse_limits = sum_matches(r"^states\s+hard limit\s+(\d+)", "states")
 
 
 def parse_rules(text: str, tables: str) -> list[str]:
-    """Parse the rules of ``pfctl -sr`` or ``-nvf``; ``tables`` has the content of tables made of lists."""
+    """Return the rules of ``pfctl -sr`` or ``-nvf``, with lists in place of automatic tables."""
     table_contents = {
         name: "{ " + " ".join(sorted(words.split())) + " }"
         for name, words in re.findall(r"^table (<__automatic_\w+>) const \{(.*)\}", tables, re.M)
@@ -79,13 +77,13 @@ def parse_rules(text: str, tables: str) -> list[str]:
 
 
 def parse_occupancy(text: str) -> Mapping[str, float]:
-    """Parse ``used`` and ``limit`` of the table of states."""
+    """Parse ``used`` and ``limit`` of PF's state table."""
     used, limit = parse_info(text).get("sessions"), parse_limits(text).get("states")
     return {"used": used, "limit": limit} if used is not None and limit is not None else {}
 
 
 def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[str, str]]:
-    """Return the match of each translating rule, and the keywords before its public addresses."""
+    """Return (match, keywords before the public addresses) of each rule that translates."""
     configuration = intent.configuration
     if isinstance(configuration, Nat64Config):
         match = f"pass in on {options.left} inet6 from any to {configuration.prefix}"
@@ -95,7 +93,7 @@ def list_translating_rules(intent: Intent, options: DutOptions) -> list[tuple[st
 
 
 def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
-    """Require each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
+    """Expect each rule that translates, as ``pfctl -sr`` prints it (pfctl_parser.c, print_rule).
 
     It prints a host without its length, flags that nobody wrote, several addresses as a list or as a table of
     its own, and no ports where they are its own choice.
@@ -124,7 +122,7 @@ def expect_rules(intent: Intent, options: DutOptions) -> Expectation:
 
 
 def make_kill_command(intent: Intent) -> str:
-    """Mark the test's states for deletion: ``-F states`` would delete those of an operator's session, too."""
+    """Return the command that marks the test's states for deletion, but not an operator's session."""
     nets = list(nat.get_pool(intent).client_networks)
     for side in (intent.left, intent.right):
         nets += [*(str(address.network) for address in side.addresses), *map(str, side.routes)]
@@ -132,7 +130,7 @@ def make_kill_command(intent: Intent) -> str:
 
 
 def make_reload_command(intent: Intent) -> str:
-    """Load the rules of the file; PF refuses a limit below what is in use until the purge has run."""
+    """Return the command that loads ``/etc/pf.conf``, once few enough states are left for its limit."""
     return (
         f"({make_kill_command(intent)}; n=0; until pfctl -q -f /etc/pf.conf; do n=$((n+1)); "
         f"[ $n -lt {RELOAD_TRIES} ] || exit 1; sleep 1; done)"

@@ -27,11 +27,10 @@ from v6t.intent.device import Address, LinkIntent
 from v6t.intent.families import LwAftrConfig
 
 _PCI_ADDRESS = re.compile(r"^([0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")
+# the same without an anchor, for grep
 _PCI_ADDRESS_REGEX = r"[0-9a-f]*:[0-9a-f][0-9a-f]:[0-9a-f][0-9a-f]\.[0-7]"
 PROCESS_NAME = "snabb"
-"""Name of the process."""
-SHARED_MEMORY_DIR = "/var/run/snabb"
-"""Directory of memory shared between processes, with a file system of huge pages."""
+SHARED_MEMORY_DIR = "/var/run/snabb"  # shared between processes, on huge pages
 STATE_DESCRIPTION = (
     "packets in and out, drops by Snabb's own reasons, and what its NICs dropped because it did not fetch it "
     "(`ingress-packet-drops`; `softwire-state`)"
@@ -70,7 +69,7 @@ class SnabbOptions(LinuxOptions):
 
 
 class SnabbLwAftr(LinuxDriver):
-    """Snabb's lwAFTR, which takes the interfaces away from the kernel."""
+    """Driver of Snabb's lwAFTR, which takes the interfaces away from the kernel."""
 
     name = "snabb-lwaftr"
     title = "Snabb lwAFTR (lw4o6)"
@@ -83,12 +82,12 @@ class SnabbLwAftr(LinuxDriver):
     options_model = SnabbOptions
     uses_kernel_routes = False
     program_source = "https://github.com/snabbco/snabb"
-    # whatever it is asked, it makes its directory
+    # every command of Snabb creates the directory of shared memory
     version_command = (
         f"[ -e {SHARED_MEMORY_DIR} ] || new=1; {{program}} --version | head -1; "
         f'[ -z "$new" ] || for i in 1 2 3 4 5; do rmdir {SHARED_MEMORY_DIR} && break; sleep 0.1; done'
     )
-    # ``snabb 2022.07 (396-gf32729274)``: release 2024.08 is 396 commits behind another's tag
+    # ``snabb 2022.07 (396-gf32729274)`` is release 2024.08, 396 commits after the tag 2022.07
     version_pattern = r"(?s)(\d{4}\.\d{2}[.\w]*)(?:.*?\((\d+-g[0-9a-f]+[-\w]*)\))?"
 
     @property
@@ -141,7 +140,7 @@ class SnabbLwAftr(LinuxDriver):
         run = f"{self.options.program} lwaftr run --name v6t --conf {file}{cpus}"
         # its workers poll on when it has ended
         stop = f"( {stop_group(pid, PROCESS_NAME)} ) && rm -f {directory}/snabb.log {directory}/lwaftr.o"
-        # whatever it is asked, it makes its directory: only a running one is asked
+        # every command creates the directory: only a running Snabb is queried
         answers = f"[ ! -s {pid} ] || {{ {self._state_command} >/dev/null && echo answers; }}"
         text = format_configuration(intent, self.options)
         steps = [
@@ -167,7 +166,7 @@ def _uses_pci(options: SnabbOptions) -> bool:
 
 
 def _check_pci(options: SnabbOptions, facts: Facts) -> None:
-    """Refuse a PCI device in use: Snabb takes it away from the kernel, with the interface's settings."""
+    """Refuse PCI devices in use: Snabb takes them away from the kernel, with their settings."""
     untouchable = facts.find_protected_interfaces()
     for line in facts.sections.get("pci", "").splitlines():
         name, _, rest = line.partition(" ")
@@ -193,6 +192,7 @@ def _check_pci(options: SnabbOptions, facts: Facts) -> None:
 
 
 def _make_kernel_driver_step(options: SnabbOptions) -> Step:
+    """Return the step whose undo gives the PCI devices back to the kernel's drivers."""
     names = (n if n.count(":") == 2 else f"0000:{n}" for n in (options.left, options.right))
     addresses = " ".join(names)
     show = (
@@ -209,14 +209,14 @@ def _make_kernel_driver_step(options: SnabbOptions) -> Step:
 
 
 def _make_huge_page_step() -> Step:
-    """Restore the number of huge pages: Snabb adds one whenever it finds none free."""
+    """Return the step whose undo restores the number of huge pages, to which Snabb adds."""
     why = "huge pages, of which Snabb makes more by itself"
     read = "sysctl -e vm.nr_hugepages kernel.shmmax"
     return Step("true", why, read=read, undo="sysctl -q -e -p -", undo_text="{old}")
 
 
 def _make_directory_step() -> Step:
-    """Remove the directory once no process uses it; Snabb's watcher removes files, too."""
+    """Return the step whose undo removes the shared memory once no process uses it."""
     used = f'for d in {SHARED_MEMORY_DIR}/[0-9]*; do [ ! -d "/proc/${{d##*/}}" ] || used=1; done'
     remove = f"umount {SHARED_MEMORY_DIR}/hugetlbfs; find {SHARED_MEMORY_DIR} -xdev -depth -delete"
     why = "Snabb's directory of shared memory, which it leaves behind"
@@ -229,7 +229,7 @@ def _make_directory_step() -> Step:
 
 
 def format_configuration(intent: Intent, options: SnabbOptions) -> str:
-    """Return the text for ``--conf``: one instance, one queue, the binding table."""
+    """Return Snabb's configuration file: one instance, one queue, the binding table."""
     links = intent.links
     lines = [
         "softwire-config {",
@@ -237,9 +237,9 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
         f"  instance {{ device {options.left}; external-device {options.right};",
         "    queue {",
         "      id 0;",
-        f"      external-interface {{ ip {_format_address(intent.right, 4)}; mac {links.right.dut_mac}; "
+        f"      external-interface {{ ip {_get_address(intent.right, 4)}; mac {links.right.dut_mac}; "
         f"next-hop {{ mac {links.right.tester_mac}; }} }}",
-        f"      internal-interface {{ ip {_format_address(intent.left, 6)}; mac {links.left.dut_mac}; "
+        f"      internal-interface {{ ip {_get_address(intent.left, 6)}; mac {links.left.dut_mac}; "
         f"next-hop {{ mac {links.left.tester_mac}; }} }}",
         "    }",
         "  }",
@@ -256,7 +256,8 @@ def format_configuration(intent: Intent, options: SnabbOptions) -> str:
     return "\n".join([*lines, "  }", "}"]) + "\n"
 
 
-def _format_address(side: LinkIntent, version: int) -> Address:
+def _get_address(side: LinkIntent, version: int) -> Address:
+    """Return the device's address of an IP version on a side."""
     own = next((a.ip for a in side.addresses if a.version == version), None)
     if own is None:
         raise UsageError(f"the lwAFTR needs an IPv{version} address", code="invalid-intent")

@@ -21,7 +21,7 @@ from v6t.intent.families import (
 )
 from v6t.packets.address_layouts import GeneratedSoftwires
 
-DEFAULT_LOWEST_MTU = 1280
+DEFAULT_LOWEST_MTU = 1280  # minimum MTU of IPv6 links [octets]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Softwire:
 
 
 def generate_softwires(intent: Intent) -> Iterator[Softwire]:
-    """Yield all rows, in ascending order of address and PSID where they are generated."""
+    """Yield the rows of an lwAFTR's binding table, read from its file or generated."""
     configuration = intent.configuration_as(LwAftrConfig)
     table, br = configuration.table, configuration.br_address
     if not isinstance(table, GeneratedTable):
@@ -61,20 +61,21 @@ def generate_softwires(intent: Intent) -> Iterator[Softwire]:
 
 @dataclass(frozen=True)
 class TunnelEnd:
-    """A customer's tunnel with IPv6 on one ``side``; ``edge`` has address and ports, None for a B4."""
+    """One end of a customer's IPv4-in-IPv6 tunnel."""
 
     local: IPv6Address
     remote: IPv6Address
-    side: str
-    edge: LwB4Config | None
+    ipv6_side: str  # side of the device on which the tunnel's packets leave
+    edge: LwB4Config | None  # the customer's address and ports; None for a B4
 
     @property
-    def inside(self) -> str:
-        return "left" if self.side == "right" else "right"
+    def ipv4_side(self) -> str:
+        """The side of the device with the tunneled IPv4 packets."""
+        return "left" if self.ipv6_side == "right" else "right"
 
 
 def get_tunnel_end(intent: Intent) -> TunnelEnd:
-    """Return the tunnel of a CE, a lwB4, a B4, or an AFTR with a single B4."""
+    """Return the tunnel end of a CE, a lwB4, a B4, or an AFTR with a single B4."""
     configuration = intent.configuration
     if isinstance(configuration, B4Config):
         ends = (configuration.b4, configuration.aftr)
@@ -114,9 +115,10 @@ def refuse_psid(rules: Iterable[MapRuleConfig], name: str) -> None:
             )
 
 
-def refuse_lowest_mtu(value: int, why: str, own: int) -> None:
-    """Refuse a ``lowest_ipv6_mtu`` other than an implementation's own and the default."""
-    if value not in (own, DEFAULT_LOWEST_MTU):
+def refuse_lowest_mtu(value: int, why: str, supported_mtu: int) -> None:
+    """Refuse a ``lowest_ipv6_mtu`` other than the supported one and the default."""
+    if value not in (supported_mtu, DEFAULT_LOWEST_MTU):
         problem = f"lowest_ipv6_mtu {value} cannot be configured: {why}"
-        hint = f"set lowest_ipv6_mtu to {own}, or take another driver"
-        raise UsageError(problem, hint, params={"lowest_ipv6_mtu": own}, code="setting-untellable")
+        hint = f"set lowest_ipv6_mtu to {supported_mtu}, or take another driver"
+        params = {"lowest_ipv6_mtu": supported_mtu}
+        raise UsageError(problem, hint, params=params, code="setting-untellable")

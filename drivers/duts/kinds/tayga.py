@@ -19,18 +19,12 @@ from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import DeviceConfig, MapTCeConfig, SiitConfig
 
 PROGRAM = "tayga"
-FIRST_WORKERS_VERSION = (0, 9, 6, 10)
-"""The first version with workers, as ``git describe`` counts them: ten commits after 0.9.6."""
-FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)
-"""The first version with ``offlink-mtu``, which changes :data:`DEFAULT_LOWEST_MTU`."""
-DEFAULT_LOWEST_MTU = 1280
-"""Longest IPv6 packet that TAYGA makes of an IPv4 packet without DF."""
-FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)
-"""The first version with prefixes of RFC 8215, such as 64:ff9b:1::/48."""
-FIRST_CLASS_E_VERSION = (0, 9, 4)
-"""The first version that translates 240.0.0.0/4, and knows 100.64.0.0/10 as private."""
-FIRST_LINK_LOCAL_VERSION = (0, 9, 6)
-"""The first version with mappings of 169.254.0.0/16, and with mappings within 64:ff9b::/96."""
+FIRST_WORKERS_VERSION = (0, 9, 6, 10)  # ten commits after 0.9.6, as ``git describe`` counts
+FIRST_OFFLINK_MTU_VERSION = (0, 9, 6)  # ``offlink-mtu`` changes DEFAULT_LOWEST_MTU
+DEFAULT_LOWEST_MTU = 1280  # longest IPv6 packet made of an IPv4 packet without DF [octets]
+FIRST_LOCAL_USE_VERSION = (0, 9, 2, 10)  # supports 64:ff9b:1::/48 (RFC 8215)
+FIRST_CLASS_E_VERSION = (0, 9, 4)  # translates 240.0.0.0/4; treats 100.64.0.0/10 as private
+FIRST_LINK_LOCAL_VERSION = (0, 9, 6)  # maps 169.254.0.0/16, and addresses in 64:ff9b::/96
 EXAMPLE_PREFIX = "2001:db8:64::/96"
 _NEVER_TRANSLATED = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4")))
 _CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
@@ -61,7 +55,7 @@ class TaygaOptions(TunOptions):
 
 
 class Tayga(TunTranslator):
-    """TAYGA behind a TUN device; newer versions have several threads."""
+    """Driver of TAYGA, whose newer versions translate in several threads."""
 
     name = "tayga"
     title = "TAYGA, stateless IPv4/IPv6 translation in user space"
@@ -90,7 +84,7 @@ class Tayga(TunTranslator):
         self.version_command = f"{{ {program} --help 2>&1 | head -1{package}; }} 2>/dev/null"
 
     def read_version(self, text: str) -> str:
-        """Parse ``TAYGA version 0.9.6``, else the last line, which has the package's version."""
+        """Return the version that TAYGA prints, else that of its package in the last line."""
         match = re.search(r"TAYGA version v?(\d\S*)", text)
         if match:
             return match.group(1)
@@ -144,7 +138,8 @@ class Tayga(TunTranslator):
         )
 
     def format_configuration(self, intent: Intent, *lines: str) -> str:
-        own4, own6 = self.choose_own_addresses(intent)
+        """Return the configuration file with these lines, its addresses and workers."""
+        own4, own6 = self.choose_translator_addresses(intent)
         workers = self.options.workers
         own = (f"tun-device {TUN}", f"ipv4-addr {own4}", f"ipv6-addr {own6}")
         more = [f"workers {workers}"] if workers >= 0 else []  # else it chooses the number itself
@@ -181,6 +176,7 @@ def has_workers(version: str) -> bool:
 
 
 def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
+    """Yield the mappings as TAYGA writes them, or refuse one that it does not support."""
     for four, six in addresses.list_mappings(intent):
         if four.prefixlen + 96 != six.prefixlen:
             problem = f"TAYGA maps prefixes with equally many host bits only, not {four} to {six}"
@@ -192,13 +188,13 @@ def _list_mappings(intent: Intent) -> Iterator[tuple[object, object]]:
 
 
 def parse_version(version: str) -> tuple[int, ...]:
-    """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16); a version without numbers is the oldest."""
+    """Return ``0.9.6-16-g8a028c7`` as (0, 9, 6, 16), and a version without numbers as ()."""
     numbers = re.match(r"[\d.]+(?:-\d+)?", version)
     return tuple(map(int, re.findall(r"\d+", numbers.group()))) if numbers else ()
 
 
 def refuse_reserved_networks(intent: Intent, version: str) -> None:
-    """Refuse prefixes, mappings and hosts that this version drops or does not start with."""
+    """Refuse prefixes, mappings and hosts that this version of TAYGA drops or rejects."""
     numbers = parse_version(version)
     prefix = addresses.get_prefix(intent)
     if prefix is not None and _is_refused_network(prefix, numbers):
@@ -233,9 +229,10 @@ def refuse_reserved_networks(intent: Intent, version: str) -> None:
             )
 
 
-def _is_refused_network(net: IPv6Network, numbers: tuple[int, ...]) -> bool:
+def _is_refused_network(net: IPv6Network, version: tuple[int, ...]) -> bool:
+    """Return whether TAYGA refuses a prefix, other than well-known ones, as reserved."""
     well_known = (
-        _TRANSLATION_PREFIXES if numbers >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
+        _TRANSLATION_PREFIXES if version >= FIRST_LOCAL_USE_VERSION else addresses.WELL_KNOWN_PREFIX
     )
     if net.subnet_of(well_known):
         return False
@@ -243,7 +240,7 @@ def _is_refused_network(net: IPv6Network, numbers: tuple[int, ...]) -> bool:
 
 
 def refuse_reserved_pool(pool: IPv4Network, version: str) -> None:
-    """Refuse a dynamic pool with addresses that this version drops."""
+    """Refuse a dynamic pool with addresses that this version of TAYGA drops."""
     numbers = parse_version(version)
     reserved = [
         *_NEVER_TRANSLATED,
@@ -258,6 +255,7 @@ def refuse_reserved_pool(pool: IPv4Network, version: str) -> None:
 
 
 def _find_unmapped_hosts(intent: Intent) -> Iterator[IPv4Network]:
+    """Yield the IPv4 networks of hosts that only the prefix translates."""
     side, table = addresses.get_ipv6_side(intent), addresses.list_mappings(intent)
     for net in addresses.find_networks_behind(intent, addresses.get_opposite_side(side), 4):
         if not any(net.subnet_of(ipv4) for ipv4, _ in table):

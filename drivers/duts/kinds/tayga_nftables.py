@@ -19,7 +19,7 @@ from v6t.intent.families import Nat64Config
 
 
 class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
-    """Options of both parts."""
+    """Options of TAYGA and of connection tracking."""
 
     dynamic_pool: str = Field(default="192.168.255.0/24", pattern=r"^[0-9.]+/\d+$")
     """Private IPv4 network; TAYGA gives each client one of its addresses."""
@@ -32,7 +32,7 @@ class TaygaNftablesOptions(TaygaOptions, conntrack.ConntrackOptions):
 
 
 class TaygaNftables(ConntrackDriver, Tayga):
-    """TAYGA with nftables, which allocates the ports."""
+    """Driver of stateful NAT64 by TAYGA and nftables, which allocates the ports."""
 
     name = "tayga-nftables"
     title = "TAYGA with nftables: stateful NAT64"
@@ -47,6 +47,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
 
     @property
     def pool(self) -> IPv4Network:
+        """The network of the option ``dynamic_pool``; an invalid one is refused."""
         text = self.options.dynamic_pool
         try:
             network = IPv4Network(text)
@@ -87,7 +88,7 @@ class TaygaNftables(ConntrackDriver, Tayga):
         prefix = addresses.get_prefix(intent)
         return [self.pool, *([prefix] if prefix else [])]
 
-    def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
+    def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
         taken, o = addresses.find_test_networks(intent), self.options
         given4 = o.ipv4_addr or str(self.pool[1])
         own4 = addresses.choose_free_address("ipv4_addr", given4, (), taken)
@@ -108,12 +109,13 @@ class TaygaNftables(ConntrackDriver, Tayga):
         )
 
     @property
-    def _forget_command(self) -> str:
+    def _delete_clients_command(self) -> str:
+        """Command that deletes TAYGA's file of clients and their addresses."""
         return f"rm -f {self.options.state_dir}/dynamic.map"
 
     def make_preparation_steps(self) -> Sequence[Step]:
         why = "TAYGA starts without remembered clients"
-        return (Step(self._forget_command, why, undo=self._forget_command),)
+        return (Step(self._delete_clients_command, why, undo=self._delete_clients_command),)
 
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
         public = nat.get_pool(intent, supported_settings=("udp_timeout_s",))
@@ -126,9 +128,9 @@ class TaygaNftables(ConntrackDriver, Tayga):
         )
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
-        """Empty TAYGA's clients and queue, then the kernel's connections."""
+        """Return the steps that empty TAYGA's clients and queue, then the kernel's connections."""
         stop, start = self.make_stop_command(), self.fill_in(self.start_command)
-        command = f"( {stop} ) && {self._forget_command} && {start}"
+        command = f"( {stop} ) && {self._delete_clients_command} && {start}"
         why = "no client of an earlier trial is left"
         restart = Step(command, why, proof=self.make_daemon_step().check)
         return (restart, *conntrack.make_flush_steps([str(self.pool)]))

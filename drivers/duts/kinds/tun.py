@@ -17,8 +17,7 @@ from v6t.drivers.duts.plan import Existing, Intent, Plan, Step, expect_text
 from v6t.drivers.duts.readings import Reading
 from v6t.drivers.duts.steps import create_object, start_daemon, stop_process, write_config_file
 
-TUN = "v6t-nat64"
-"""The name of the TUN device."""
+TUN = "v6t-nat64"  # name of the TUN device
 
 
 class TunOptions(LinuxOptions):
@@ -33,7 +32,7 @@ class TunOptions(LinuxOptions):
 
 
 class TunTranslator(LinuxDriver):
-    """A stateless translator behind a TUN device; :meth:`fill_in` fills in its commands."""
+    """Base of drivers of translators behind a TUN device; :meth:`fill_in` completes their commands."""
 
     has_filters = True
     process_name: ClassVar[str]
@@ -55,15 +54,18 @@ class TunTranslator(LinuxDriver):
         """Return the text of the configuration file."""
 
     def make_preparation_steps(self) -> Sequence[Step]:
+        """Return the steps before the configuration file is written."""
         return ()
 
     def make_final_steps(self, intent: Intent, facts: Facts) -> Sequence[Step]:
+        """Return the steps after the translator has started."""
         return ()
 
     def make_flush_steps(self, intent: Intent) -> Sequence[Step]:
         return ()
 
     def fill_in(self, template: str) -> str:
+        """Return a command with the program and the paths ``config``, ``pid`` and ``log``."""
         file = f"{self.options.state_dir}/{self.process_name}"
         files = {"config": f"{file}.conf", "pid": f"{file}.pid", "log": f"{file}.log"}
         return template.format(program=self.options.program, **files)
@@ -80,6 +82,7 @@ class TunTranslator(LinuxDriver):
         }
 
     def find_translated_networks(self, intent: Intent) -> list[Any]:
+        """Return the networks that are routed into the TUN device."""
         four, six = addresses.find_translated_networks(intent)
         return [*four, *six]
 
@@ -87,7 +90,7 @@ class TunTranslator(LinuxDriver):
         return addresses.get_ipv6_side(intent)
 
     def plan_filters(self, intent: Intent, facts: Facts, count: int) -> Sequence[Step]:
-        """Filter frames of either side before they reach the translator."""
+        """Return the steps that filter frames of either side before they reach the translator."""
         six = self.get_ipv6_side(intent)
         networks = self.find_translated_networks(intent)
         translated = {
@@ -98,7 +101,8 @@ class TunTranslator(LinuxDriver):
             intent, facts, self.get_all_ports(intent), count, translated
         )
 
-    def choose_own_addresses(self, intent: Intent) -> tuple[str, str]:
+    def choose_translator_addresses(self, intent: Intent) -> tuple[str, str]:
+        """Return the translator's own IPv4 and IPv6 addresses, as configured or unused ones."""
         taken, o = addresses.find_test_networks(intent), self.options
         return (
             addresses.choose_free_address(
@@ -154,7 +158,7 @@ class TunTranslator(LinuxDriver):
         return f"rm -f {self.fill_in('{log}')}; {command}" if self.writes_log else command
 
     def make_daemon_step(self) -> Step:
-        """Start the translator; its process may exist before it has opened the TUN device."""
+        """Return the step that starts the translator and waits until it has opened the TUN device."""
         return start_daemon(
             self.fill_in(self.start_command),
             self.fill_in("{pid}"),

@@ -18,12 +18,12 @@ from v6t.drivers.duts.steps import build_background_command
 from v6t.intent.families import ClatConfig, SiitConfig
 
 PROGRAM = "tundra-nat64"
-EXAMPLE_PREFIX = "2001:db8:64::/96"
-"""A network-specific prefix."""
+EXAMPLE_PREFIX = "2001:db8:64::/96"  # a network-specific prefix
 _NO_MAPPINGS_REASON = (
     "Tundra does not support explicit mappings: both ends have addresses in one prefix"
 )
 _SINGLE_HOST_REASON = "Tundra's CLAT translates one address of the customer's"
+# parameters by technology
 PARAMETER_OVERRIDES = {
     "siit": {
         "eam": ParameterOverride([], _NO_MAPPINGS_REASON),
@@ -48,7 +48,7 @@ class TundraOptions(TunOptions):
 
 
 class Tundra(TunTranslator):
-    """Tundra-NAT64 behind a TUN device."""
+    """Driver of Tundra-NAT64, which translates behind a TUN device."""
 
     name = "tundra"
     title = "Tundra-NAT64, stateless IPv4/IPv6 translation in user space by several threads"
@@ -73,7 +73,7 @@ class Tundra(TunTranslator):
         "its threads may change the order of packets; what it does not fetch are the TUN device's tx drops",
     )
 
-    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
+    def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         return PARAMETER_OVERRIDES.get(technology, {})
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
@@ -105,14 +105,15 @@ class Tundra(TunTranslator):
         return addresses.require_prefix_96(intent, "Tundra translates", hint, params)
 
     def _get_single_host(self, intent: Intent) -> tuple[Any, ...]:
+        """Return the addresses of a CLAT's only host; empty for SIIT."""
         if not isinstance(intent.configuration, ClatConfig):
             return ()
         instead = {name: own.value for name, own in PARAMETER_OVERRIDES["clat"].items()}
         return addresses.get_single_mapping(intent, self.display_name, instead)
 
     def make_configuration(self, intent: Intent, facts: Facts) -> str:
-        """Return the configuration file with every setting; none has a default."""
-        four, six = self.choose_own_addresses(intent)
+        """Return the configuration file with all settings: Tundra has no defaults."""
+        four, six = self.choose_translator_addresses(intent)
         mtu = {side: getattr(intent.links, side).mtu for side in ("left", "right")}
         side6 = self.get_ipv6_side(intent)
         o = self.options

@@ -20,10 +20,8 @@ from v6t.drivers.duts.plan import (
 from v6t.drivers.duts.steps import create_object, set_value
 from v6t.intent.device import Address, Interface, LinkIntent
 
-MAX_LISTED_ROUTES = 64
-"""Maximum number of routes to look up one by one before they are added."""
-ROUTE_PROTOCOL = 86
-"""Number of the routing protocol of v6t's routes."""
+MAX_LISTED_ROUTES = 64  # Maximum number of routes to look up one by one before they are added
+ROUTE_PROTOCOL = 86  # Number of the routing protocol of v6t's routes
 
 
 def load_module(name: str, why: str, unload: str, *, in_lab: bool, load: str = "") -> Step:

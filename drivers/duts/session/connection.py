@@ -29,8 +29,7 @@ from v6t.drivers.duts.session.shell import (
 )
 from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, Held, Output, Transport
 
-PART_SEPARATOR = ", part "
-"""Separates the owner from the name of a chain's part."""
+PART_SEPARATOR = ", part "  # Separates the owner from the name of a chain's part
 TIMER_LOCK_HOLDER = "the device's own timer, which undoes what a lost v6t did"
 """Holder of the lock while the rollback timer acts."""
 LOCK_DEADLINE_S = 15.0

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SECTION_HEADING = "@@v6t"
-"""Begins the line before the output of each command of a batch."""
+SECTION_HEADING = "@@v6t"  # Begins the line before the output of each command of a batch
 _PROGRAM_DIRECTORY = Path(__file__).parent / "sh"
 _FUNCTION_PATTERN = re.compile(r"^(\w+)\(\) \{.*?^\}.*?\n", re.MULTILINE | re.DOTALL)
 _DIRECTIVE_PATTERN = re.compile(r"^\s*# shellcheck .*\n", re.MULTILINE)

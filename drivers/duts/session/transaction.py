@@ -42,13 +42,10 @@ _LOG = logging.getLogger(__name__)
 
 UNKNOWN_UNDO_DEADLINE_S = 3600.0
 """Time to undo everything if the record, which states it, is damaged [s]."""
-COPY_DEADLINE_S = 120.0
-"""Time to copy a file of the device [s]."""
+COPY_DEADLINE_S = 120.0  # Time to copy a file of the device [s]
 RETRY_PAUSE_S = 1.0
-TIMER_MARGIN_S = 10.0
-"""Time beyond the rollback timer's limit to wait for a silent device [s]."""
-FRAME_OCTETS = 1400
-"""Longest answer to a management query, which fits into one frame [octets]."""
+TIMER_MARGIN_S = 10.0  # Time beyond the rollback timer's limit to wait for a silent device [s]
+FRAME_OCTETS = 1400  # Longest answer to a management query, which fits into one frame [octets]
 
 
 def build_rollback_command(record_dir: Path | None) -> str:

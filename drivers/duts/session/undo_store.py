@@ -29,10 +29,8 @@ from v6t.drivers.transport.contract import Output, Transport
 
 RECORD_SCHEMA = "v6t-undo/1"
 RECORD, SCRIPT, PROGRESS, UNDONE = "record.json", "undo.sh", "progress", "undone"
-STEP_PATIENCE_S = 5
-"""Time that ``undo.sh`` leaves a step in which v6t was stopped to end [s]."""
-UNDO_DEADLINE_S = 180.0
-"""Time to undo all steps that have no longer deadline than the default [s]."""
+STEP_PATIENCE_S = 5  # Time that ``undo.sh`` leaves a step in which v6t was stopped to end [s]
+UNDO_DEADLINE_S = 180.0  # Time to undo all steps that have no longer deadline than the default [s]
 
 
 class DeviceNotRestored(DutError):

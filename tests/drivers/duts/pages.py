@@ -76,7 +76,7 @@ def _suited(name: str) -> list[str]:
     rows = [
         f"| `{technology}` | `{parameter}` | {_code(format_yaml(own.value))} | {_cell(own.why)} |"
         for technology in list_technologies(name)
-        for parameter, own in kind({}).parameter_overrides(technology).items()
+        for parameter, own in kind({}).get_parameter_overrides(technology).items()
     ]
     head = ["", "## Default parameters", ""]
     table = ["| technology | parameter | value | why |", "|---|---|---|---|"]

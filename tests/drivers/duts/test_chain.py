@@ -330,9 +330,9 @@ def test_machines_of_the_lab_that_do_not_stand_are_left_out():
         return lambda ssh: NamespaceTransport(1, ssh.lab) if ssh.lab in names else None
 
     for names in (("ce", "pe"), ("pe",)):
-        found = make_session(chain, intent, reach=standing(*names))
+        found = make_session(chain, intent, connect=standing(*names))
         assert [each.session.name for each in found.parts] == list(names)
-    assert make_session(chain, intent, reach=standing()) is None
+    assert make_session(chain, intent, connect=standing()) is None
 
 
 class Fake:

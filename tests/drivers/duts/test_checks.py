@@ -583,4 +583,4 @@ def test_nft_prints_a_range_of_addresses_as_a_prefix(written, printed):
     rule = 'oifname "right" ip protocol udp counter snat to '
     head = "type nat hook postrouting priority srcnat; policy accept;"
     listing = f"table ip v6t {{\n\tchain post {{\n\t\t{head}\n\t\t{rule}{printed}\n\t}}\n}}\n"
-    assert expect_rules("nat hook postrouting", f"{rule}{written}").find_problem(listing) is None
+    assert expect_rules("nat hook postrouting", [f"{rule}{written}"]).find_problem(listing) is None

@@ -55,8 +55,8 @@ def addressed(text):
 
 def test_path_is_read_from_the_device():
     seen = management_path.parse_management_path(SESSION, LOOKED, ["mgmt"])
-    assert (seen.unknown_reason, set(seen.devices)) == ("", {"mgmt"})
-    assert [(p.role, str(p.address), p.length, p.devices) for p in seen.peers] == [
+    assert (seen.unknown_reason, set(seen.interfaces)) == ("", {"mgmt"})
+    assert [(p.role, str(p.address), p.prefix_length, p.interfaces) for p in seen.peers] == [
         ("client", "10.9.9.2", 0, ("mgmt",)),
         ("gateway", "10.8.8.1", 24, ("mgmt",)),
         ("nameserver", "10.7.7.53", 0, ("mgmt",)),
@@ -84,7 +84,7 @@ def test_every_next_hop_is_part_of_it(line, length, devices):
     (client, _) = management_path.parse_management_path(
         "2001:db8:9::9 5 2001:db8:1::2 22", text, ["one"]
     ).peers
-    assert (client.length, client.devices) == (length, devices)
+    assert (client.prefix_length, client.interfaces) == (length, devices)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ COLLISIONS = [
     ("linux-router", routed("0.0.0.0/0"), behind("10.9.9.2", 0), "10.9.9.2"),
     ("linux-router", routed("10.9.9.0/25"), behind("10.9.9.2", 25), "10.9.9.2"),
     # the two halves of everything beside a default route are longer than it
-    ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 0), "0.0.0.0/1 would take the way to 10.9.9.2"),
+    ("nat46", MapTCe().make_dut_intent(), behind("10.9.9.2", 0), "0.0.0.0/1 would cut the path to 10.9.9.2"),
     ("nftables", quiet(intents.nat44()), behind("198.18.0.77"), "inside4 198.18.0.0/24"),
     ("nftables", quiet(intents.nat44()), behind("198.19.0.1"), "pool4 198.19.0.1/32"),
     ("jool", quiet(intents.nat64("64:ff9b::/96")), behind("64:ff9b::5"), "prefix 64:ff9b::/96"),
@@ -188,7 +188,7 @@ def refused(text, driver, intent, seen, **options):
 )
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_route_to_an_end_of_the_session_is_refused_by_name(net, who, side):
-    text = f"{side} route {net} would take the way to {who}"
+    text = f"{side} route {net} would cut the path to {who}"
     refused(text, "linux-router", routed(net, side), SEEN)
 
 
@@ -318,7 +318,7 @@ def test_openbsds_words():
     (client, _) = management_path.parse_management_path(
         "2001:db8::9 5 2001:db8::2 22", way, ["em0"]
     ).peers
-    assert (client.length, client.devices) == (32, ("em0",))
+    assert (client.prefix_length, client.interfaces) == (32, ("em0",))
     assert parse_route_back("10.9.9.2", "route: writing to routing socket: not in table") == ""
 
 

@@ -619,7 +619,7 @@ def test_long_line_is_not_a_prompt_and_found_so_at_once(log_in, octet):
     """A pattern may take the square of a line's length."""
     dialogue = log_in()
     dialogue._text = octet * (1 << 20)
-    assert dialogue._find_answer(dialogue._last_line, "now", opening=True) is None
+    assert dialogue._find_answer(dialogue._last_line, "now", at_login=True) is None
 
 
 def test_idle_login_is_kept_by_empty_lines(log_in, monkeypatch):

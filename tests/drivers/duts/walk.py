@@ -477,7 +477,7 @@ def _suited(driver: str, base: Base, options: Values) -> Iterator[Device]:
         except UsageError as exc:
             # without hints: what `v6t run` puts in by itself
             params = exc.params or {
-                n: own.value for n, own in made.parameter_overrides(base.plugin).items()
+                n: own.value for n, own in made.get_parameter_overrides(base.plugin).items()
             }
             if {**base.params, **params} == dict(base.params) and not exc.dut_params:
                 return

@@ -19,7 +19,7 @@ class Bind9Options(ServerOptions):
 
 
 class Bind9(Dns64Server):
-    """ISC's named."""
+    """Driver of BIND 9 (``named``), controlled by ``rndc``."""
 
     name = "bind9"
     title = "BIND 9"

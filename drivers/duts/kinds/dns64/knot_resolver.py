@@ -12,8 +12,7 @@ from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.drivers.duts.steps import stop_group
 from v6t.intent.families import Dns64Config
 
-CACHE_DIRECTORY = "data.mdb"
-"""LMDB's file in the working directory of kresd."""
+CACHE_FILE_NAME = "data.mdb"  # LMDB's file in the working directory of kresd
 
 
 class KnotOptions(ServerOptions):
@@ -24,7 +23,7 @@ class KnotOptions(ServerOptions):
 
 
 class KnotResolver(Dns64Server):
-    """CZ.NIC's kresd, whose workers are processes that share one cache."""
+    """Driver of Knot Resolver, whose worker processes (``kresd``) share one cache."""
 
     name = "knot-resolver"
     title = "Knot Resolver"
@@ -39,7 +38,7 @@ class KnotResolver(Dns64Server):
 
     def get_survey_commands(self) -> Mapping[str, str]:
         up = 'while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done'
-        current_size = f"du -k {self.options.state_dir}/dns/{CACHE_DIRECTORY} 2>/dev/null"
+        current_size = f"du -k {self.options.state_dir}/dns/{CACHE_FILE_NAME} 2>/dev/null"
         summed = "awk '{n += $1} END {if (NR) printf \"%.0f\\n\", n}'"
         free = "df -Pk $d | awk 'NR == 2 {print $4}'"
         room = f"d={self.options.state_dir}; {up}; {{ {free}; {current_size}; }} | {summed}"

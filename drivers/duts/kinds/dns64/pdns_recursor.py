@@ -11,14 +11,12 @@ from v6t.drivers.duts.kinds.dns64.server import Dns64Server
 from v6t.drivers.duts.plan import Check, Intent, Step, expect_text
 from v6t.intent.families import Dns64Config
 
-FIRST_SUPPORTED_VERSION = (4, 4)
-"""The first version with ``dns64-prefix``."""
-FIRST_YAML_VERSION = (5, 2)
-"""First version that reads old-style settings only with an option."""
+FIRST_SUPPORTED_VERSION = (4, 4)  # has dns64-prefix
+FIRST_YAML_VERSION = (5, 2)  # reads old-style settings only with an option
 
 
 class PdnsRecursor(Dns64Server):
-    """PowerDNS Recursor."""
+    """Driver of PowerDNS Recursor, configured by old-style settings."""
 
     name = "pdns-recursor"
     title = "PowerDNS Recursor"

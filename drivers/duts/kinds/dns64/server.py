@@ -19,14 +19,14 @@ from v6t.intent.families import Dns64Config
 
 
 class ServerOptions(LinuxOptions):
-    """Options of a DNS64 server."""
+    """Options of all DNS64 servers."""
 
     threads: int = Field(default=1, ge=1, le=256)
     """Threads that answer queries."""
 
 
 class Dns64Server(LinuxDriver):
-    """A DNS64 server that v6t starts beside the device's own name service."""
+    """Base of drivers of DNS64 servers, which v6t starts in addition to the device's name service."""
 
     supported_configurations = (Dns64Config,)
     options_model = ServerOptions
@@ -50,6 +50,7 @@ class Dns64Server(LinuxDriver):
         return stop_process(pid, self.process_name)
 
     def make_preparation_steps(self, directory: str) -> Sequence[Step]:
+        """Return the steps between creating the directory and writing the configuration."""
         del directory
         return ()
 

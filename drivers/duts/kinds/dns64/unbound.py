@@ -10,7 +10,7 @@ from v6t.intent.families import Dns64Config
 
 
 class Unbound(Dns64Server):
-    """NLnet Labs' Unbound with its module dns64."""
+    """Driver of NLnet Labs' Unbound with its module dns64."""
 
     name = "unbound"
     title = "Unbound"

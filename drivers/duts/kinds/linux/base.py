@@ -1,4 +1,4 @@
-"""The base of all drivers of Linux devices."""
+"""Base of all drivers of Linux devices."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ from v6t.drivers.duts.refusals import make_missing_program_error
 SIDES = ("left", "right")
 SURVEYED_PROGRAMS = ("ip", "sysctl", "ethtool", "snmpd", "snmpget", "bird", "birdc")
 """Programs looked up on every device; only the first two are required."""
-KERNEL_UDP_TIMEOUT_S = 30
-"""The kernel's default timeout of unanswered UDP connections (nf_conntrack_udp_timeout)."""
+KERNEL_UDP_TIMEOUT_S = 30  # default of nf_conntrack_udp_timeout, for unanswered connections
 
 
 class LinuxDriver(Driver):
-    """A device with iproute2; subclasses add the steps of their implementation."""
+    """Driver of a Linux device with iproute2; subclasses add the steps of their implementation."""
 
     options_model = LinuxOptions
     has_background_vlans = True
@@ -84,7 +83,7 @@ class LinuxDriver(Driver):
         return replace(facts, version=self.read_version(sections.get("version", "")))
 
     def read_version(self, text: str) -> str:
-        """Parse the output of ``version_command``."""
+        """Return the version in the output of ``version_command``."""
         match = re.search(self.version_pattern, text)
         if match is None and self.program_source:
             problem = f"'{self.version_command}' does not print the version of {self.name}"
@@ -106,21 +105,24 @@ class LinuxDriver(Driver):
         )
 
     def get_port(self, intent: Intent, side: str) -> str:
-        """Return the interface that IP runs on: with a VLAN, the one created for it."""
+        """Return the interface of a side that has the IP addresses, which may be a VLAN's."""
         vlan = getattr(intent.links, side).vlan
         return f"v6t-{side}" if vlan else str(getattr(self.options, side))
 
     def get_ports(self, intent: Intent) -> dict[str, str]:
+        """Return the interfaces with the IP addresses, by side."""
         return {side: self.get_port(intent, side) for side in SIDES}
 
     def get_background_ports(self, intent: Intent) -> dict[str, str]:
-        """Return the VLAN interfaces of the background, by side."""
+        """Return the VLAN interfaces of background traffic, by side."""
         return {side: f"v6t-{side}-bg" for side in SIDES if getattr(intent, side).background}
 
     def get_all_ports(self, intent: Intent) -> dict[str, str]:
-        """Return all interfaces of test traffic: by side, the background's by ``SIDE-bg``."""
-        beside = {f"{side}-bg": port for side, port in self.get_background_ports(intent).items()}
-        return {**self.get_ports(intent), **beside}
+        """Return all interfaces of traffic by side, with those of background traffic by ``SIDE-bg``."""
+        background = {
+            f"{side}-bg": port for side, port in self.get_background_ports(intent).items()
+        }
+        return {**self.get_ports(intent), **background}
 
     def plan_snmp_agent(self, intent: Intent, facts: Facts) -> tuple[Sequence[Step], Check] | None:
         return services.make_snmp_agent_steps(facts, self.options.state_dir)
@@ -148,7 +150,7 @@ class LinuxDriver(Driver):
         )
 
     def make_route_change(self, intent: Intent, skip: int = 0) -> Change | None:
-        """Move a route between a host on the right and one on the left; None: no common IP version."""
+        """Return a change of a route from a right to a left host; None without a common IP version."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -206,4 +208,5 @@ class LinuxDriver(Driver):
         flush: Iterable[Step] = (),
         notes: Iterable[str] = (),
     ) -> Plan:
+        """Return a plan with the driver's name and the version of the device."""
         return Plan(self.name, facts.version, tuple(steps), tuple(flush), notes=tuple(notes))

@@ -16,8 +16,7 @@ from v6t.intent.device import LinkIntent
 
 NFT_TABLE = "inet v6t_filters"
 FILTER_PROGRAM = "nft"
-DESTINATION_OFFSET = 100
-"""Offset from the last number of a denied source to that of its destination."""
+DESTINATION_OFFSET = 100  # of a denied destination to its source in the spare network
 
 
 def make_filter_steps(
@@ -27,7 +26,7 @@ def make_filter_steps(
     count: int,
     translated: Mapping[str, Sequence[Any]] | None = None,
 ) -> list[Step]:
-    """Filter frames from either side by ``count`` rules and drop all others.
+    """Return the step that filters frames from either side by ``count`` rules and drops all others.
 
     Args:
         ports: interfaces by side, and by ``SIDE-bg`` those of a background with VLANs of its own.
@@ -77,29 +76,29 @@ def make_filter_steps(
 
 def _generate_rules(
     intent: Intent,
-    first: int,
+    ip_version: int,
     source_link: LinkIntent,
     destination_link: LinkIntent,
     count: int,
     destination_nets: list[Any],
 ) -> Iterator[str]:
-    """Yield rules that drop addresses without test packets, and those that accept the test."""
-    net = find_spare_network(intent, first)
+    """Yield ``count`` rules of a direction: the middle one accepts the test, others drop spare addresses."""
+    net = find_spare_network(intent, ip_version)
     before = (count - 1) // 2
     for number in range(1, count + 1):
         if number == before + 1:
-            for version in (first, 10 - first):
+            for version in (ip_version, 10 - ip_version):
                 sources, destinations = (
                     _find_networks(s, version) for s in (source_link, destination_link)
                 )
-                if version == first:
+                if version == ip_version:
                     destinations = list(collapse_addresses([*destinations, *destination_nets]))
                 if sources and destinations:
                     sets = (_format_set(sources), _format_set(destinations))
                     yield _format_rule(version, *sets, "accept")
         else:
             destination = str(net[number + DESTINATION_OFFSET])
-            yield _format_rule(first, str(net[number]), destination, "drop")
+            yield _format_rule(ip_version, str(net[number]), destination, "drop")
 
 
 def _format_rule(version: int, source: str, destination: str, verdict: str) -> str:
@@ -112,19 +111,20 @@ def _format_set(nets: list[Any]) -> str:
 
 
 def _find_networks(side: LinkIntent, version: int) -> list[Any]:
+    """Return the networks of a side's addresses and routes, merged where possible."""
     background = side.background.addresses if side.background else ()
     own = [interface.network for interface in (*side.addresses, *background)]
     networks: Any = [*own, *side.routes]
     return list(collapse_addresses([net for net in networks if net.version == version]))
 
 
-_ADDRESSES = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
+_ADDRESS_PATTERN = re.compile(r"\b([sd]addr) (?:\{ ([^}]*) \}|(\S+))")
 
 
 def _normalize_rules(text: str) -> str:
-    """Normalize rules as nftables lists them and as they were written: addresses as sorted networks."""
+    """Return rules in one form, whether nftables or v6t wrote them, with addresses as sorted networks."""
     plain = re.sub(r"priority \w+;", "", " ".join(text.split()))
-    return _ADDRESSES.sub(
+    return _ADDRESS_PATTERN.sub(
         lambda match: (
             f"{match[1]} {_format_set(_parse_networks((match[2] or match[3]).split(', ')))}"
         ),
@@ -133,6 +133,7 @@ def _normalize_rules(text: str) -> str:
 
 
 def _parse_networks(texts: list[str]) -> list[Any]:
+    """Return the networks that addresses, prefixes and ranges cover, merged where possible."""
     networks: list[Any] = []
     for text in texts:
         low, dash, high = text.partition("-")

@@ -9,16 +9,15 @@ from v6t.drivers.duts.refusals import make_missing_program_error
 from v6t.drivers.duts.steps import make_directory, start_daemon, stop_process, write_config_file
 
 AGENT, CLIENT = "snmpd", "snmpget"
-IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"
-"""ipForwarding of MIB-II (RFC 4293), which is 1 on a router."""
+IP_FORWARDING_OID = ".1.3.6.1.2.1.4.1.0"  # ipForwarding (RFC 4293), which is 1 on a router
 DAEMON, CONTROL_CLIENT = "bird", "birdc"
-AS_NUMBER = 65000
+AS_NUMBER = 65000  # of both ends: the session is internal BGP
 ROUTER, SPEAKER = ("127.0.0.1", 1179), ("127.0.0.2", 1180)
 """Addresses and ports of the session: other than 179, which the device may use."""
 
 
 def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Check]:
-    """Return the steps that start the agent, and the query."""
+    """Return the steps that start an SNMP agent, and a check that queries it."""
     for program, package in ((AGENT, "snmpd"), (CLIENT, "snmp")):
         if program not in facts.programs:
             raise make_missing_program_error(program, package, ", with which SNMP is spoken")
@@ -48,7 +47,7 @@ def make_snmp_agent_steps(facts: Facts, state_dir: str) -> tuple[list[Step], Che
 def make_bgp_speaker_steps(
     facts: Facts, state_dir: str, version: int, net: str, next_hops: dict[str, tuple[str, str]]
 ) -> tuple[list[Step], Change]:
-    """Run BIRD as the device's router and as its neighbor, which moves a route between two next hops."""
+    """Return the steps that start BIRD as router and as its neighbor, and the change of a BGP route."""
     if not {DAEMON, CONTROL_CLIENT} <= facts.programs:
         raise make_missing_program_error(DAEMON, "bird2", ", with which BGP is spoken")
     family = f"ipv{version}"
@@ -66,7 +65,7 @@ def make_bgp_speaker_steps(
     }
     all_steps = [set_up("lo", "the speaker is reached over it")]
     for number, (role, text) in enumerate(parts.items(), 1):
-        all_steps += _start_bird(state_dir, role, number, family, text)
+        all_steps += _make_bird_steps(state_dir, role, number, family, text)
     show = f"ip -{version} route show exact {net}"
     say = f"{CONTROL_CLIENT} -s {state_dir}/bgp-speaker.ctl"
     session = f"{say} show protocols neighbour"
@@ -81,7 +80,7 @@ def make_bgp_speaker_steps(
     paths = {name: f"via {host} dev {port}" for name, (host, port) in next_hops.items()}
     first, second = next_hops
 
-    def announce(name: str, withdrawn_name: str) -> str:
+    def make_announce_command(name: str, withdrawn_name: str) -> str:
         wait = f"until {show} | grep -qF '{paths[name]}'; do n=$((n+1)); [ $n -lt 100 ] || exit 1"
         return (
             f"{say} enable {name} >/dev/null && {say} disable {withdrawn_name} >/dev/null; n=0; {wait}; "
@@ -91,8 +90,8 @@ def make_bgp_speaker_steps(
     nothing = f"{say} disable {first} >/dev/null 2>&1; {say} disable {second} >/dev/null 2>&1; true"
     change = Change(
         "a route that BGP announces",
-        add=announce(first, second),
-        change=announce(second, first),
+        add=make_announce_command(first, second),
+        change=make_announce_command(second, first),
         remove=nothing,
         show_command=show,
         added_words=paths[first],
@@ -101,9 +100,8 @@ def make_bgp_speaker_steps(
     return all_steps, change
 
 
-def _format_session(
-    local: tuple[str, int], remote: tuple[str, int]
-) -> str:  # which keeps the next hop
+def _format_session(local: tuple[str, int], remote: tuple[str, int]) -> str:
+    """Return BIRD's settings of a session between two (address, port) pairs."""
     return (
         f"local {local[0]} port {local[1]} as {AS_NUMBER}; "
         f"neighbor {remote[0]} port {remote[1]} as {AS_NUMBER}; "
@@ -111,7 +109,7 @@ def _format_session(
     )
 
 
-def _start_bird(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
+def _make_bird_steps(state_dir: str, role: str, number: int, family: str, text: str) -> list[Step]:
     file, pid, socket = (f"{state_dir}/bgp-{role}.{kind}" for kind in ("conf", "pid", "ctl"))
     head = f"router id 192.0.2.{number};\nprotocol device {{}}\nprotocol direct {{ {family}; }}\n"
     start = f"{DAEMON} -c {file} -s {socket} -P {pid}"

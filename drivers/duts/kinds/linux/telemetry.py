@@ -8,24 +8,24 @@ from itertools import pairwise
 
 from v6t.drivers.duts.readings import LossReason, Reading
 
-_HEX_NUMBER = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
-_PERF_EVENT = re.compile(
+_SOFTNET_ROW = re.compile(r"[0-9a-f]{8}(\s+[0-9a-f]{8}){2,}")
+_PERF_EVENT_LINE = re.compile(
     r"^([\d.]+),[^,\n]*,(?:\w+/)?(cycles|instructions)(?:[:/][^,\n]*)?,", re.MULTILINE
 )
 PERF_DURATION_S = 0.2
-PERF = (
+PERF_COMMAND = (
     "command -v perf >/dev/null && "
     f"perf stat -a -x, -e cycles,instructions sleep {PERF_DURATION_S} 2>&1; true"
 )
-CORES = (
+CORES_DESCRIPTION = (
     "ticks of each core: idle (and waiting for I/O), softirq (and interrupts), steal, total "
     "(`/proc/stat`)"
 )
-SOFTNET = (
+SOFTNET_DESCRIPTION = (
     "frames that a core's backlog dropped before the stack, and times its budget was used up "
     "(`/proc/net/softnet_stat`, all cores)"
 )
-EVENTS = (
+PERF_DESCRIPTION = (
     "cycles and instructions a second of all cores, where the processor counts them for `perf`; "
     "over the packets of the links: per packet"
 )
@@ -38,20 +38,20 @@ def make_readings(*ports: str) -> dict[str, Reading]:
     return {
         "cpu": make_core_reading(),
         "softnet": Reading(
-            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET, loss_reasons=losses
+            "cat /proc/net/softnet_stat", parse_softnet, SOFTNET_DESCRIPTION, loss_reasons=losses
         ),
-        "perf": Reading(PERF, parse_perf, EVENTS, duration_s=PERF_DURATION_S),
+        "perf": Reading(PERF_COMMAND, parse_perf, PERF_DESCRIPTION, duration_s=PERF_DURATION_S),
         **{f"link {port}": make_link_reading(port) for port in ports},
     }
 
 
 def make_core_reading(*, polls: bool = False) -> Reading:
-    """Make a reading of the CPU time of each core."""
-    return Reading("cat /proc/stat", parse_cpu, CORES, polls=polls)
+    """Return a reading of the CPU time of each core."""
+    return Reading("cat /proc/stat", parse_cpu, CORES_DESCRIPTION, polls=polls)
 
 
 def make_link_reading(port: str, description: str = "") -> Reading:
-    """Make a reading of the packets and drops of an interface."""
+    """Return a reading of the packets and drops of an interface."""
     words = (
         "the kernel's counters of the interface: packets; frames with errors, dropped, missed, overrun, "
         "by direction"
@@ -61,7 +61,7 @@ def make_link_reading(port: str, description: str = "") -> Reading:
 
 
 def make_process_reading(pid_file: str) -> Reading:
-    """Make a reading of the run and wait times of a process and its children, and of its quota."""
+    """Return a reading of run and wait times of a process's threads, and of its CPU quota."""
     return Reading(
         f"p=$(cat {pid_file}) || exit 0; "
         "for t in $(for q in $p $(ps -o pid= -g $p 2>/dev/null); do echo /proc/$q/task/*; done); do "
@@ -76,7 +76,7 @@ def make_process_reading(pid_file: str) -> Reading:
 
 
 def parse_schedstat(text: str) -> Mapping[str, float]:
-    """Parse ``283.run_ns``, ``283.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
+    """Parse ``TID.run_ns``, ``TID.wait_ns`` of each thread; ``quota.periods``, ``quota.throttled``."""
     figures: dict[str, float] = {}
     for line in text.splitlines():
         words = line.split()
@@ -88,9 +88,9 @@ def parse_schedstat(text: str) -> Mapping[str, float]:
 
 
 def parse_perf(text: str) -> Mapping[str, float]:
-    """Parse ``perf stat -x,``: events a second of all kinds of cores, without those that are not counted."""
+    """Parse ``perf stat -x,`` into events per second, summed over the kinds of cores."""
     figures: dict[str, float] = {}
-    for count, event in _PERF_EVENT.findall(text):
+    for count, event in _PERF_EVENT_LINE.findall(text):
         figures[f"{event}_per_s"] = (
             figures.get(f"{event}_per_s", 0.0) + float(count) / PERF_DURATION_S
         )
@@ -109,8 +109,8 @@ def parse_cpu(text: str) -> Mapping[str, float]:
 
 
 def parse_softnet(text: str) -> Mapping[str, float]:
-    """Sum frames dropped before the stack, and exhausted budgets, of all cores."""
-    rows = [line.split() for line in text.splitlines() if _HEX_NUMBER.fullmatch(line.strip())]
+    """Parse ``softnet_stat``: frames dropped before the stack and exhausted budgets, of all cores."""
+    rows = [line.split() for line in text.splitlines() if _SOFTNET_ROW.fullmatch(line.strip())]
     return {
         "dropped": float(sum(int(r[1], 16) for r in rows)),
         "squeezed": float(sum(int(r[2], 16) for r in rows)),

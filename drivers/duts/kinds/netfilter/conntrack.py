@@ -17,8 +17,8 @@ from v6t.drivers.duts.readings import LossReason, Reading, sum_matches
 from v6t.drivers.duts.steps import start_daemon, stop_process
 from v6t.intent.families import NatConfig
 
-COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"
-TABLE_SIZE_MARGIN = 1.05
+COUNT_FILE = "/proc/sys/net/netfilter/nf_conntrack_count"  # number of connections
+TABLE_SIZE_MARGIN = 1.05  # entries of the table per required connection
 CONNECTIONS_PER_BUCKET = 8
 """Connections, each of which stands in two buckets. The kernel makes none whose bucket holds more than some
 50 to 79 (``chaintoolong``): with 15 connections per bucket it refused 4 of 4,000,000; 8 are far from that.
@@ -29,14 +29,8 @@ UDP_S, QUERY_S, OPENING_S, OPEN_S = 330, 66, 264, 8184
 """A tenth more than the minima of RFC 4787 REQ-5c, RFC 5508 REQ-2, RFC 7857 section 2.1 and RFC 5382 REQ-5
 (300, 60, 240 and 7,440 s), so that a late packet finds its connection."""
 _OPENING_STATES = (
-    "syn_sent",
-    "syn_recv",
-    "fin_wait",
-    "close_wait",
-    "last_ack",
-    "time_wait",
-    "close",
-)
+    "syn_sent", "syn_recv", "fin_wait", "close_wait", "last_ack", "time_wait", "close",
+)  # fmt: skip
 _OPEN_STATES = ("established", "unacknowledged", "max_retrans")
 RFC_TIMERS: Mapping[str, int] = {
     "udp_timeout": UDP_S,
@@ -50,7 +44,7 @@ RFC_TIMERS: Mapping[str, int] = {
 
 
 class ConntrackOptions(LinuxOptions):
-    """Options of devices whose connections the kernel's conntrack keeps."""
+    """Options of devices whose connections the kernel's conntrack tracks."""
 
     rfc_timers: bool = False
     """Timers of UDP, TCP, ICMP and ICMPv6 as RFC 4787, 5382, 5508 and 7857 ask for, in place of timeout_s;
@@ -70,10 +64,12 @@ class ConntrackOptions(LinuxOptions):
 
     @property
     def log_file(self) -> str:
+        """Path of the log of new connections on the device; empty without a log."""
         return f"{self.state_dir}/connections.log" if self.log_connections else ""
 
     @property
     def artefacts(self) -> Mapping[str, str]:
+        """Files of the device that are kept with the run, by name."""
         return {"connections.log": self.log_file} if self.log_file else {}
 
     def get_udp_timeout_s(self, intent: Intent) -> int:
@@ -83,7 +79,7 @@ class ConntrackOptions(LinuxOptions):
 
 
 def count_required_sessions(configured: int, intent: Intent) -> int:
-    """Return the number of connections that the device must hold; 0 if it is not specified."""
+    """Return the number of connections that the device must hold; 0 for no requirement."""
     needed = intent.requirements.sessions
     if 0 < configured < needed:
         raise UsageError(
@@ -155,10 +151,10 @@ _EMPTY_LISTING = re.compile(r"conntrack v\S+ \(conntrack-tools\): 0 flow entries
 """The last words of ``conntrack -L``, on its standard error: without them it has listed nothing."""
 
 
-def make_flush_steps(inside: Sequence[str]) -> tuple[Step, ...]:
-    """Delete the connections of the clients' networks only."""
+def make_flush_steps(client_networks: Sequence[str]) -> tuple[Step, ...]:
+    """Return the step that deletes the connections of the clients' networks only."""
     # each reads the whole table
-    largest_first = sorted(inside, key=lambda net: int(net.rpartition("/")[2]))
+    largest_first = sorted(client_networks, key=lambda net: int(net.rpartition("/")[2]))
     which = [f"-f ipv6 -s {net}" if ":" in net else f"-s {net}" for net in largest_first]
     commands = "; ".join(f"conntrack -D {each} >/dev/null 2>&1" for each in which)
     left = "; ".join(f"conntrack -L {each} 2>&1 | head -{NEARLY_EMPTY}" for each in which)
@@ -176,7 +172,7 @@ def make_flush_steps(inside: Sequence[str]) -> tuple[Step, ...]:
 
 
 def make_log_steps(options: ConntrackOptions) -> list[Step]:
-    """Return the step that logs new connections; empty if the options do not ask for it."""
+    """Return the step that logs new connections, if the options request it."""
     if not options.log_connections:
         return []
     directory, file = options.state_dir, options.log_file
@@ -191,28 +187,30 @@ def make_log_steps(options: ConntrackOptions) -> list[Step]:
 
 
 def make_connection_count_reading() -> Reading:
-    """Make a reading of the number of connections."""
+    """Return a reading of the number of connections."""
     parse = sum_matches(r"\A\s*(\d+)\s*\Z", "sessions")
     return Reading(f"cat {COUNT_FILE}", parse, "connections that the device counts")
 
 
+# TCP states whose timeouts are reported
 TCP_TIMER_STATES = ("syn_sent", "syn_recv", "established", "time_wait", "close")
+# sysctls that are reported, without their common prefix
 LIMIT_SYSCTLS = (
     *("max", "buckets", "udp_timeout", "udp_timeout_stream"),
     *(f"tcp_timeout_{state}" for state in TCP_TIMER_STATES),
 )
 
 
-def make_limits_reading(log: str = "") -> Reading:
-    """Make a reading of the sizes of the table and its hash, and of the timeouts [s]."""
+def make_limits_reading(log_file: str = "") -> Reading:
+    """Return a reading of the table's sizes, of timeouts [s] and of the number of log records."""
     names = " ".join(f"{_SYSCTL_PREFIX}{name}" for name in LIMIT_SYSCTLS)
-    counted = f"; echo log_records = $(wc -l <{log})" if log else ""
+    counted = f"; echo log_records = $(wc -l <{log_file})" if log_file else ""
     parse = sum_matches(r"^(?:net\.netfilter\.)?(\w+)\s*=\s*(\d+)\s*$")
     return Reading(f"sysctl {names}{counted}", parse)
 
 
 def make_insert_failure_reading() -> Reading:
-    """Make a reading of the connections that the kernel could not create, by reason."""
+    """Return a reading of the connections that the kernel could not create, by reason."""
     return Reading(
         "conntrack -S",
         parse_conntrack_statistics,
@@ -224,7 +222,7 @@ def make_insert_failure_reading() -> Reading:
 
 
 def make_occupancy_reading() -> Reading:
-    """Make a reading of the kernel's table: ``used`` entries and their ``limit``."""
+    """Return a reading of the kernel's table: ``used`` entries and their ``limit``."""
     return Reading(
         f"cat {COUNT_FILE} {COUNT_FILE.replace('_count', '_max')}",
         lambda text: dict(
@@ -241,7 +239,7 @@ parse_conntrack_statistics = sum_matches(
 
 
 class ConntrackDriver(LinuxDriver):
-    """Driver of a device whose connections are tracked by the kernel's conntrack."""
+    """Base of drivers of devices whose connections the kernel's conntrack tracks."""
 
     options_model = ConntrackOptions
 

@@ -13,12 +13,12 @@ from v6t.drivers.duts.plan import Change, Intent, Plan, Step, expect_lines
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import Nat44Config, NptConfig
 
-RULE_COMMENT = "-m comment --comment v6t"
+RULE_COMMENT_OPTIONS = "-m comment --comment v6t"
 LIST_RULES_COMMAND = "iptables -t nat -S POSTROUTING"
 
 
 class Iptables(NetfilterNat):
-    """NAT44 by iptables SNAT rules that carry a comment of v6t."""
+    """Driver of NAT44 by SNAT rules of iptables, which the comment ``v6t`` marks."""
 
     name = "iptables"
     title = "Linux kernel NAT44 with iptables"
@@ -44,8 +44,8 @@ class Iptables(NetfilterNat):
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"
 
-        def format_rule(low: int) -> str:
-            target = f"{pool.address_range}:{low}-{pool.last_port}"
+        def format_rule(first_port: int) -> str:
+            target = f"{pool.address_range}:{first_port}-{pool.last_port}"
             return (
                 f"-s {find_spare_network(intent, 4)} -o {port} -p udp -m comment --comment v6t-beside "
                 f"-j SNAT --to-source {target}"
@@ -64,18 +64,18 @@ class Iptables(NetfilterNat):
 
 def _make_rule_step(pool: nat.NatPool, net: str, port: str, protocol: str) -> Step:
     target = pool.snat_target if protocol in nat.PROTOCOLS_WITH_PORTS else pool.address_range
-    format_rule = f"-s {net} -o {port} -p {protocol} {RULE_COMMENT} -j SNAT --to-source {target}"
-    create = f"iptables -w -t nat -A POSTROUTING {format_rule}"
-    delete = f"iptables -w -t nat -D POSTROUTING {format_rule}"
+    rule = f"-s {net} -o {port} -p {protocol} {RULE_COMMENT_OPTIONS} -j SNAT --to-source {target}"
+    create = f"iptables -w -t nat -A POSTROUTING {rule}"
+    delete = f"iptables -w -t nat -D POSTROUTING {rule}"
     why = f"translate the {protocol.upper()} connections of {net}"
     read = f"{LIST_RULES_COMMAND} | grep -e '-s {net} .*--comment v6t ' || true"
     return create_object(
-        create, delete, why, read=read, expected=expect_lines(f"-A POSTROUTING {format_rule}")
+        create, delete, why, read=read, expected=expect_lines(f"-A POSTROUTING {rule}")
     )
 
 
 class Ip6tablesNpt(LinuxDriver):
-    """NPTv6 by one ip6tables rule for each direction."""
+    """Driver of NPTv6 by one rule of ip6tables for each direction."""
 
     name = "ip6tables-npt"
     title = "Linux kernel NPTv6 with ip6tables (SNPT, DNPT)"
@@ -104,9 +104,10 @@ class Ip6tablesNpt(LinuxDriver):
 
 
 def _make_prefix_step(chain: str, match: str, target: str, old: str, new: str) -> Step:
-    format_rule = f"{chain} {match} {RULE_COMMENT} -j {target} --src-pfx {old} --dst-pfx {new}"
-    create = f"ip6tables -w -t mangle -A {format_rule}"
-    delete = f"ip6tables -w -t mangle -D {format_rule}"
+    """Return the step of a rule that replaces the prefix ``old`` by ``new``."""
+    rule = f"{chain} {match} {RULE_COMMENT_OPTIONS} -j {target} --src-pfx {old} --dst-pfx {new}"
+    create = f"ip6tables -w -t mangle -A {rule}"
+    delete = f"ip6tables -w -t mangle -D {rule}"
     why = f"translate {old} to {new}"
     read = f"ip6tables -t mangle -S {chain} | grep -e '--comment v6t .*{target}' || true"
-    return create_object(create, delete, why, read=read, expected=expect_lines(f"-A {format_rule}"))
+    return create_object(create, delete, why, read=read, expected=expect_lines(f"-A {rule}"))

@@ -35,25 +35,25 @@ class NatPool:
 
     @property
     def address_range(self) -> str:
-        """Addresses in nft's form, which for IPv4 is that of iptables, too."""
-        return format_span(self.addresses[0], self.addresses[-1])
+        """The public addresses as nft and iptables write them."""
+        return format_address_range(self.addresses[0], self.addresses[-1])
 
     @property
     def snat_target(self) -> str:
-        """Addresses and ports in nft's form, which for IPv4 is that of iptables, too."""
+        """The public addresses and ports as nft and iptables write them."""
         return f"{self.address_range}:{self.first_port}" + (
             f"-{self.last_port}" if self.last_port > self.first_port else ""
         )
 
 
-def format_span(first: str, last: str) -> str:
-    """Return a range of addresses in nft's form; one address stands alone."""
+def format_address_range(first: str, last: str) -> str:
+    """Return a range of addresses as nft writes it, or the address if there is only one."""
     ends = [f"[{a}]" if ":" in a else a for a in (first, last)]
     return ends[0] if ends[0] == ends[1] else "-".join(ends)
 
 
 def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str] = ()) -> NatPool:
-    """Return the clients, public addresses and ports of an intent."""
+    """Return the client networks, public addresses and ports of an intent."""
     settings = intent.configuration_as(NatConfig)
     for name in ("port_block", "udp_timeout_s", "session_limit"):
         if getattr(settings, name) and name not in supported_settings:
@@ -72,7 +72,7 @@ def get_pool(intent: Intent, version: int = 4, supported_settings: Sequence[str]
 
 
 def divide_pool(pool: NatPool, intent: Intent) -> list[NatPool]:
-    """Divide a pool: one share for all clients, or a block of ports for each client."""
+    """Return a block of ports for each client, or the whole pool if the intent has no blocks."""
     size = intent.configuration_as(NatConfig).port_block
     if not size:
         return [pool]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_network
 from typing import ClassVar
 
@@ -15,13 +15,12 @@ from v6t.drivers.duts.plan import Change, Expectation, Intent, Step, shorten_out
 from v6t.drivers.duts.steps import create_object, write_config_file
 from v6t.intent.families import DeviceConfig, Nat44Config, Nat66Config
 
-LIVE_RULE_COMMENT = "v6t-beside"
-"""Comment of the rule that is added and removed under traffic."""
+LIVE_RULE_COMMENT = "v6t-beside"  # marks the rule that is added and removed under traffic
 _PROTOCOL_NAMES = {"1": "icmp", "6": "tcp", "17": "udp"}
 
 
 class Nftables(NetfilterNat):
-    """NAT44 in a separate nftables table."""
+    """Driver of NAT44 in a separate nftables table."""
 
     name = "nftables"
     title = "Linux kernel NAT44 with nftables"
@@ -68,7 +67,7 @@ class Nftables(NetfilterNat):
 
 
 class Nftables66(Nftables):
-    """NAT66: IPv6 clients behind public IPv6 addresses and ports."""
+    """Driver of NAT66, which translates IPv6 clients to public IPv6 addresses and ports."""
 
     name = "nftables66"
     title = "Linux kernel NAT66 with nftables"
@@ -79,7 +78,7 @@ class Nftables66(Nftables):
 
 
 def make_snat_steps(directory: str, pools: Sequence[nat.NatPool], port: str) -> list[Step]:
-    """Translate the sources of packets that leave through an interface."""
+    """Return the steps that translate the sources of packets leaving an interface."""
     family = _get_family(pools[0].addresses[0])
     rules = [
         _format_rule(
@@ -116,7 +115,7 @@ def make_table_steps(
     *,
     list_options: str = "",
 ) -> list[Step]:
-    """Load a table with one chain in one transaction, after a syntax check."""
+    """Return the steps that write and load a table with one chain."""
     lines = [f"add table {table}", f"delete table {table}"]
     lines += [f"table {table} {{", f"  chain {chain} {{"]
     lines += [f"    {hook}; policy accept;", *(f"    {rule}" for rule in rules), "  }", "}"]
@@ -127,13 +126,13 @@ def make_table_steps(
             f"nft delete table {table}",
             why,
             read=f"nft {list_options}list table {table} 2>/dev/null || true",
-            expected=expect_rules(hook.partition(" priority ")[0].removeprefix("type "), *rules),
+            expected=expect_rules(hook.partition(" priority ")[0].removeprefix("type "), rules),
         ),
     ]
 
 
-def expect_rules(hook: str, *rules: str) -> Expectation:
-    """Expect exactly ``rules`` in the chain at a hook; a rule whose text changes under traffic is ignored."""
+def expect_rules(hook: str, rules: Iterable[str]) -> Expectation:
+    """Expect exactly these rules in the chain at a hook, apart from the rule of a live change."""
     expected_rules = [re.sub(r"(?<=addr )(\S+)(/32|/128)(?= )", r"\1", rule) for rule in rules]
 
     def find_problem(output: str) -> str | None:
@@ -153,7 +152,7 @@ def expect_rules(hook: str, *rules: str) -> Expectation:
 
 
 def _normalize_rule(line: str) -> str:
-    """Return a rule without counter values, with protocol names, and with the ends of address ranges.
+    """Return a rule without counter values, with protocol names and both ends of address ranges.
 
     nft prints a range of addresses as a prefix if it is one.
     """
@@ -161,7 +160,7 @@ def _normalize_rule(line: str) -> str:
     if prefix := re.search(r"(?<=snat to )\[?([\da-f.:]+)\]?/(\d+)", text):
         network = ip_network(f"{prefix[1]}/{prefix[2]}")
         ends = (str(network[0]), str(network[-1]))
-        text = text.replace(prefix[0], nat.format_span(*ends))
+        text = text.replace(prefix[0], nat.format_address_range(*ends))
     return re.sub(
         r"\b(meta l4proto|ip protocol) (\d+)\b",
         lambda match: f"{match[1]} {_PROTOCOL_NAMES.get(match[2], match[2])}",

@@ -22,16 +22,13 @@ from v6t.drivers.transport.contract import ON_DEVICE, ConnectionLost, DeadlinePa
 from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
 
-PROMPT_SILENCE_S = 0.05
-"""Silence after which a line that looks like a prompt is one [s]."""
+PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
 """Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
-MAX_QUESTIONS = 50
-PASSWORD_QUESTIONS = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
-MAX_PROMPT_LENGTH = 512
-"""Longest prompt or question [characters]: patterns are slow on longer lines."""
-PROMPT_STEM_LENGTH = 12
-"""Leading characters of a device's name in every prompt: some devices truncate it in deeper modes."""
+MAX_QUESTIONS = 50  # answered after one line: more are the same question again
+PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
+MAX_PROMPT_LENGTH = 512  # of prompts and questions: patterns are slow on longer lines
+PROMPT_STEM_LENGTH = 12  # of a device's name: some devices truncate it in deeper modes
 EFFECT_UNKNOWN_HINT = "the effect of the last line is unknown"
 _PASSWORD_PROMPT = re.compile(r"(?i)password[^\n:]*:\s*$")
 _TERMINAL_SEQUENCE = re.compile(
@@ -50,7 +47,7 @@ class LineRejected(DutError):
 
 
 class Dialogue:
-    """Transport to a command line: one login that returns to its first prompt after each call."""
+    """Transport to a device's command line: one login, with the same prompt after each call."""
 
     where = ON_DEVICE
 
@@ -64,7 +61,7 @@ class Dialogue:
         self._closed = threading.Event()
         self._text = self._home = self._stem = ""
         self._typed_s = time.monotonic()
-        self._secrets = [v for n in PASSWORD_QUESTIONS if (v := os.environ.get(n))]
+        self._secrets = [v for n in PASSWORD_VARIABLES if (v := os.environ.get(n))]
 
     @property
     def is_alive(self) -> bool:
@@ -99,7 +96,7 @@ class Dialogue:
         raise DutError(problem, code="unsupported-operation")
 
     def run(self, command: str, text: str = "", deadline_s: float | None = None) -> Output:
-        """Type lines and return to the first prompt; status 1: one was refused, or leads elsewhere."""
+        """Type lines; the status is 1 if one is rejected or the last prompt is not the first one."""
         del text, deadline_s
         if not self.is_alive:
             raise ConnectionLost(f"{self.name}: not connected", code="connection-lost")
@@ -156,17 +153,17 @@ class Dialogue:
         self._store_home_prompt()
         enable = [self._options.enable] if self._options.enable and self._home[-1:] == ">" else []
         for line in (*enable, *self._options.open):
-            self._type(line, opening=True)
+            self._type(line, at_login=True)
         self._store_home_prompt()
 
     def _store_home_prompt(self) -> None:
-        """Store the present prompt as the one that all lines must return to."""
+        """Store the present prompt, to which all lines must return."""
         self._home = self._last_line.strip()
         name = re.search(r"\w(?:[\w.@/:-]*\w)?", self._home)
         self._stem = name[0][:PROMPT_STEM_LENGTH] if name else ""
 
     def _keep_alive(self, closed: threading.Event) -> None:
-        """Press Enter after each idle time: some devices end idle logins."""
+        """Type an empty line after each idle time: some devices end idle logins."""
         idle_s = self._options.idle_s
         while not closed.wait(max(0.0, self._typed_s + idle_s - time.monotonic())):
             with self._turn, contextlib.suppress(DutError):
@@ -189,25 +186,27 @@ class Dialogue:
         if not self._is_at_home_prompt:
             self.close()
 
-    def _type(self, line: str, *, opening: bool = False) -> str:
+    def _type(self, line: str, *, at_login: bool = False) -> str:
+        """Type a line, log it and return the answer."""
         began = time.monotonic()
         result, answer = "answered", ""
         try:
-            answer = self._exchange(line, opening=opening)
+            answer = self._exchange(line, at_login=at_login)
         except BaseException as exc:
-            result, answer = failure(exc), "\n".join(self._lines)
+            result, answer = failure(exc), "\n".join(self._complete_lines)
             raise
         finally:
             duration_s = time.monotonic() - began
             log_command(self.name, line, "", logging.INFO, result, duration_s, answer)
         return answer
 
-    def _exchange(self, line: str, *, opening: bool) -> str:
+    def _exchange(self, line: str, *, at_login: bool) -> str:
+        """Type a line and return the answer without echo and secrets, unless it is rejected."""
         typed = self._insert_secrets(line)
         self._text = ""
         self._send(typed + "\n")
-        self._await_prompt(f"after '{line}'", opening=opening)
-        lines = self._lines
+        self._await_prompt(f"after '{line}'", at_login=at_login)
+        lines = self._complete_lines
         # a device that repeats nothing may refuse a line by words that end with it
         refusal = self._options.find_refusal(
             "\n".join(t for t in lines if t.strip() != typed.strip())
@@ -220,7 +219,7 @@ class Dialogue:
         return self._hide_secrets("\n".join(remove_echo(lines, typed)))
 
     def _await_prompt(
-        self, description: str, deadline_s: float = 0.0, *, opening: bool = False
+        self, description: str, deadline_s: float = 0.0, *, at_login: bool = False
     ) -> None:
         """Read up to the next prompt; turn pages and answer questions on the way."""
         deadline_s = deadline_s or self._options.line_deadline_s
@@ -228,20 +227,20 @@ class Dialogue:
         questions = passwords = 0
         while True:
             last = self._last_line
-            answer = self._find_answer(last, description, opening=opening) if last else None
+            answer = self._find_answer(last, description, at_login=at_login) if last else None
             left_s = end - time.monotonic()
             if self._read(description, left_s if answer is None else min(left_s, PROMPT_SILENCE_S)):
                 continue
             if answer == "":
                 return
             questions += answer != " "
-            passwords += opening and _PASSWORD_PROMPT.search(last) is not None
+            passwords += at_login and _PASSWORD_PROMPT.search(last) is not None
             if passwords > 1:  # one more may lock the account
                 problem = f"it does not take the password {description}"
                 raise DutError(f"{self.name}: {problem}", code="login-refused")
             if answer is None or questions > MAX_QUESTIONS:
                 problem = (
-                    f"no prompt within {deadline_s:g} s {description}; it said last: {self._tail}"
+                    f"no prompt within {deadline_s:g} s {description}; it said last: {self._recent_output}"
                     if answer is None
                     else f"the device repeats its question {description}: {shorten_output(last)}"
                 )
@@ -254,46 +253,48 @@ class Dialogue:
             else:
                 self._text += "\n"
 
-    def _find_answer(self, last: str, description: str, *, opening: bool) -> str | None:
-        if len(last) > MAX_PROMPT_LENGTH:
+    def _find_answer(self, last_line: str, description: str, *, at_login: bool) -> str | None:
+        """Return what to type after a line: nothing at a prompt; None to read on."""
+        if len(last_line) > MAX_PROMPT_LENGTH:
             return None
-        if self._options.is_pager(last):
+        if self._options.is_pager(last_line):
             return " "
-        answer = self._options.find_answer(last)
+        answer = self._options.find_answer(last_line)
         if answer is not None:
             typed = self._insert_secrets(answer)
-            if redaction.asks_secret(last):
+            if redaction.asks_secret(last_line):
                 redaction.add_secret(typed)
             return typed + "\n"
-        if opening and _PASSWORD_PROMPT.search(last):
+        if at_login and _PASSWORD_PROMPT.search(last_line):
             password = os.environ.get(redaction.ENABLE_PASSWORD)
             if not password:
                 problem = f"{self.name}: the device prompts for a password {description}"
                 raise DutError(problem, f"set {redaction.ENABLE_PASSWORD}", code="console-prompt")
             return password + "\n"
-        return "" if self._options.is_prompt(last, self._stem) else None
+        return "" if self._options.is_prompt(last_line, self._stem) else None
 
     def _read(self, description: str, limit_s: float) -> bool:
+        """Read what arrives within a time; return whether anything did."""
         try:
             self._text += self._child.read_nonblocking(65536, max(0.0, limit_s))
         except pexpect.TIMEOUT:
             return False
         except (pexpect.EOF, OSError, ValueError):
-            raise self._make_lost_error(f"the connection broke {description}") from None
+            raise self._make_connection_error(f"the connection broke {description}") from None
         if len(self._text) > MAX_OBJECT_OCTETS:
             problem = f"more than {MAX_OBJECT_OCTETS >> 20} MiB {description}"
-            raise self._make_lost_error(problem, "too-much-output")
+            raise self._make_connection_error(problem, "too-much-output")
         return True
 
     def _send(self, text: str) -> None:
         try:
             self._child.send(text)
         except (OSError, ValueError):
-            raise self._make_lost_error("the connection broke before all was typed") from None
+            raise self._make_connection_error("the connection broke before all was typed") from None
 
-    def _make_lost_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
+    def _make_connection_error(self, problem: str, code: str = "connection-lost") -> ConnectionLost:
         self.close()
-        text = f"{self.name}: {problem}; it said last: {self._tail}"
+        text = f"{self.name}: {problem}; it said last: {self._recent_output}"
         return ConnectionLost(text, EFFECT_UNKNOWN_HINT, code=code)
 
     @property
@@ -305,16 +306,17 @@ class Dialogue:
         return is_same_mode(self._last_line, self._home)
 
     @property
-    def _lines(self) -> list[str]:
+    def _complete_lines(self) -> list[str]:
         return [render_line(line).rstrip() for line in self._text.split("\n")[:-1]]
 
     @property
-    def _tail(self) -> str:
+    def _recent_output(self) -> str:
+        """The last four lines without secrets, for messages."""
         text = self._text[-65536:].split("\n")[-4:]
         return shorten_output(self._hide_secrets("\n".join(map(render_line, text))))
 
     def _insert_secrets(self, text: str) -> str:
-        """Replace placeholders by secrets from the environment, and hide these in answers."""
+        """Replace placeholders by secrets from the environment, which answers then hide."""
         typed, secrets = redaction.fill_in_environment(text)
         self._secrets += secrets
         try:
@@ -340,7 +342,7 @@ class Dialogue:
 
 
 def remove_echo(lines: list[str], typed: str) -> list[str]:
-    """Return an answer without the echo of the typed line."""
+    """Return the lines of an answer without the echo of the typed line."""
     wanted, first = typed.strip(), lines[0].strip() if lines else ""
     # a line that is wider than the terminal is scrolled: its end is visible
     repeats = first == wanted or first.lstrip("$").endswith(wanted[-20:])

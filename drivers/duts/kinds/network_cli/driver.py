@@ -39,12 +39,12 @@ from v6t.intent.families import DeviceConfig
 if TYPE_CHECKING:
     from v6t.drivers.lab.setup import LabDevice
 
-PAGE = "docs/duts/network-cli.md"
+MANUAL_PAGE = "docs/duts/network-cli.md"
 SYSTEM_STATE, OWN_STATE = Path("/var/lib/v6t"), Path("~/.local/state/v6t")
 
 
 class NetworkCliDriver(Driver):
-    """A device with a command line, at which the user's lines are typed."""
+    """Driver of any device with a command line, which types the user's lines."""
 
     name = "network-cli"
     title = "any device with a command line: your own lines, typed over SSH"
@@ -69,7 +69,7 @@ class NetworkCliDriver(Driver):
 
     @cached_property
     def cli_options(self) -> CliOptions:
-        """Behavior of the command line: by the options, then the platform, then the defaults."""
+        """Settings of the command line: options come before the platform's, these before defaults."""
         own: CliOptions = self.options.cli
         platform = self.options.platform
         if not platform:
@@ -122,7 +122,7 @@ class NetworkCliDriver(Driver):
         for name in ("configure", "verify", "restore"):
             if not getattr(self.options, name):
                 problem = f"{self.name} has no built-in configuration: dut.options.{name} is empty"
-                hint = f"{PAGE} has a complete testbed file"
+                hint = f"{MANUAL_PAGE} has a complete testbed file"
                 raise UsageError(problem, hint, code="missing-setting")
         busy, answer = self.options.busy, facts.sections.get("busy", "")
         if busy and answer == BUSY_CHECK_REJECTED:
@@ -141,22 +141,22 @@ class NetworkCliDriver(Driver):
         first, *checks = _make_checks(places, own.verify, "verify")
         steps: list[Step] = []
 
-        def add(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
+        def add_step(why: str, lines: Sequence[str], undo: Sequence[str] = (), **more: Any) -> None:
             text, undo_text = ("\n".join(places.expand(texts)) for texts in (lines, undo))
             steps.append(Step(text, why, undo=undo_text, **more))
 
         if own.prepare:
-            add("save what restoring needs", own.prepare, own.tidy)
+            add_step("save what restoring needs", own.prepare, own.tidy)
         if confirm and (confirm.before or confirm.cancel):
             why = "start the device's own rollback timer"
             # the timer is no longer there once the last step has begun
-            add(why, confirm.before, confirm.cancel, gone_test=str(len(steps) + 3))
+            add_step(why, confirm.before, confirm.cancel, gone_test=str(len(steps) + 3))
         read = own.compare.command if own.compare else ""
         wait = f", and wait {own.settle_s:g} s" if own.settle_s else ""
         why = f"configure {intent.technology}{wait}"
-        add(why, own.configure, own.restore, read=read, proof=first)
+        add_step(why, own.configure, own.restore, read=read, proof=first)
         if confirm:
-            add("stop the device's own rollback timer", confirm.keep)
+            add_step("stop the device's own rollback timer", confirm.keep)
         flush = []
         if own.flush:
             (check, *_) = _make_checks(places, [own.flush.check], "flush.check")
@@ -194,7 +194,7 @@ class NetworkCliDriver(Driver):
             raise UsageError(
                 f"how is the {self.name} device reached?",
                 "give dut.options.ssh.host and the lines to be typed in the testbed file, and a tester wired "
-                f"to it; {PAGE} has a complete one",
+                f"to it; {MANUAL_PAGE} has a complete one",
                 code="missing-setting",
             )
         return ssh
@@ -203,6 +203,7 @@ class NetworkCliDriver(Driver):
 def _make_checks(
     places: Placeholders, checks: Iterable[CliCheckOptions], option: str
 ) -> list[Check]:
+    """Return the checks of an option with the values of their placeholders."""
     results = []
     for check in checks:
         criterion = next(n for n in CHECK_CRITERIA if getattr(check, n) is not None)

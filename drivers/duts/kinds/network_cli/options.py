@@ -31,8 +31,7 @@ ERROR_PATTERNS = (
     r"^(?:minor|major|critical): ",
 )
 """Error messages of common command lines for a rejected line, in any case."""
-_UNSAVED_MARKS = re.compile(r"[*~!\s]")
-"""Marks of unsaved changes in prompts."""
+_UNSAVED_MARKS = re.compile(r"[*~!\s]")  # marks of unsaved changes in prompts
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -44,7 +43,7 @@ def check_one_line(text: str) -> str:
 
 
 def split_lines(value: object) -> object:
-    """Split a block of text into lines without empty ones; the model checks anything else."""
+    """Split text into lines without empty ones; return other values, which the model checks."""
     whole = value.split("\n") if isinstance(value, str) else value
     if not isinstance(whole, (list, tuple)):
         return value
@@ -52,13 +51,13 @@ def split_lines(value: object) -> object:
 
 
 CliLine = Annotated[str, BeforeValidator(lambda v: check_one_line(v) if isinstance(v, str) else v)]
+# a list of lines, or a block of text
 CliLines = Annotated[tuple[CliLine, ...], BeforeValidator(split_lines)]
-"""A list of lines, or a block of text."""
 RegexText = Annotated[str, BeforeValidator(check_pattern)]
 
 
 class CliOptions(StrictModel):
-    """Behavior of the device's command line."""
+    """Prompts, questions and rejections of a command line, and lines to type."""
 
     prompt: RegexText = ""
     """The prompt, as a regular expression on the last line; empty: the usual ones."""
@@ -93,19 +92,20 @@ class CliOptions(StrictModel):
                 raise InvalidValue(problem, code="secret-in-file")
         return answers
 
-    def is_prompt(self, last: str, stem: str) -> bool:
+    def is_prompt(self, line: str, stem: str) -> bool:
         """Return whether a line is a prompt that contains the stem of the device's name."""
-        return stem in last and re.search(self.prompt or PROMPT_PATTERN, last) is not None
+        return stem in line and re.search(self.prompt or PROMPT_PATTERN, line) is not None
 
-    def is_pager(self, last: str) -> bool:
-        return re.search(self.pager or PAGER_PATTERN, last) is not None
+    def is_pager(self, line: str) -> bool:
+        return re.search(self.pager or PAGER_PATTERN, line) is not None
 
-    def find_answer(self, last: str) -> str | None:
-        known = (a for pattern, a in self.answers.items() if re.search(pattern, last))
+    def find_answer(self, question: str) -> str | None:
+        """Return the configured answer to a question of the device."""
+        known = (a for pattern, a in self.answers.items() if re.search(pattern, question))
         return next(known, None)
 
     def find_refusal(self, reply: str) -> str:
-        """Return the line of a reply that rejects the typed line; empty: none."""
+        """Return the error message in a reply; empty if the typed line is accepted."""
         for pattern in self.errors or ERROR_PATTERNS:
             match = re.search(pattern, reply, re.MULTILINE | re.IGNORECASE)
             if match:
@@ -115,13 +115,13 @@ class CliOptions(StrictModel):
 
 
 def is_same_mode(first: str, second: str) -> bool:
-    """Return whether two prompts are equal but for marks of unsaved changes."""
+    """Return whether two prompts are equal apart from marks of unsaved changes."""
     return _UNSAVED_MARKS.sub("", first) == _UNSAVED_MARKS.sub("", second)
 
 
-DROPS_READING = "drops"
-LOSS_REASONS = {"refused.*": LossReason.ROOM, ".*": LossReason.QUEUE}
-"""What the figures of the reading of drops count."""
+DROPS_READING = "drops"  # name of the reading of all drops
+LOSS_REASONS = {"refused.*": LossReason.ROOM, ".*": LossReason.QUEUE}  # of drops
+# reading by the name of a group of a user's pattern
 _READING_BY_GROUP = {
     "core": "cpu", "busy": "cpu", "idle": "cpu", "used": "table", "limit": "table",
     "rx_left": "link left", "rx_right": "link right",
@@ -147,7 +147,7 @@ def find_reading(pattern: str) -> str:
 
 
 def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapping[str, float]:
-    """Return the figures that patterns find in a command's output, by telemetry names.
+    """Return the figures that the groups of patterns match in an output, keyed as telemetry figures.
 
     Packets and drops are added up; of anything else the last match counts. ``default`` names the figure
     of the first group of the first match; else groups have names.
@@ -176,12 +176,14 @@ def parse_figures(patterns: Iterable[str], text: str, default: str = "") -> Mapp
 
 
 def _split_drop(name: str) -> tuple[str, str]:
+    """Split ``drop_REASON`` or ``refused_REASON`` into the figure's prefix and the reason."""
     drop = _DROP_GROUP.fullmatch(name)
     kind, reason = drop.groups() if drop else ("", name)
     return "refused " if kind == "refused" else "", reason or "all"
 
 
 def _parse_number(text: str) -> float | None:
+    """Return a number without its separators and unit, or None if there is none."""
     try:
         number = float(re.sub(r"[,_'\s%]", "", text))
     except ValueError:
@@ -197,7 +199,7 @@ class CliCheckOptions(CheckOptions):
 
 
 class FigureOptions(StrictModel):
-    """A figure in an answer."""
+    """A command, and a pattern that matches one figure in its output."""
 
     command: CliLine = Field(min_length=1)
     """A line that changes nothing, cheap enough for once a second."""
@@ -206,7 +208,7 @@ class FigureOptions(StrictModel):
 
 
 class TelemetryOptions(FigureOptions):
-    """Figures that are read once a second under load."""
+    """A command, and a pattern whose groups match figures under load."""
 
     pattern: RegexText = Field(min_length=1)
     """A regular expression with named groups: `busy` or `idle` [%] of a processor, with `core`
@@ -230,10 +232,11 @@ class BusyOptions(StrictModel):
 
 
 class CompareOptions(StrictModel):
-    """The configuration that must be the same after a rollback."""
+    """A command whose output must be the same after a rollback."""
 
     command: CliLine = Field(min_length=1)
     """The line that prints the configuration."""
+    # patterns of lines that are not compared
     but: tuple[RegexText, ...] = ()
     """Lines with a match are left out: they change by themselves."""
 
@@ -259,7 +262,7 @@ class CliFlushOptions(StrictModel):
 
 
 class NetworkCliOptions(DutOptions):
-    """Options of a device with a command line."""
+    """Options of the driver of devices with a command line."""
 
     state_dir: DirectoryPath = ""
     """Directory on this machine for lock and undo record; empty: one for each device in

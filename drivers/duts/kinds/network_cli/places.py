@@ -11,7 +11,7 @@ from v6t.base.errors import InvalidValue, UsageError
 from v6t.drivers.duts.kinds.network_cli.options import check_one_line
 from v6t.drivers.duts.plan import Intent
 
-_PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
+_PLACEHOLDER_PATTERN = re.compile(r"\{([a-z][a-z0-9_.]*)(?::([a-z]+))?\}")
 
 
 def _format_mac(mac: str, size: int, separator: str) -> str:
@@ -21,6 +21,7 @@ def _format_mac(mac: str, size: int, separator: str) -> str:
     return separator.join(digits[n : n + size] for n in range(0, 12, size))
 
 
+# forms of a value, as in ``{left.address4:mask}``
 _FORMATTERS: Mapping[str, Callable[[str], str]] = {
     "ip": lambda v: str(ip_interface(v).ip),
     "length": lambda v: str(ip_interface(v).network.prefixlen),
@@ -35,13 +36,13 @@ _FORMATTERS: Mapping[str, Callable[[str], str]] = {
 
 
 class Placeholders:
-    """Placeholder values by name; a line is repeated for each value, in step within a group."""
+    """Values of placeholders, which repeat a line once for each row of a group of values."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[str, Sequence[str]]] = {}
 
     def add(self, group: str, columns: Mapping[str, Iterable[object]]) -> None:
-        """Add names whose values belong together, one line for each."""
+        """Add placeholders with lists of values, which form the rows of one group."""
         for name, values in columns.items():
             try:
                 self._values[name] = group, [check_one_line(str(value)) for value in values]
@@ -50,12 +51,13 @@ class Placeholders:
                 raise UsageError(problem, code="invalid-placeholder") from exc
 
     def expand(self, texts: Iterable[str]) -> list[str]:
+        """Return all lines with values in place of placeholders."""
         return [row[0] for text in texts for row in self.expand_rows([text])]
 
     def expand_rows(
         self, texts: Sequence[str], quote: Callable[[str], str] = str
     ) -> Iterator[tuple[str, ...]]:
-        """Yield the texts once for each row of the values that they name."""
+        """Yield the texts together, once for each row of the values that they name."""
         try:
             yield from self._expand_group(texts, quote)
         except UsageError as exc:
@@ -64,7 +66,7 @@ class Placeholders:
     def _expand_group(
         self, texts: Sequence[str], quote: Callable[[str], str]
     ) -> Iterator[tuple[str, ...]]:
-        names = [name for text in texts for name, _ in _PLACEHOLDER.findall(text)]
+        names = [name for text in texts for name, _ in _PLACEHOLDER_PATTERN.findall(text)]
         for name in names:
             if name not in self._values:
                 problem = f"unknown placeholder {{{name}}} for this technology"
@@ -79,10 +81,12 @@ class Placeholders:
             raise UsageError(problem, hint, code="invalid-placeholder")
         for number in range(0 if 0 in counts.values() else max(counts.values(), default=1)):
             yield tuple(
-                _PLACEHOLDER.sub(lambda m, n=number: quote(self._get_value(m, n)), t) for t in texts
+                _PLACEHOLDER_PATTERN.sub(lambda m, n=number: quote(self._get_value(m, n)), t)
+                for t in texts
             )
 
     def _get_value(self, match: re.Match[str], number: int) -> str:
+        """Return the value of a matched placeholder in a row, in the requested form."""
         name, form = match.groups()
         values = self._values[name][1]
         value = values[number if len(values) > 1 else 0]
@@ -97,7 +101,7 @@ class Placeholders:
 
 
 def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Placeholders:
-    """Return the values that a test puts into lines."""
+    """Return the placeholders for an intent's addresses, hosts, routes and settings."""
     places = Placeholders()
     places.add("", {"technology": [intent.technology]})
     for side in ("left", "right"):
@@ -124,6 +128,7 @@ def collect_placeholders(intent: Intent, interfaces: Mapping[str, str]) -> Place
 
 
 def _add_settings(places: Placeholders, name: str, value: Any) -> None:
+    """Add a setting, and settings inside it by names with dots."""
 
     def is_plain(values: Iterable[Any]) -> bool:
         return not any(isinstance(v, (Mapping, list, tuple)) for v in values)

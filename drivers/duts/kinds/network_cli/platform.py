@@ -15,7 +15,7 @@ from v6t.base.errors import EnvironmentLacking, UsageError
 
 
 def get_platform_options(platform: str) -> dict[str, Any]:
-    """Return the settings of a platform for :class:`CliOptions`."""
+    """Return the settings of a scrapli platform for :class:`CliOptions`."""
     path = Path(platform).expanduser()
     if path.suffix not in (".yaml", ".yml"):
         folder = _find_definitions_directory()
@@ -25,29 +25,33 @@ def get_platform_options(platform: str) -> dict[str, Any]:
             problem = f"unknown scrapli platform '{platform}'"
             raise UsageError(problem, f"it has {known}", code="unknown-platform")
     try:
-        read = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
+        definition = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, YAMLError) as exc:
         text = " ".join(str(exc).split())[:200]
         problem = f"the platform {platform} cannot be read: {text}"
         raise UsageError(problem, code="file-unreadable") from exc
-    if not isinstance(read, dict) or not isinstance(read.get("prompt_pattern"), str):
+    if not isinstance(definition, dict) or not isinstance(definition.get("prompt_pattern"), str):
         raise UsageError(f"the platform {platform} lacks a prompt_pattern", code="unknown-platform")
     # Python has possessive quantifiers from 3.11 on
-    prompt = re.sub(r"([?*+])\+", r"\1", read["prompt_pattern"])
-    sent = [step.get("send_input") for step in read.get("on_open_instructions") or ()]
+    prompt = re.sub(r"([?*+])\+", r"\1", definition["prompt_pattern"])
+    sent = [step.get("send_input") for step in definition.get("on_open_instructions") or ()]
     settings = {
-        "errors": [re.escape(str(text)) for text in read.get("failure_indicators") or ()],
+        "errors": [re.escape(str(text)) for text in definition.get("failure_indicators") or ()],
         "open": [str(step["input"]) for step in sent if step],
-        "enable": _read_enable_command(read),
+        "enable": _read_enable_command(definition),
     }
     return {"prompt": prompt, **{name: value for name, value in settings.items() if value}}
 
 
-def _read_enable_command(read: dict[str, Any]) -> str:
-    for mode in read.get("modes") or ():
+def _read_enable_command(definition: dict[str, Any]) -> str:
+    """Return the command that enters the default mode by a password, if there is one."""
+    for mode in definition.get("modes") or ():
         for path in mode.get("accessible_modes") or ():
             for step in path.get("instructions") or ():
-                if path.get("name") == read.get("default_mode") and "send_prompted_input" in step:
+                if (
+                    path.get("name") == definition.get("default_mode")
+                    and "send_prompted_input" in step
+                ):
                     return str(step["send_prompted_input"]["input"])
     return ""
 

@@ -38,12 +38,11 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.ssh_client import find_ends
 from v6t.drivers.transport.ssh_options import SshOptions
 
-BUSY_CHECK_REJECTED = "v6t: it was refused"
-"""Last line of the section ``busy`` if the device rejected the command."""
+BUSY_CHECK_REJECTED = "v6t: it was refused"  # section ``busy`` if the device rejects the command
 
 
 class CliSession(Session):
-    """A session whose lock, undo record and rollback timer are on this machine."""
+    """A session with a command line; its lock, undo record and rollback timer are on this machine."""
 
     def __init__(
         self, driver: Any, transport: Transport, intent: Intent, *args: Any, **kwargs: Any
@@ -139,7 +138,7 @@ class CliSession(Session):
 
 
 class LabCliDevice(LabDut):
-    """A device with a command line that already exists in the lab and stays there."""
+    """A device with a command line, which exists in the lab before and after a run."""
 
     def look(self) -> list[str]:
         login = self.driver.options.ssh
@@ -159,13 +158,13 @@ class LabCliDevice(LabDut):
 
 
 def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Iterable[str]) -> Output:
-    """Type the undo lines of each step in reverse order; print ``left NUMBER`` for those that fail."""
+    """Undo the steps of a record, last step first; the output has ``left NUMBER`` for each failure."""
     progress, notes = (Path(record.directory, name) for name in (PROGRESS, UNDONE))
     paths = (progress, notes)
     begun, undone = (set(p.read_text().split()) if p.exists() else set() for p in paths)
     problems: dict[str, str] = {}
 
-    def append(line: str) -> None:
+    def append_note(line: str) -> None:
         with notes.open("a") as file:
             file.write(f"{line}\n")
 
@@ -178,15 +177,15 @@ def undo_record(record: UndoRecord, run: Callable[[str], Output], ignored: Itera
         if problem:
             problems[number] = problem
         else:
-            append(number)
+            append_note(number)
     if not problems:
-        append("all")
+        append_note("all")
     left = "".join(f"left {number}\n" for number in problems)
     return Output(int(bool(problems)), left, "; ".join(problems.values()))
 
 
 def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterable[str]) -> str:
-    """Undo a step whose state has changed; return what prevents it, or nothing."""
+    """Undo a step if its state has changed; return the problem, empty for none."""
 
     def is_restored() -> bool:
         return compute_digest(run(entry.before).out, ignored) == entry.old
@@ -200,15 +199,15 @@ def _undo_entry(entry: UndoEntry, run: Callable[[str], Output], ignored: Iterabl
 
 
 def compute_digest(text: str, ignored: Iterable[str]) -> str:
-    """Return a digest of an answer without the lines that match a pattern of ``ignored``."""
+    """Return a digest of an answer without the lines that match an ignored pattern."""
     patterns = tuple(ignored)
     lines = [t for t in text.strip("\n").split("\n") if not any(re.search(p, t) for p in patterns)]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
 
 
-def main(text: str, record: UndoRecord) -> int:
-    """Undo a record; return the exit status, which is 3 without a connection."""
-    device = json.loads(text)
+def main(device_json: str, record: UndoRecord) -> int:
+    """Undo a record on a device; return the exit status, which is 3 without a connection."""
+    device = json.loads(device_json)
     try:
         login = find_transport(SshOptions.model_validate(device["ssh"]))
         if login is None:

@@ -11,19 +11,16 @@ from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
 from v6t.drivers.duts.plan import Change, Expectation, Step, expect_lines
 from v6t.drivers.duts.steps import create_object
 
-LIVE_DOMAIN_TAG = "v6tbeside"
-"""The tag of the domain that is added and removed under traffic."""
+LIVE_DOMAIN_TAG = "v6tbeside"  # tag of the domain that is added and removed under traffic
 
 
 class MapDomainFunction(VppFunction):
-    """Base class of relays whose tunnel or translation is a table of domains."""
+    """Base of relays that VPP configures as a table of MAP domains."""
 
     plugin = "map"
     notes = ("packets whose ports are not of the CE's PSID are dropped",)
-    feature = "ip4-map"
-    """VPP's name of MAP on an interface."""
-    mode = ""
-    """Suffix of the command that enables the feature."""
+    feature = "ip4-map"  # shown for an interface with MAP
+    mode = ""  # suffix of the command that enables the feature
 
     @abstractmethod
     def make_domain_steps(self) -> list[Step]: ...
@@ -48,6 +45,7 @@ class MapDomainFunction(VppFunction):
         words: tuple[str, str],
         rule: str = "true",
     ) -> Change:
+        """Return a change from one domain to another, which ``show map domain`` lists by these words."""
         add, change = (
             self.cli(f"map add domain {domain.command_words}") for domain in (first, second)
         )
@@ -64,13 +62,13 @@ class MapDomainFunction(VppFunction):
         )
 
 
-def make_list_command(cli: Vppctl) -> str:
+def make_list_domains_command(cli: Vppctl) -> str:
     """Return the command that lists all domains, including those of others."""
     return f"{cli('show map domain')} | grep -F ']' || true"
 
 
 def expect_domains(expected_domains: list[MapDomain], description: str) -> Expectation:
-    """Require these domains; others are allowed."""
+    """Expect these domains, and possibly others, in ``show map domain``."""
 
     def find_problem(output: str) -> str | None:
         domains_by_tag = {domain.tag: domain for domain in outputs.parse_domains(output)}

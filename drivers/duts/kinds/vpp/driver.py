@@ -29,10 +29,12 @@ from v6t.drivers.duts.telemetry_summary import INTERFACES_READING
 from v6t.intent import families
 
 SIDES = ("left", "right")
+# by the option ``nat44``
 NAT44_PLUGINS: Mapping[str, type[Nat44]] = {
     "ed": EndpointDependentNat44,
     "ei": EndpointIndependentNat44,
 }
+# VPP's function for each class of configuration
 FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.RouterConfig: VppFunction,
     families.MapERelayConfig: MapE,
@@ -46,11 +48,10 @@ FUNCTIONS: Mapping[type[families.DeviceConfig], type[VppFunction]] = {
     families.B4Config: TunnelFunction,
     families.AftrTunnelConfig: TunnelFunction,
 }
-"""What VPP can be."""
 
 
 class VppDriver(Driver):
-    """VPP, configured by ``vppctl``."""
+    """Driver of VPP, configured by ``vppctl``."""
 
     name = "vpp"
     programs = ("vpp", "vppctl")
@@ -117,7 +118,7 @@ class VppDriver(Driver):
         if self.options.starts_vpp:
             process.refuse_without_plugin(function.plugin, section("plugins", ""), self.options)
         else:
-            _refuse_unloaded(function, section("plugins", ""), section("ipip", ""))
+            _refuse_unloaded_plugin(function, section("plugins", ""), section("ipip", ""))
         hardware = section("hardware")
         for side in SIDES:
             name = getattr(self.options, side)
@@ -128,14 +129,15 @@ class VppDriver(Driver):
                 raise DutError(problem, code="interface-protected")
 
     def make_function(self, intent: Intent) -> VppFunction:
+        """Return the function of VPP that implements an intent."""
         kind = next(f for c, f in FUNCTIONS.items() if isinstance(intent.configuration, c))
         kind = NAT44_PLUGINS[self.options.nat44] if kind is Nat44 else kind
         return kind(intent, self.options, self.cli, self.get_ports(intent))
 
-    def parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
+    def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
-            return MapT.parameter_overrides
-        return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
+            return MapT.get_parameter_overrides
+        return DsLite.get_parameter_overrides if technology == "dslite-aftr" else {}
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.make_function(intent).profile
@@ -185,16 +187,16 @@ class VppDriver(Driver):
             link, parent = getattr(intent.links, side), self.get_port(side)
             if link.vlan:
                 steps += [
-                    links.set_up(self.cli, parent),
-                    links.add_vlan(self.cli, parent, link.vlan),
+                    links.make_up_step(self.cli, parent),
+                    links.make_vlan_step(self.cli, parent, link.vlan),
                 ]
             static = options.neighbours != "resolved"
-            configure = partial(links.configure_side, mtu=link.mtu, cli=self.cli, static=static)
+            configure = partial(links.make_side_steps, mtu=link.mtu, cli=self.cli, static=static)
             link_intent, extra_steps = function.get_side(side)
             steps += configure(link_intent, port, extra_steps=extra_steps)
             if link_intent.background is not None:
                 vlan = link.background.vlan
-                steps.append(links.add_vlan(self.cli, parent, vlan))
+                steps.append(links.make_vlan_step(self.cli, parent, vlan))
                 steps += configure(link_intent.background, f"{parent}.{vlan}")
         steps += function.make_steps(facts.version)
         flush = function.make_flush_steps(facts.version, steps)
@@ -204,7 +206,7 @@ class VppDriver(Driver):
         return Plan(self.name, facts.version, tuple(steps), flush, notes=function.notes)
 
     def find_route_update(self, intent: Intent, facts: Facts) -> Change | None:
-        """Return a route that updates move; VPP adds paths, so the former path is removed first."""
+        """Return a change of a route; VPP adds paths, so the former path is removed first."""
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
@@ -244,10 +246,12 @@ class VppDriver(Driver):
 
     @property
     def cli(self) -> Vppctl:
+        """The command line client of the VPP that the options name."""
         return Vppctl(self.options)
 
 
-def _refuse_unloaded(function: VppFunction, plugins: str, tunnels: str) -> None:
+def _refuse_unloaded_plugin(function: VppFunction, plugins: str, tunnels: str) -> None:
+    """Refuse a running VPP without the function's plugin, by the output of ``show`` commands."""
     plugin = "ipip" if isinstance(function, TunnelFunction) and "unknown input" in tunnels else ""
     if "Plugin path" in plugins and f"{function.plugin}_plugin.so" not in plugins.split():
         plugin = plugin or function.plugin

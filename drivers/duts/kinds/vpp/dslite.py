@@ -17,24 +17,23 @@ from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import LinkIntent
 from v6t.intent.families import DsLiteAftrConfig
 
-MAX_SESSIONS_PER_B4 = 1000
-"""Sessions of one B4; a further one silently replaces the oldest (dslite_in2out.c)."""
-_WHY = (
+MAX_SESSIONS_PER_B4 = 1000  # a further one silently replaces the oldest (dslite_in2out.c)
+_SESSION_LIMIT_REASON = (
     f"VPP keeps {MAX_SESSIONS_PER_B4} sessions of a B4, and drops the oldest of more without a word"
 )
-_POOLS = ("198.19.0.1", "192.0.2.1")
-"""Public addresses, of which a device has one itself at most."""
+# the device itself has at most one of them
+_SUGGESTED_PUBLIC_ADDRESSES = ("198.19.0.1", "192.0.2.1")
 
 
 class DsLite(VppFunction):
-    """An AFTR of DS-Lite (RFC 6333)."""
+    """VPP as an AFTR of DS-Lite (RFC 6333)."""
 
     plugin = "dslite"
     session_counter = "/dslite/total-sessions"
     notes = ("nothing empties the table but another VPP, which takes seconds a trial",)
-    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         # room for as many connections as a run makes by default
-        "initiator_count": ParameterOverride(100, _WHY),
+        "initiator_count": ParameterOverride(100, _SESSION_LIMIT_REASON),
         "initiator_ports": ParameterOverride(
             {"min": 4096, "max": 4607}, "so many B4s share the public ports"
         ),
@@ -62,7 +61,11 @@ class DsLite(VppFunction):
                     f"VPP's AFTR cannot translate to {address}, which is the device's own address: it "
                     "keeps what comes back",
                     "choose other public addresses (pool_first)",
-                    params={"pool_first": next(a for a in _POOLS if IPv4Address(a) not in own_ips)},
+                    params={
+                        "pool_first": next(
+                            a for a in _SUGGESTED_PUBLIC_ADDRESSES if IPv4Address(a) not in own_ips
+                        )
+                    },
                 )
         b4s, required = self.aftr_config.b4_count, self.intent.requirements.sessions
         if required > MAX_SESSIONS_PER_B4 * b4s:
@@ -74,7 +77,7 @@ class DsLite(VppFunction):
             )
 
     def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return the left side without the AFTR's address, which VPP must not own."""
+        """Return a side's link without the AFTR's address, which VPP must not own, and extra steps."""
         link, steps = super().get_side(side)
         if side != "left":
             return link, steps
@@ -83,13 +86,13 @@ class DsLite(VppFunction):
         return replace(link, addresses=local), self._make_attach_steps(nets) if nets else ()
 
     def _make_attach_steps(self, nets: Sequence[str]) -> list[Step]:
-        """Attach networks to the left interface without an address."""
+        """Return the steps that attach networks to the left interface without an address."""
         port, cli = self.ports["left"], self.cli
         why = "IPv6 without an address: the AFTR's must be no interface's own"
         steps = [cli.make_step(f"enable ip6 interface {port}", why, existing=Existing.RESTORE)]
         for net in nets:
             add, delete = (f"ip route {verb} {net} via {port}" for verb in ("add", "del"))
-            read = links.make_route_read_back(cli, net, port)
+            read = links.make_route_check(cli, net, port)
             steps.append(cli.make_step(add, f"{net} is on {port}", **read, undo=delete))
         return steps
 
@@ -116,6 +119,8 @@ class DsLite(VppFunction):
         return (process.make_restart_step(plan, self.make_empty_check()),)
 
     def make_empty_check(self) -> Check:
+        """Return the check that no session is left."""
+
         def find_problem(output: str) -> str | None:
             rows = [line for line in output.splitlines() if line.startswith("B4")]
             if rows:

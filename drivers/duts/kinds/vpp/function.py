@@ -14,11 +14,11 @@ from v6t.drivers.duts.plan import Change, Existing, Intent, Step
 from v6t.drivers.duts.readings import ParameterOverride, Reading
 from v6t.intent.device import LinkIntent
 
+# hint for functions that only a VPP started by v6t supports
 START_HINT = (
     "set dut.options.start: true, and left and right to the kernel's names (eth1) of interfaces that no "
     "other VPP holds"
 )
-"""Hint for functions that only a VPP started by v6t supports."""
 
 
 class VppOptions(DutOptions):
@@ -52,28 +52,29 @@ class VppOptions(DutOptions):
 
     @property
     def starts_vpp(self) -> bool:
+        """Whether v6t starts VPP: by the option ``start``, else only in the lab."""
         return self.in_lab if self.start is None else self.start
 
     @property
     def vppctl_path(self) -> str:
+        """The command line client: by its option, else in the directory of ``program``."""
         if self.vppctl or "/" not in self.program:
             return self.vppctl or "vppctl"
         return f"{self.program.rpartition('/')[0]}/vppctl"
 
     @property
     def stats_command(self) -> str:
-        """The client of the statistics segment, beside that of the command line."""
+        """The client of VPP's statistics segment, which is in vppctl's directory."""
         place, slash, _ = self.vppctl_path.rpartition("/")
         socket = f" socket-name {self.state_dir}/vpp-stats.sock" if self.starts_vpp else ""
         return f"{place}{slash}vpp_get_stats{socket}"
 
 
-DEFAULT_UDP_TIMEOUT_S = 300.0
-"""VPP's own timeout of UDP sessions; no command changes that of NAT64."""
+DEFAULT_UDP_TIMEOUT_S = 300.0  # of VPP; no command changes that of NAT64
 
 
 class Vppctl:
-    """Builds shell lines of VPP commands; their exit status is always 0, so any output is an error."""
+    """Builder of shell lines for VPP commands, which report errors by output, not by status."""
 
     def __init__(self, options: VppOptions) -> None:
         own = f"{options.state_dir}/vpp-cli.sock" if options.starts_vpp else ""
@@ -92,18 +93,18 @@ class Vppctl:
         existing: Existing = Existing.NONE,
         **fields: Any,
     ) -> Step:
-        """Return the step of a command; by default an earlier step creates its object."""
+        """Return the step of a VPP command, by default for an object that an earlier step creates."""
         undone = self(undo) if undo else ""
         return Step(self(command), why, undo=undone, existing=existing, silent=True, **fields)
 
 
 class VppFunction:
-    """VPP as a plain router; subclasses add a function."""
+    """VPP as a plain router, and base of its other functions."""
 
     plugin: ClassVar[str] = ""
     """Plugin that the function needs; empty: none."""
     notes: ClassVar[tuple[str, ...]] = ()
-    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
+    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     """Defaults of the technology that VPP does not support, with replacements."""
     profile: ClassVar[HeaderProfile] = HeaderProfile()
     session_counter: ClassVar[str] = ""
@@ -120,50 +121,54 @@ class VppFunction:
         """Refuse settings that VPP does not support or handles wrongly, and suggest values that work."""
 
     def get_side(self, side: str) -> tuple[LinkIntent, Sequence[Step]]:
-        """Return addresses, neighbors and routes of a side, and steps between addresses and neighbors."""
+        """Return the link intent of a side, and extra steps between its addresses and neighbors."""
         given: LinkIntent = getattr(self.intent, side)
         return given, ()
 
     def make_steps(self, version: str) -> list[Step]:
+        """Return the steps that configure the function after interfaces and routes."""
         return []
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
+        """Return the steps that empty the session table before a trial."""
         return ()
 
     def get_session_reading(self) -> Reading | None:
-        """Return the reading that counts sessions; statistics of NAT64 and DS-Lite may be missing."""
+        """Return the reading of the number of sessions, or None where VPP may not report it."""
         return None
 
     def get_capacity(self) -> int:
-        """Return the capacity of the session table."""
+        """Return the number of sessions that the table can hold."""
         return 0
 
     def get_occupancy_reading(self) -> Reading | None:
-        """Return the reading of the table's use, from VPP's statistics segment."""
+        """Return the reading of ``used`` and ``limit`` of the session table of the fullest worker."""
         if not self.session_counter:
             return None
         room = float(self.get_capacity())
 
-        def parse(text: str) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
+        def parse_workers(
+            text: str,
+        ) -> Mapping[str, float]:  # ``[0 @ 1]: 20 packets NAME`` of each thread
             line = rf"^\[0 @ \d+\]: (\d+) packets {re.escape(self.session_counter)}$"
             workers = [float(value) for value in re.findall(line, text, re.MULTILINE)]
             return {"used": max(workers), "limit": room} if workers else {}
 
         command = f"{self.options.stats_command} dump {self.session_counter} 2>/dev/null; true"
         means = "sessions, and how many the table takes, of the worker that has most"
-        return Reading(command, parse, means)
+        return Reading(command, parse_workers, means)
 
     def parse_errors(self, text: str) -> Mapping[str, float]:
         return outputs.parse_errors(text)
 
     def get_timeout_s(self) -> float | None:
-        """Return the lifetime of idle UDP sessions [s]; None: unlimited."""
+        """Return the lifetime of idle UDP sessions [s], or None if it is unlimited."""
         return float(self.get_configured_timeout_s() or DEFAULT_UDP_TIMEOUT_S)
 
     def get_configured_timeout_s(self) -> int:
-        """Return the timeout of UDP sessions that is configured [s]; 0: none."""
+        """Return the timeout of UDP sessions to configure [s]; 0 for VPP's own."""
         return getattr(self.intent.configuration, "udp_timeout_s", 0) or self.options.timeout_s
 
     def make_live_change(self) -> Change | None:
-        """Return the change that is made under traffic; None: not supported."""
+        """Return the change of configuration under traffic, or None if there is none."""
         return None

@@ -17,7 +17,7 @@ from v6t.intent.device import LinkIntent
 _STRIP_CR_AWK = '{ sub(/\\r$/, "") }'
 
 
-def configure_side(
+def make_side_steps(
     link: LinkIntent,
     port: str,
     *,
@@ -26,28 +26,28 @@ def configure_side(
     static: bool,
     extra_steps: Sequence[Step] = (),
 ) -> list[Step]:
-    """Give an interface the addresses, ``more``, static neighbors and the routes of one side."""
+    """Return the steps that configure addresses, static neighbors and routes of one side."""
     neighbors = link.neighbors.items() if static else ()
     why = f"to the test hosts behind {port}"
     return [
-        set_up(cli, port),
-        set_mtu(cli, port, mtu),
-        *(add_address(cli, str(interface), port) for interface in link.addresses),
+        make_up_step(cli, port),
+        make_mtu_step(cli, port, mtu),
+        *(make_address_step(cli, str(interface), port) for interface in link.addresses),
         *extra_steps,
-        *(_add_neighbor(cli, port, str(address), mac) for address, mac in neighbors),
-        *(add_route(cli, str(net), f"{via} {port}", why) for net, via in link.routes.items()),
+        *(_make_neighbor_step(cli, port, str(address), mac) for address, mac in neighbors),
+        *(make_route_step(cli, str(net), f"{via} {port}", why) for net, via in link.routes.items()),
     ]
 
 
-def set_up(cli: Vppctl, port: str) -> Step:
-    """Set an interface up, and down again if it was down."""
+def make_up_step(cli: Vppctl, port: str) -> Step:
+    """Return the step that sets an interface up, and its undo down if it was down."""
     write = cli(f"set interface state {port} VALUE")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {print $3}'"
     return set_value(write, "up", f"{port} carries test traffic", read=read, silent=True)
 
 
-def add_vlan(cli: Vppctl, parent: str, number: int) -> Step:
-    """Create a sub-interface for tagged frames."""
+def make_vlan_step(cli: Vppctl, parent: str, number: int) -> Step:
+    """Return the step that creates a sub-interface for tagged frames."""
     port = f"{parent}.{number}"
     create = cli(f"create sub-interfaces {parent} {number}")
     delete = cli(f"delete sub-interface {port}")
@@ -57,16 +57,16 @@ def add_vlan(cli: Vppctl, parent: str, number: int) -> Step:
     )
 
 
-def set_mtu(cli: Vppctl, port: str, mtu: int) -> Step:
-    """Set the longest packet that an interface takes."""
+def make_mtu_step(cli: Vppctl, port: str, mtu: int) -> Step:
+    """Return the step that sets an interface's MTU for packets."""
     write = cli(f"set interface mtu packet VALUE {port}")
     read = cli(f"show interface {port}") + " | awk 'NR == 2 {split($4, m, \"/\"); print m[1]}'"
     return set_value(write, mtu, f"MTU of {port}", read=read, silent=True)
 
 
-def add_address(cli: Vppctl, text: str, port: str) -> Step:
-    """Add one address of the device."""
-    given = ip_interface(text).with_prefixlen
+def make_address_step(cli: Vppctl, address: str, port: str) -> Step:
+    """Return the step that adds an address to one of VPP's interfaces."""
+    given = ip_interface(address).with_prefixlen
     return Step(
         cli(f"set interface ip address {port} {given}"),
         f"the device's address on {port}",
@@ -79,14 +79,14 @@ def add_address(cli: Vppctl, text: str, port: str) -> Step:
     )
 
 
-def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
-    def add(mac: str) -> str:
+def _make_neighbor_step(cli: Vppctl, port: str, address: str, mac: str) -> Step:
+    def add_command(mac: str) -> str:
         return cli(f"set ip neighbor {port} {address} {mac} static")
 
     remove = cli(f"set ip neighbor del {port} {address} {mac}")
     mac = mac.lower()
     return Step(
-        add(mac),
+        add_command(mac),
         f"static neighbor entries for the tester's hosts on {port}",
         # the MAC address of a static entry; each of its words may stand in any column
         read=cli(f"show ip neighbors {port}")
@@ -96,25 +96,25 @@ def _add_neighbor(cli: Vppctl, port: str, address: str, mac: str) -> Step:
         "else if ($i ~ /^..:..:..:..:..:..$/) mac = $i } if (here && static) print mac }'",
         expected=expect_text(mac),
         # VPP learns an address again; a static entry of somebody else's is written back
-        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {add("$1")}; }}',
+        undo=f'set -- {{words}}; [ "$1" = {mac} ] || {{ {remove}; [ -z "$1" ] || {add_command("$1")}; }}',
         silent=True,
     )
 
 
-def add_route(cli: Vppctl, text: str, next_hop: str, why: str) -> Step:
-    """Add a route to a network or a host, by a neighbor and an interface or by an interface alone."""
-    net = ip_network(text)  # VPP reads no address without its length
+def make_route_step(cli: Vppctl, destination: str, next_hop: str, why: str) -> Step:
+    """Return the step that adds a route by a neighbor and an interface, or by an interface alone."""
+    net = ip_network(destination)  # VPP reads no address without its length
     return create_object(
         cli(f"ip route add {net} via {next_hop}"),
         cli(f"ip route del {net} via {next_hop}"),
         why,
-        **make_route_read_back(cli, str(net), next_hop),
+        **make_route_check(cli, str(net), next_hop),
         silent=True,
     )
 
 
-def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
-    """Return the read of a route of the default table, and what it must print."""
+def make_route_check(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]:
+    """Return the arguments ``read`` and ``expected`` of a step that adds a route."""
     show = cli(f"show ip{'6' if ':' in net else ''} fib {net}")
     read = f"{show} | sed -n '\\|^{net} fib:0 |,$p'"
     expected = expect_output(
@@ -124,7 +124,7 @@ def make_route_read_back(cli: Vppctl, net: str, next_hop: str) -> dict[str, Any]
 
 
 def check_hardware(text: str, name: str, mac: str, side: str) -> None:
-    """Refuse an interface that does not exist, or has another MAC address than the testbed file."""
+    """Refuse an interface that does not exist or whose MAC address differs from the testbed file."""
     mac_addresses = outputs.parse_hardware_addresses(text)
     if name not in mac_addresses:
         interface_names = ", ".join(mac_addresses) or "none"

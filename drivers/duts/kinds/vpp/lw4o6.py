@@ -15,7 +15,7 @@ from v6t.drivers.duts.kinds.vpp.domains import (
     expect_domains,
     make_delete_command,
     make_indices_command,
-    make_list_command,
+    make_list_domains_command,
 )
 from v6t.drivers.duts.kinds.vpp.function import Vppctl
 from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
@@ -25,16 +25,16 @@ from v6t.drivers.duts.steps import create_object
 
 
 class Lw4o6(MapDomainFunction):
-    """An lwAFTR (RFC 7596)."""
+    """VPP as an lwAFTR (RFC 7596)."""
 
     profile = TUNNEL_PROFILE
 
     def check_supported(self, version: str) -> None:
-        _refuse_mixed_softwires(list(generate_softwires(self.intent)))
+        refuse_mixed_softwires(list(generate_softwires(self.intent)))
 
     def make_domain_steps(self) -> list[Step]:
         rows = list(generate_softwires(self.intent))
-        return _add_softwires(rows, self.cli, self.options.state_dir)
+        return make_softwire_steps(rows, self.cli, self.options.state_dir)
 
     def make_live_change(self) -> Change:
         row = next(generate_softwires(self.intent))
@@ -49,8 +49,8 @@ class Lw4o6(MapDomainFunction):
         return self.make_domain_change("a lwB4 with its address", first, second, words, rule)
 
 
-def _refuse_mixed_softwires(rows: list[Softwire]) -> None:
-    """Refuse softwires of one IPv4 address that differ in what a VPP domain has once."""
+def refuse_mixed_softwires(rows: list[Softwire]) -> None:
+    """Refuse softwires that share an IPv4 address, but not the lwAFTR address and PSID layout."""
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
         first_row = first.setdefault(row.ipv4, row)
@@ -69,13 +69,15 @@ def _refuse_mixed_softwires(rows: list[Softwire]) -> None:
 
 
 def _make_shared_domain(tag: str, row: Softwire) -> MapDomain:
+    """Return the domain of all softwires that share an IPv4 address."""
     prefixes = (f"{row.ipv4}/32", "::/0", f"{row.br_address}/128")
     return MapDomain(tag, *prefixes, 0, row.psid_offset, row.psid_len)
 
 
-def _add_softwires(
+def make_softwire_steps(
     rows: list[Softwire], cli: Vppctl, directory: str, first_tag: int = 0
 ) -> list[Step]:
+    """Return the steps that add a domain for each IPv4 address, and a rule for each softwire."""
     files = f"{directory}/vpp-domains.cli", f"{directory}/vpp-rules.cli"
     first: dict[IPv4Address, Softwire] = {}
     for row in rows:
@@ -91,7 +93,7 @@ def _add_softwires(
         f"{directory}/indices - >{files[1]} && rm {directory}/indices"
     )
 
-    def check_rules(output: str) -> str | None:
+    def find_problem(output: str) -> str | None:
         found = outputs.parse_domain_rules(output)
         for row in rows:
             b4 = found.get((tags[row.ipv4], row.psid))
@@ -105,7 +107,7 @@ def _add_softwires(
             f"{make_delete_command(cli, 'v6t[0-9]*')}; rm -f {files[0]}",
             f"{len(tags)} addresses shared by lwB4s",
             text="".join(f"map add domain {domain.command_words}\n" for domain in domains),
-            read=make_list_command(cli),
+            read=make_list_domains_command(cli),
             expected=expect_domains(domains, f"{len(tags)} domains with these values"),
             silent=True,
         ),
@@ -114,7 +116,7 @@ def _add_softwires(
             f"{len(rows)} softwires",
             text=rules,
             read=show,
-            expected=Expectation(f"{len(rows)} rules with these addresses", check_rules),
+            expected=Expectation(f"{len(rows)} rules with these addresses", find_problem),
             undo=f"rm -f {files[1]}",
             existing=Existing.NONE,
             silent=True,

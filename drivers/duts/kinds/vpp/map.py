@@ -17,9 +17,9 @@ from v6t.drivers.duts.kinds.vpp.domains import (
     MapDomainFunction,
     expect_domains,
     make_delete_command,
-    make_list_command,
+    make_list_domains_command,
 )
-from v6t.drivers.duts.kinds.vpp.lw4o6 import _add_softwires, _refuse_mixed_softwires
+from v6t.drivers.duts.kinds.vpp.lw4o6 import make_softwire_steps, refuse_mixed_softwires
 from v6t.drivers.duts.kinds.vpp.outputs import MapDomain
 from v6t.drivers.duts.plan import Change, Step
 from v6t.drivers.duts.readings import ParameterOverride
@@ -28,22 +28,19 @@ from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import MapERelayConfig, MapRuleConfig, MapTRelayConfig
 from v6t.packets.address_layouts import map_address
 
-FIRST_BITWISE_VERSION = (24, 6)
-"""First version that looks up the domain of an IPv6 source by whole octets only (MAP-T)."""
+FIRST_OCTETWISE_VERSION = (24, 6)  # MAP-T finds the domain of an IPv6 source by whole octets only
 
 
 class MapRulesFunction(MapDomainFunction):
-    """Base class of relays with MAP rules."""
+    """Base of relays with MAP rules."""
 
-    rules: Sequence[MapRuleConfig]
-    """The rules with a domain."""
-    source: IPv6Address | IPv6Network
-    """The source of what the relay sends to its CEs."""
+    rules: Sequence[MapRuleConfig]  # rules that need a domain
+    source: IPv6Address | IPv6Network  # IPv6 source of packets to CEs
 
     def make_domain_steps(self) -> list[Step]:
-        return [self._add_domain(number, rule) for number, rule in enumerate(self.rules)]
+        return [self._make_domain_step(number, rule) for number, rule in enumerate(self.rules)]
 
-    def _add_domain(self, number: int, rule: MapRuleConfig) -> Step:
+    def _make_domain_step(self, number: int, rule: MapRuleConfig) -> Step:
         source = str(ip_network(self.source))
         prefixes = (str(rule.ipv4_prefix), str(rule.ipv6_prefix), source)
         lengths = (rule.ea_len, rule.psid_offset, rule.psid_len)
@@ -53,7 +50,7 @@ class MapRulesFunction(MapDomainFunction):
         why = f"the rule {rule.ipv6_prefix}"
         expected = expect_domains([domain], f"domain {domain.tag} with these values")
         return create_object(
-            create, delete, why, read=make_list_command(self.cli), expected=expected
+            create, delete, why, read=make_list_domains_command(self.cli), expected=expected
         )
 
     def make_live_change(self) -> Change:
@@ -66,6 +63,7 @@ class MapRulesFunction(MapDomainFunction):
         return self.make_domain_change("a MAP domain", first, second, words)
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
+        """Return whether this version of VPP drops packets of a rule with this IPv6 prefix."""
         del net, version
         return False
 
@@ -76,12 +74,14 @@ class MapRulesFunction(MapDomainFunction):
         return near.supernet(new_prefix=length // 8 * 8) if loses else near
 
     def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
+        """Return parameters of the nearest configuration that VPP supports."""
         if len(rules) != 1:
             return {}
         near = self._find_nearest_prefix(rules[0], version)
         return {} if near == rules[0].ipv6_prefix else {"rule_ipv6": str(near)}
 
     def refuse_rules(self, rules: Sequence[MapRuleConfig], version: str) -> None:
+        """Refuse rules that VPP does not support or for which it loses packets."""
         params = self.suggest_params(rules, version)
         for rule in rules:
             net, end = rule.ipv6_prefix, rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -101,11 +101,11 @@ class MapRulesFunction(MapDomainFunction):
 
 
 class MapT(MapRulesFunction):
-    """A border relay of MAP-T."""
+    """VPP as a border relay of MAP-T."""
 
     feature = "ip4-map-t"
     mode = " map-t"
-    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
+    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {
         "rule_ipv6": ParameterOverride(
             "2001:db8:ce::/48",
             "VPP 24.06 and newer find a MAP-T rule by whole octets of its prefix",
@@ -121,7 +121,7 @@ class MapT(MapRulesFunction):
         self.rules, self.source = self.relay.rules, self.relay.dmr
 
     def _loses_packets(self, net: IPv6Network, version: str) -> bool:
-        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= FIRST_BITWISE_VERSION
+        return bool(net.prefixlen % 8) and outputs.parse_version(version) >= FIRST_OCTETWISE_VERSION
 
     def suggest_params(self, rules: Sequence[MapRuleConfig], version: str) -> dict[str, object]:
         dmr = self.relay.dmr
@@ -146,7 +146,7 @@ class MapT(MapRulesFunction):
                 f"the nearest DMR that works is {params['dmr']}",
                 params=params,
             )
-        if len(relay.rules) > 1 and outputs.parse_version(version) < FIRST_BITWISE_VERSION:
+        if len(relay.rules) > 1 and outputs.parse_version(version) < FIRST_OCTETWISE_VERSION:
             problem = f"VPP {version} finds the rule of a MAP-T packet by its DMR: one for each DMR"
             hint = "use one rule, or VPP 24.06 or newer"
             raise UsageError(problem, hint, code="unsupported-by-version")
@@ -154,7 +154,7 @@ class MapT(MapRulesFunction):
 
 
 class MapE(MapRulesFunction):
-    """A border relay of MAP-E; VPP represents a CE without EA bits as a softwire."""
+    """VPP as a border relay of MAP-E; CEs without EA bits are configured as softwires."""
 
     profile = TUNNEL_PROFILE
     notes = (
@@ -170,17 +170,17 @@ class MapE(MapRulesFunction):
         self.source = self.relay.br_address
 
     def check_supported(self, version: str) -> None:
-        _refuse_mixed_softwires(self._softwires())
+        refuse_mixed_softwires(self._list_softwires())
         softwires.refuse_draft_format(self.rules, "VPP")
         self.refuse_rules(self.relay.rules, version)
 
     def make_domain_steps(self) -> list[Step]:
-        rows = self._softwires()
+        rows = self._list_softwires()
         directory, first = self.options.state_dir, len(self.rules)
-        extra_steps = _add_softwires(rows, self.cli, directory, first) if rows else []
+        extra_steps = make_softwire_steps(rows, self.cli, directory, first) if rows else []
         return [*extra_steps, *super().make_domain_steps()]
 
-    def _softwires(self) -> list[Softwire]:
+    def _list_softwires(self) -> list[Softwire]:
         return [
             Softwire(ipv4, rule.psid, rule.psid_len, rule.psid_offset, b4, self.relay.br_address)
             for rule in self.relay.rules

@@ -28,23 +28,22 @@ from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.device import Address
 from v6t.intent.families import Nat44Config, NatConfig
 
-DEFAULT_SESSIONS = 63 * 1024
-SUPPORTED_PORTS = (1024, 65535)
-SPARE_VRF = 4086
-"""A VRF without members."""
-SHOW_TABLES = ("addresses", "interfaces", "static mappings")
+DEFAULT_SESSIONS = 63 * 1024  # per worker
+SUPPORTED_PORTS = (1024, 65535)  # allocated on public addresses
+SPARE_VRF = 4086  # a VRF without interfaces
+NAT44_TABLES = ("addresses", "interfaces", "static mappings")  # listed by ``show``
 
 
 class Nat44(VppFunction):
     """Base class of VPP's NAT44 plugins."""
 
-    command_noun: ClassVar[str]
-    """Its name in commands."""
+    command_noun: ClassVar[str]  # name of the plugin in commands
     supported_settings: ClassVar[tuple[str, ...]]
     """Limits that can be configured, by the names of the settings."""
 
     @abstractmethod
-    def make_enable_step(self, room: int) -> Step: ...
+    def make_enable_step(self, capacity: int) -> Step:
+        """Return the step that enables the plugin with a capacity of sessions per worker."""
 
     @abstractmethod
     def get_session_reading(self) -> Reading: ...
@@ -55,7 +54,7 @@ class Nat44(VppFunction):
             make_pool_step(
                 self.cli, self.command_noun, format_pool(self.intent, self.supported_settings)
             ),
-            make_sides_step(self.cli, self.ports, self.command_noun),
+            make_interfaces_step(self.cli, self.ports, self.command_noun),
             *self._make_timeout_steps(),
         ]
 
@@ -65,6 +64,7 @@ class Nat44(VppFunction):
         return limit or max(wanted, DEFAULT_SESSIONS)
 
     def make_empty_check(self) -> Check:
+        """Return the check that no session is left."""
         reading = self.get_session_reading()
 
         def find_problem(output: str) -> str | None:
@@ -93,19 +93,19 @@ class Nat44(VppFunction):
         return [set_timeout]
 
     def make_live_change(self) -> Change:
-        """Change a public address that no connection uses, in a separate VRF."""
+        """Return a change of a public address that no connection uses, in a separate VRF."""
         first = find_spare_network(self.intent, 4).network_address + 77
         second, add = first + 1, f"{self.command_noun} add address"
         show = self.cli(f"show {self.command_noun} addresses")
 
-        def make_removal(address: Address) -> str:
+        def make_removal_command(address: Address) -> str:
             return f"if {show} | grep -wqF {address}; then {self.cli(f'{add} {address} del')}; fi"
 
         return Change(
             "a public address",
             add=self.cli(f"{add} {first} tenant-vrf {SPARE_VRF}"),
-            change=f"{make_removal(first)}; {self.cli(f'{add} {second} tenant-vrf {SPARE_VRF}')}",
-            remove=f"{make_removal(first)}; {make_removal(second)}",
+            change=f"{make_removal_command(first)}; {self.cli(f'{add} {second} tenant-vrf {SPARE_VRF}')}",
+            remove=f"{make_removal_command(first)}; {make_removal_command(second)}",
             show_command=f"{show} | grep -wF -e {first} -e {second} || true",
             added_words=str(first),
             changed_words=str(second),
@@ -114,25 +114,25 @@ class Nat44(VppFunction):
 
 
 class EndpointDependentNat44(Nat44):
-    """The endpoint-dependent plugin ``nat``: one session for each connection, random ports."""
+    """VPP's endpoint-dependent plugin ``nat``: one session per connection, random ports."""
 
     plugin = "nat"
     command_noun = "nat44"
     session_counter = "/nat44-ed/total-sessions"
     supported_settings = ("udp_timeout_s", "session_limit")
 
-    def make_enable_step(self, room: int) -> Step:
+    def make_enable_step(self, capacity: int) -> Step:
         # one that is off shows sessions, too: none
-        size = rf"max translations per thread: {room} fib 0"
+        size = rf"max translations per thread: {capacity} fib 0"
         return self.cli.make_step(
-            f"nat44 plugin enable sessions {room}",
-            f"endpoint-dependent NAT44 with room for {room} sessions per worker",
-            read=make_overlap_command(self.cli, "nat44"),
+            f"nat44 plugin enable sessions {capacity}",
+            f"endpoint-dependent NAT44 with room for {capacity} sessions per worker",
+            read=make_foreign_command(self.cli, "nat44"),
             undo="nat44 plugin disable",
             existing=Existing.REFUSE,
             proof=Check(
                 self.cli("show nat44 summary"),
-                expect_matching_line(size, f"room for {room} sessions"),
+                expect_matching_line(size, f"room for {capacity} sessions"),
             ),
         )
 
@@ -149,22 +149,21 @@ class EndpointDependentNat44(Nat44):
 
 
 class EndpointIndependentNat44(Nat44):
-    """The plugin ``nat44_ei``: a session for each address and port inside (RFC 4787 REQ-1)."""
+    """VPP's plugin ``nat44_ei``: one session per inside address and port (RFC 4787 REQ-1)."""
 
     plugin = "nat44_ei"
     command_noun = "nat44 ei"
     session_counter = "/nat44-ei/total-sessions"
     supported_settings = ("session_limit",)
     has_endpoint_sessions = True
-    MAX_USERS = 1024
-    """Default maximum number of clients."""
+    DEFAULT_MAX_USERS = 1024  # clients
 
-    def make_enable_step(self, room: int) -> Step:
+    def make_enable_step(self, capacity: int) -> Step:
         nets = self.intent.configuration_as(Nat44Config).inside4
-        users = max(self.MAX_USERS, sum(net.num_addresses for net in nets))
-        command = f"nat44 ei plugin enable sessions {room} users {users}"
-        why = f"endpoint-independent NAT44 with room for {room} sessions per worker"
-        read = make_overlap_command(self.cli, "nat44 ei")
+        users = max(self.DEFAULT_MAX_USERS, sum(net.num_addresses for net in nets))
+        command = f"nat44 ei plugin enable sessions {capacity} users {users}"
+        why = f"endpoint-independent NAT44 with room for {capacity} sessions per worker"
+        read = make_foreign_command(self.cli, "nat44 ei")
         undo = "nat44 ei plugin disable"
         return self.cli.make_step(command, why, read=read, undo=undo, existing=Existing.REFUSE)
 
@@ -186,9 +185,9 @@ class EndpointIndependentNat44(Nat44):
         return None
 
 
-def make_overlap_command(cli: Vppctl, kind: str, tables: Sequence[str] = SHOW_TABLES) -> str:
-    """Return the command that prints foreign configuration, which disabling the plugin would delete."""
-    commands = "; ".join(cli(f"show {kind} {table}") for table in tables)
+def make_foreign_command(cli: Vppctl, noun: str, tables: Sequence[str] = NAT44_TABLES) -> str:
+    """Return the command that prints others' configuration, which disabling the plugin would delete."""
+    commands = "; ".join(cli(f"show {noun} {table}") for table in tables)
     # titles of the tables begin with a letter, their rows with a space or a digit
     return f"{{ {commands}; }} | grep -e '^[ 0-9]' || true"
 
@@ -200,14 +199,14 @@ def make_recreate_commands(steps: Sequence[Step]) -> list[str]:
 
 
 def make_flush_step(lines: Sequence[str], state_command: str, check: Check) -> Step:
-    """Return a shell loop that flushes a table until it is empty."""
+    """Return the step that repeats shell lines until the session table is empty."""
     # frames of the last trial may still wait before VPP, to become sessions
     command = f"for i in 1 2 3 4 5 6 7 8; do {' ; '.join(lines)}; sleep 0.1; {state_command} && break; done"
     return Step(command, "no session of an earlier trial is left", proof=check)
 
 
 def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatPool:
-    """Return public addresses, each with the ports that VPP allocates."""
+    """Return the public addresses and ports of an intent, or refuse ports that VPP does not allocate."""
     pool = nat.get_pool(intent, supported_settings=supported_settings)
     if (pool.first_port, pool.last_port) != SUPPORTED_PORTS:
         low, high = SUPPORTED_PORTS
@@ -220,17 +219,17 @@ def get_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> nat.NatP
 
 
 def format_pool(intent: Intent, supported_settings: Sequence[str] = ()) -> str:
-    """Return the public addresses as VPP reads them."""
+    """Return the public addresses in the form of VPP's commands."""
     pool = get_pool(intent, supported_settings)
     first, last = pool.addresses[0], pool.addresses[-1]
     return first if first == last else f"{first} - {last}"
 
 
 def make_pool_step(
-    cli: Vppctl, noun: str, words: str, *, add: str = "add address", stays: bool = False
+    cli: Vppctl, noun: str, addresses: str, *, add: str = "add address", keep: bool = False
 ) -> Step:
-    """Add the public addresses of a plugin."""
-    first, _, last = words.partition(" - ")
+    """Return the step that adds the public addresses of a plugin."""
+    first, _, last = addresses.partition(" - ")
     low, high = (int(IPv4Address(text)) for text in (first, last or first))
 
     def find_problem(output: str) -> str | None:
@@ -241,17 +240,17 @@ def make_pool_step(
             missing and f"{missing} is not a public address; the output is {shorten_output(output)}"
         )
 
-    command = f"{noun} {add} {words}"
+    command = f"{noun} {add} {addresses}"
     why = f"public addresses of {noun}"
     read = cli(f"show {noun} {'addresses' if add == 'add address' else 'pool'}")
-    undo = "" if stays else f"{noun} {add} {words} del"
+    undo = "" if keep else f"{noun} {add} {addresses} del"
     return cli.make_step(
-        command, why, read=read, expected=Expectation(f"'{words}'", find_problem), undo=undo
+        command, why, read=read, expected=Expectation(f"'{addresses}'", find_problem), undo=undo
     )
 
 
-def make_sides_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
-    """Set the inside and the outside interface of a plugin."""
+def make_interfaces_step(cli: Vppctl, ports: Mapping[str, str], noun: str) -> Step:
+    """Return the step that sets the inside and outside interfaces of a plugin."""
     left, right = ports["left"], ports["right"]
     command = f"set interface {noun} in {left} out {right}"
     why = "the clients' side and the public side"

@@ -11,13 +11,12 @@ from v6t.drivers.duts.plan import Check, Existing, Expectation, Step, expect_lin
 from v6t.drivers.duts.refusals import make_unsupported_error
 from v6t.intent.families import Nat64Config
 
-MIN_BUCKETS = 1024
-SESSIONS_PER_BUCKET = 10
-"""Sessions for which each bucket has room (nat64_db.c)."""
+MIN_BUCKETS = 1024  # default of VPP
+SESSIONS_PER_BUCKET = 10  # capacity of a bucket (nat64_db.c)
 
 
 class Nat64(VppFunction):
-    """Stateful NAT64."""
+    """VPP as a stateful NAT64."""
 
     plugin = "nat64"
     session_counter = "/nat64/total-sessions"
@@ -31,7 +30,8 @@ class Nat64(VppFunction):
     def nat64_config(self) -> Nat64Config:
         return self.intent.configuration_as(Nat64Config)
 
-    def bucket_count(self) -> int:
+    def choose_bucket_count(self) -> int:
+        """Return the number of hash buckets for the limit or the number of required sessions."""
         if limit := self.nat64_config.session_limit:
             if limit % SESSIONS_PER_BUCKET:
                 problem = f"VPP's NAT64 has room for ten sessions in each bucket, not for {limit}"
@@ -49,7 +49,7 @@ class Nat64(VppFunction):
         return buckets
 
     def make_steps(self, version: str) -> list[Step]:
-        cli, prefix, buckets = self.cli, self.nat64_config.prefix, self.bucket_count()
+        cli, prefix, buckets = self.cli, self.nat64_config.prefix, self.choose_bucket_count()
         enable = "nat64 plugin enable"
         if buckets != MIN_BUCKETS:
             memory = max(256 << 20, 2048 * buckets)
@@ -60,7 +60,7 @@ class Nat64(VppFunction):
             cli.make_step(
                 enable,
                 f"NAT64 with room for {SESSIONS_PER_BUCKET * buckets} sessions",
-                read=nat44.make_overlap_command(
+                read=nat44.make_foreign_command(
                     cli, "nat64", ("pool", "interfaces", "prefix", "bib all")
                 ),
                 undo="nat64 plugin disable",
@@ -75,12 +75,12 @@ class Nat64(VppFunction):
             ),
             # an address that is removed by itself leaves its count of ports in use behind, for the next
             # one (nat64_add_del_pool_addr): after 64511 bindings over all trials none would be left
-            nat44.make_pool_step(cli, "nat64", words, add="add pool address", stays=True),
-            nat44.make_sides_step(cli, self.ports, "nat64"),
+            nat44.make_pool_step(cli, "nat64", words, add="add pool address", keep=True),
+            nat44.make_interfaces_step(cli, self.ports, "nat64"),
         ]
 
     def make_flush_steps(self, version: str, plan: Sequence[Step]) -> tuple[Step, ...]:
-        """Empty the table by removing and recreating it; VPP has no command for it."""
+        """Return the step that removes and recreates the NAT64: VPP has no command to empty it."""
 
         def find_problem(output: str) -> str | None:
             head, *rows = [line for line in output.splitlines() if line.strip()] or [""]
@@ -98,7 +98,7 @@ class Nat64(VppFunction):
         )
 
     def get_capacity(self) -> int:
-        return SESSIONS_PER_BUCKET * self.bucket_count()
+        return SESSIONS_PER_BUCKET * self.choose_bucket_count()
 
     def get_timeout_s(self) -> float | None:
         return DEFAULT_UDP_TIMEOUT_S

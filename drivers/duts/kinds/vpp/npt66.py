@@ -9,12 +9,11 @@ from v6t.drivers.duts.plan import Step, expect_matching_line
 from v6t.drivers.duts.steps import create_object
 from v6t.intent.families import NptConfig
 
-FIRST_READABLE_VERSION = (24, 2)
-"""First version whose bindings can be read back; the plugin itself came with 23.10."""
+FIRST_READABLE_VERSION = (24, 2)  # with ``show npt66 bindings``; the plugin came with 23.10
 
 
 class Npt66(VppFunction):
-    """The NPTv6 binding of the interface on the right side."""
+    """VPP as NPTv6, with a single binding on the interface of the right side."""
 
     plugin = "npt66"
 

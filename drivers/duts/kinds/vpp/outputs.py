@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from v6t.drivers.duts.readings import LossReason, sum_matches
 
-OLDEST_VERSION = (22, 6)
-VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")
-"""One of each group whose commands differ."""
+OLDEST_VERSION = (22, 6)  # that is supported
+VERSIONS = ("22.06", "24.02", "24.06", "25.02", "26.06")  # one of each group with the same commands
 
 
 def parse_version(version: str) -> tuple[int, int]:
@@ -33,7 +32,7 @@ class MapDomain(NamedTuple):
 
     @property
     def command_words(self) -> str:
-        """The words of ``map add domain``, which reads the source of a tunnel without a length."""
+        """The arguments of ``map add domain`` that create this domain."""
         return (
             f"tag {self.tag} ip4-pfx {self.ipv4} ip6-pfx {self.ipv6} "
             f"ip6-src {self.source.removesuffix('/128')} ea-bits-len {self.ea_len} "
@@ -48,7 +47,7 @@ _DOMAIN_LINE = re.compile(
 
 
 def parse_domains(text: str) -> list[MapDomain]:
-    """Parse ``show map domain``."""
+    """Return the domains that ``show map domain`` lists."""
     return [MapDomain(*words[:4], *map(int, words[4:])) for words in _DOMAIN_LINE.findall(text)]
 
 
@@ -73,6 +72,7 @@ _NODE_LINE = re.compile(
     r"(\d+)\s+(\d+)\s+(\d+)\s+([\d.e+-]+)\s+([\d.]+)",
     re.MULTILINE,
 )
+# pattern of a thread's vector rates
 _RATES_LINE = "vector rates " + ", ".join(
     rf"{name} (?P<{name}>[\d.e+-]+)" for name in ("in", "out", "drop", "punt")
 )
@@ -103,7 +103,7 @@ def parse_runtime(text: str) -> Mapping[str, float]:
 
 
 def parse_hardware_addresses(text: str) -> Mapping[str, str]:
-    """Return the MAC addresses of ``show hardware-interfaces`` by name."""
+    """Return MAC addresses by interface from ``show hardware-interfaces``."""
     found: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
@@ -132,7 +132,7 @@ def has_path(text: str, net: str, path: str) -> bool:
 
 
 def parse_pool_addresses(text: str) -> list[str]:
-    """Return the addresses of ``show nat44 addresses`` or ``show nat64 pool`` that any client has."""
+    """Return the addresses for all clients in ``show nat44 addresses`` or ``show nat64 pool``."""
     found: list[str] = []
     for line in text.splitlines():
         words = line.split()
@@ -145,6 +145,7 @@ def parse_pool_addresses(text: str) -> list[str]:
     return found
 
 
+# counters of ``show interface`` that are reported
 INTERFACE_COUNTERS = (
     "rx packets",
     "tx packets",
@@ -163,7 +164,7 @@ INTERFACE_LOSS_REASONS = {
 
 
 def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[str, float]:
-    """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` of some of them together."""
+    """Parse ``show interface``: ``host-left.drops`` and so on; ``rx.packets`` is the sum over the ports."""
     found: dict[str, float] = {}
     name, counted = "", re.compile(rf"(?<![\w-])({'|'.join(INTERFACE_COUNTERS)})\s+(\d+)\s*$")
     for line in text.splitlines()[1:]:
@@ -176,6 +177,7 @@ def parse_interface_counters(text: str, ports: Collection[str] = ()) -> Mapping[
     return found
 
 
+# parts of error reasons that mean loss, as ``show errors`` prints them; other errors are harmless
 ERROR_TEXT_REASONS = {
     "out of ports": LossReason.ROOM,
     "maximum sessions": LossReason.ROOM,
@@ -192,14 +194,13 @@ ERROR_TEXT_REASONS = {
     "congestion drop": LossReason.QUEUE,
     "drop": LossReason.RULE,
 }
-"""Error reasons that mean loss, truncated as ``show errors`` prints them; others are harmless."""
 ERROR_LOSS_REASONS = {f".*: .*{reason}.*": why for reason, why in ERROR_TEXT_REASONS.items()}
 
 
 def parse_errors(
     text: str, reasons: Collection[str] = tuple(ERROR_TEXT_REASONS)
 ) -> Mapping[str, float]:
-    """Parse ``show errors``: counts of the reasons that mean loss, by node; how many ``reasons`` it shows."""
+    """Parse ``show errors``: loss counts keyed ``NODE: REASON``, and the number of listed ``reasons``."""
     found: dict[str, float] = {}
     if "Reason" in text:
         found["reasons"] = float(len(text.strip().splitlines()) - 1)
@@ -216,7 +217,7 @@ def parse_errors(
 
 
 def parse_nat44_sessions(text: str) -> Mapping[str, float]:
-    """Parse ``show nat44 summary``: ``total sessions: 200``, or the sum of its kinds."""
+    """Parse ``show nat44 summary``: the total of sessions, or the sum of its TCP, UDP and ICMP lines."""
     kinds = sum_matches(r"^\s*total (?:tcp|udp|icmp)\D*sessions:?\s+(\d+)", "sessions")
     total = re.search(r"^\s*total (?:timed out )?sessions:?\s+(\d+)", text, re.MULTILINE)
     return kinds(text) or ({"sessions": float(total[1])} if total else {})

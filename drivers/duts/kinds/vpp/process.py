@@ -14,13 +14,19 @@ from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_outpu
 from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
 
-PROCESS_NAME = "vpp_main"
-"""Name of the process after it has read its start-up file."""
-PLUGINS = ("af_packet", "map", "nat", "nat44_ei", "nat64", "dslite")
+PROCESS_NAME = "vpp_main"  # once VPP has read its start-up file
+PLUGINS = (
+    "af_packet",
+    "map",
+    "nat",
+    "nat44_ei",
+    "nat64",
+    "dslite",
+)  # loaded by every VPP that v6t starts
 
 
 def make_interface_steps(options: VppOptions) -> list[Step]:
-    """Set the kernel's part of both interfaces up, without IPv6 of the kernel's own."""
+    """Return the steps that set the kernel's interfaces up and disable the kernel's IPv6 on them."""
     steps = []
     for name in (options.left, options.right):
         off = {format_conf_key(6, name, "disable_ipv6"): 1}
@@ -29,7 +35,7 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
 
 
 def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[Step]:
-    """Write the start-up file, start the process, create one host interface per side."""
+    """Return the steps that start VPP and create one host interface per side."""
     directory = options.state_dir
     file, pid, socket = (f"{directory}/vpp{end}" for end in (".conf", ".pid", "-cli.sock"))
     ends = (".log", "-api.sock", "-stats.sock")
@@ -68,14 +74,14 @@ def make_start_steps(options: VppOptions, intent: Intent, cli: Vppctl) -> list[S
 
 
 def bind_to_process(steps: Sequence[Step], options: VppOptions) -> Iterator[Step]:
-    """Yield steps whose changes are gone if the process has ended, as if by a crash."""
+    """Yield the steps with a test that their changes are gone because the process has ended."""
     has_ended = f"[ ! -d /proc/$(cat {options.state_dir}/vpp.pid 2>/dev/null || echo none) ]"
     for step in steps:
         yield replace(step, gone_test=has_ended) if step.undo else step
 
 
 def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
-    """Empty all state by starting another VPP with the same configuration."""
+    """Return the step that empties all state: it starts another VPP with the same configuration."""
     process, *others = plan[1:]
     lines = [f"( {process.undo} )", process.command]
     for step in others:
@@ -86,7 +92,7 @@ def make_restart_step(plan: Sequence[Step], check: Check) -> Step:
 
 
 def make_plugins_command(options: VppOptions) -> str:
-    """Return the shell line that lists the plugins that a VPP started by v6t would find."""
+    """Return the shell line that lists the plugin files available to a VPP started by v6t."""
     if options.plugins:
         return f"ls {options.plugins.replace(':', ' ')}"
     # as VPP does: beside its program
@@ -97,7 +103,7 @@ def make_plugins_command(options: VppOptions) -> str:
 
 
 def refuse_without_plugin(plugin: str, listing: str, options: VppOptions) -> None:
-    """Refuse a VPP to be started that lacks a plugin."""
+    """Refuse to start a VPP that lacks a plugin."""
     file = f"{plugin}_plugin.so"
     if plugin and listing.strip() and file not in listing.split():
         hint = "install vpp-plugin-core, or set dut.options.plugins to the directory of plugins"
@@ -105,7 +111,7 @@ def refuse_without_plugin(plugin: str, listing: str, options: VppOptions) -> Non
 
 
 def format_startup(options: VppOptions, intent: Intent) -> str:
-    """Return the text of the start-up file: no huge pages, sockets and log in v6t's own directory."""
+    """Return the start-up file: no huge pages; sockets and log are in v6t's own directory."""
     directory = options.state_dir
     workers = f" corelist-workers {options.workers}" if options.workers else ""
     path = f"  path {options.plugins}\n" if options.plugins else ""

@@ -12,12 +12,11 @@ from v6t.drivers.duts.kinds.vpp.function import VppFunction
 from v6t.drivers.duts.plan import Step, expect_lines, expect_words
 from v6t.drivers.duts.steps import create_object
 
-OUTER_HEADER_OCTETS = 40
-"""Octets of the header that is put before a packet."""
-TUNNEL_NUMBER = 8676
+OUTER_HEADER_OCTETS = 40  # size of the IPv6 header that the tunnel adds
+TUNNEL_NUMBER = 8676  # instance of VPP's tunnel interface
 TUNNEL_INTERFACE = f"ipip{TUNNEL_NUMBER}"
+# all of IPv4, in two routes that leave an existing default route in place
 IPV4_HALVES = ("0.0.0.0/1", "128.0.0.0/1")
-"""All of IPv4, in two routes that leave an existing default route in place."""
 TUNNEL_FLAG = "encap-copy-dscp"
 """Its flags for ECN copy the whole field when a packet is taken out, whatever was in it (RFC 6040 section 4.2
 has both combined): without them outside is Not-ECT, and the packet's own stays."""
@@ -32,21 +31,21 @@ TUNNEL_PROFILE = HeaderProfile(
 
 
 class TunnelFunction(VppFunction):
-    """A point-to-point tunnel."""
+    """VPP as one end of a point-to-point tunnel for IPv4 in IPv6."""
 
     notes = ("hub and spoke: everything goes to the relay; no inner address or port is checked",)
     profile = TUNNEL_PROFILE
 
     def make_steps(self, version: str) -> list[Step]:
         cli, customer = self.cli, get_tunnel_end(self.intent)
-        outside, inside = self.ports[customer.side], self.ports[customer.inside]
-        addresses = getattr(self.intent, customer.side).addresses
+        outside, inside = self.ports[customer.ipv6_side], self.ports[customer.ipv4_side]
+        addresses = getattr(self.intent, customer.ipv6_side).addresses
         exists = any(interface.ip == customer.local for interface in addresses)
-        mtu = getattr(self.intent.links, customer.side).mtu - OUTER_HEADER_OCTETS
+        mtu = getattr(self.intent.links, customer.ipv6_side).mtu - OUTER_HEADER_OCTETS
         ends = f"src {customer.local} dst {customer.remote}"
         index = f"$({cli(f'show interface {TUNNEL_INTERFACE}')} | awk 'NR == 2 {{print $2}}')"
         return [
-            *([] if exists else [links.add_address(cli, f"{customer.local}/128", outside)]),
+            *([] if exists else [links.make_address_step(cli, f"{customer.local}/128", outside)]),
             create_object(
                 cli(f"create ipip tunnel {ends} instance {TUNNEL_NUMBER} flags {TUNNEL_FLAG}"),
                 cli(f"delete ipip tunnel sw_if_index {index}"),
@@ -63,10 +62,12 @@ class TunnelFunction(VppFunction):
                 expected=expect_lines(f"unnumbered, use {inside}"),
                 undo=f"set interface unnumbered del {TUNNEL_INTERFACE}",
             ),
-            links.set_mtu(cli, TUNNEL_INTERFACE, mtu),
-            links.set_up(cli, TUNNEL_INTERFACE),
+            links.make_mtu_step(cli, TUNNEL_INTERFACE, mtu),
+            links.make_up_step(cli, TUNNEL_INTERFACE),
             *(
-                links.add_route(cli, net, TUNNEL_INTERFACE, "everybody's IPv4 is behind the relay")
+                links.make_route_step(
+                    cli, net, TUNNEL_INTERFACE, "everybody's IPv4 is behind the relay"
+                )
                 for net in IPV4_HALVES
             ),
         ]
