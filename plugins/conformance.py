@@ -100,7 +100,7 @@ class Case:
     @cached_property
     def received_sizes(self) -> dict[int, int]:
         """Sizes of received foreground frames by sizes of sent ones, FCS included."""
-        pairs = self.plugin.make_sizes(self.size).pairs
+        pairs = self.plugin.make_sizes(self.size).pair_counts
         return dict(
             self._order_by_direction(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs
         )

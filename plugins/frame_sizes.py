@@ -108,7 +108,7 @@ def merge_traffic(
     sizes: FrameMix, build: Callable[[FramePair], Traffic], *, same_connections: bool
 ) -> Traffic:
     """Merge the traffic of all sizes of a mix; ``same_connections``: all sizes enumerate the same ones."""
-    parts = [(build(pair), count) for pair, count in sizes.pairs]
+    parts = [(build(pair), count) for pair, count in sizes.pair_counts]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     multiple = math.lcm(*totals)
     classes = []
