@@ -1,4 +1,4 @@
-"""Sessions with the parts of a chain, and the chain in the lab."""
+"""Sessions with the parts of a chain, and a chain in the lab."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from v6t.drivers.lab.setup import LabDevice
 
 
 class ChainPartSession(NamedTuple):
-    """A part and the session with it."""
+    """A part of a chain with its session."""
 
     part: ChainPart
     session: Session
 
 
 class ChainSession(DeviceSession):
-    """The sessions with the parts that have a driver, from left to right."""
+    """A session with all configured parts of a chain, from left to right."""
 
     def __init__(self, kind: str, parts: Sequence[ChainPartSession]) -> None:
         self._kind = kind
@@ -88,7 +88,7 @@ class ChainSession(DeviceSession):
         run_all_actions([partial(s.schedule_rollback, limit_s) for s in self._sessions])
 
     def rollback(self, *, forget: bool = False, by_script: bool = False) -> list[str]:
-        """Undo all plans, the rightmost first; a part that cannot be reached does not prevent the others."""
+        """Undo all plans, the rightmost first, even if one of them fails."""
         return run_all_actions(
             [partial(s.rollback, forget=forget, by_script=by_script) for s in self._sessions[::-1]]
         )
@@ -147,14 +147,14 @@ class ChainState:
 
 
 class LabChainPart(NamedTuple):
-    """A part and its device in the lab."""
+    """A part of a chain with its lab device."""
 
     part: ChainPart
     device: LabDevice
 
 
 class LabChain(LabDevice):
-    """The parts of a chain in namespaces of the lab."""
+    """A chain whose parts are in namespaces of the lab."""
 
     def __init__(self, kind: str, parts: Sequence[LabChainPart], *, swapped: bool = False) -> None:
         self._kind = kind
@@ -177,9 +177,9 @@ class LabChain(LabDevice):
 
     @property
     def session(self) -> ChainSession | None:
-        standing = [(each.part, each.device.session) for each in self._parts]
-        driven = [ChainPartSession(part, s) for part, s in standing if isinstance(s, Session)]
-        return ChainSession(self._kind, driven) if driven else None
+        sessions = [(part, device.session) for part, device in self._parts]
+        configured = [ChainPartSession(part, s) for part, s in sessions if isinstance(s, Session)]
+        return ChainSession(self._kind, configured) if configured else None
 
     def check(self) -> None:
         for each in self._parts:
@@ -205,7 +205,7 @@ class LabChain(LabDevice):
 
 
 def run_all_actions(actions: Sequence[Callable[[], list[str] | None]]) -> list[str]:
-    """Run all actions even after Ctrl-C, then raise the first error with the messages of the others."""
+    """Run all actions, then raise the first error with the messages of the others."""
     errors: list[V6tError] = []
     interrupt: KeyboardInterrupt | None = None
     lines: list[str] = []
