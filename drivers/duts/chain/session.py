@@ -118,32 +118,29 @@ class ChainSession(DeviceSession):
         }
         return {"kind": self._kind, "device": self.name, "parts": parts}
 
-    def devices(self) -> list[tuple[str, Session]]:
+    def get_sessions(self) -> list[tuple[str, Session]]:
         return [(p.part.name, p.session) for p in self.parts]
 
-    def state(self) -> ChainState:
-        return ChainState(self)
+    @property
+    def _stateful_sessions(self) -> list[Session]:
+        return [p.session for p in self.parts if p.part.stateful]
 
+    @property
+    def timeout_s(self) -> float | None:
+        limits = (s.timeout_s for s in self._stateful_sessions)
+        return min((limit for limit in limits if limit is not None), default=None)
 
-class ChainState:
-    """Connection tables of a chain: flushes every part and counts sessions of the stateful parts."""
+    @property
+    def by_endpoint(self) -> bool:
+        return any(s.by_endpoint for s in self._stateful_sessions)
 
-    def __init__(self, session: ChainSession) -> None:
-        self._session = session
-        self._tables = [p.session.state() for p in session.parts if p.part.stateful]
-        limits = [t.timeout_s for t in self._tables if t.timeout_s is not None]
-        self.timeout_s: float | None = min(limits, default=None)
-        self.by_endpoint = any(t.by_endpoint for t in self._tables)
+    def count_sessions(self) -> int | None:
+        counts = [s.count_sessions() for s in self._stateful_sessions]
+        known = [count for count in counts if count is not None]
+        return sum(known) if known else None
 
-    def flush(self) -> None:
-        self._session.flush()
-
-    def table(self) -> dict[str, float]:
-        return {name: limit for t in self._tables for name, limit in t.table().items()}
-
-    def sessions(self) -> int | None:
-        counts = [n for n in (t.sessions() for t in self._tables) if n is not None]
-        return sum(counts) if counts else None
+    def read_limits(self) -> dict[str, float]:
+        return {n: limit for s in self._stateful_sessions for n, limit in s.read_limits().items()}
 
 
 class LabChainPart(NamedTuple):
