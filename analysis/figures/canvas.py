@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -80,13 +80,16 @@ def save_pdf(directory: Path) -> Iterator[None]:
 
 
 def make_axes(
-    width: float = 8.0, height: float = 4.0, panels: int = 1
+    width: float = 8.0, height: float = 4.0, panels: int = 1, heights: Sequence[float] = ()
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with panels side by side; sizes in inches."""
+    """Make a figure with panels side by side, or of several ``heights`` above each other [inches]."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+    figure = Figure(figsize=(width, sum(heights) or height), layout="constrained")
+    ratios = list(heights) or [height]
+    return figure, list(
+        figure.subplots(len(ratios), panels, squeeze=False, height_ratios=ratios).flat
+    )
 
 
 def write_svg(figure: Figure, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -46,41 +46,10 @@ def to_markdown(
     return template.render(document=document, place=place).rstrip() + "\n"
 
 
-class SvgDrawing:
-    """A drawing of boxes, lines and words; boxes are below lines, lines below words."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.boxes: list[tuple[str, str, str, str, Mapping[str, object]]] = []
-        self.paths: list[tuple[str, Mapping[str, object]]] = []
-        self.texts: list[tuple[str, str, str, Mapping[str, object]]] = []
-
-    def add_box(
-        self, x: float, y: float, width: float, height: float, **attributes: object
-    ) -> None:
-        """Add a rectangle."""
-        sides = (f"{side:g}" for side in (x, y, width, height))
-        self.boxes.append((*sides, _name_attributes(attributes)))  # type: ignore[arg-type]
-
-    def add_path(self, points: str, **attributes: object) -> None:
-        """Add lines in the syntax of SVG's paths."""
-        self.paths.append((points, _name_attributes(attributes)))
-
-    def add_text(
-        self, x: float, y: float, words: str, anchor: str = "start", **attributes: object
-    ) -> None:
-        """Add a line of text."""
-        attributes = {"text_anchor": anchor, **attributes}
-        self.texts.append((f"{x:g}", f"{y:g}", words, _name_attributes(attributes)))
-
-    def render(self, height: float) -> str:
-        """Write the drawing as an ``<svg>`` element."""
-        template = _load_environment().get_template("drawing.svg")
-        return template.render({**vars(self), "height": f"{height:g}"}).rstrip()
-
-
-def _name_attributes(attributes: Mapping[str, object]) -> Mapping[str, object]:
-    return {name.replace("_", "-"): value for name, value in attributes.items()}
+def render_setup(boxes: Sequence[tuple[str, str]], links: Sequence[str]) -> str:
+    """Draw boxes of two lines side by side as an ``<svg>`` element, with a word on each link."""
+    template = _load_environment().get_template("setup.svg")
+    return template.render(boxes=boxes, links=links).rstrip()
 
 
 def replace_controls(text: str) -> str:

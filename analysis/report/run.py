@@ -30,8 +30,8 @@ from v6t.analysis.published.library import (
 )
 from v6t.analysis.record import Record
 from v6t.analysis.report.compliance import list_clauses, make_compliance_table
-from v6t.analysis.report.courses import draw_over_time
 from v6t.analysis.report.setup import describe_setup
+from v6t.analysis.report.timelines import draw_over_time
 from v6t.analysis.report.trust import assess_validity
 from v6t.analysis.report.verdict import make_title, summarize_throughput
 from v6t.analysis.rundata import RunData

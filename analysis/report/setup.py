@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from v6t.analysis.blocks import Block, CodeListing, Collapsible, Drawing, FactColumns, FactTable
-from v6t.analysis.figures.canvas import BLUE, GREY
-from v6t.analysis.report.render import SvgDrawing
+from v6t.analysis.report.render import render_setup
 from v6t.analysis.rundata import RunData
 from v6t.analysis.variation import has_random_ports
 from v6t.trials.trial import format_mix
@@ -60,9 +59,6 @@ def _split_text(text: str) -> list[str]:
     return text.splitlines()
 
 
-WIDTH, HEIGHT, BOX_WIDTH = 760, 150, 150
-
-
 def draw_setup(data: RunData) -> Drawing:
     """Draw tester, device and tester again, from left to right."""
     left, right = find_ip_versions(data)
@@ -71,24 +67,7 @@ def draw_setup(data: RunData) -> Drawing:
     tester, device = data.config["tester"]["kind"], data.config["dut"]["driver"]
     ports = ("right", "left") if is_swapped(data) else ("left", "right")
     boxes = [("Tester", f"{tester}, {ports[0]}"), *parts, ("Tester", f"{tester}, {ports[1]}")]
-    step = (WIDTH - BOX_WIDTH) / (len(boxes) - 1)
-    width = min(BOX_WIDTH, step - 60)
-    svg, last = SvgDrawing(WIDTH), len(boxes) - 1
-    for i, (title, below) in enumerate(boxes):
-        x = round(i * step + (BOX_WIDTH - width) / 2)
-        fill, stroke = ("#e8f1f8", BLUE) if 0 < i < last else ("#f4f6f8", GREY)
-        svg.add_box(x, 35, round(width), 80, rx=6, fill=fill, stroke=stroke, stroke_width=2)
-        svg.add_text(round(x + width / 2), 70, title, "middle", font_size=14, font_weight=600)
-        svg.add_text(round(x + width / 2), 92, below, "middle")
-        if i < last:
-            word = left if i == 0 else right if i == last - 1 else middle
-            begin, end = round(x + width), round((i + 1) * step + (BOX_WIDTH - width) / 2)
-            arrows = (
-                f"M{begin + 3} 68H{end - 3}M{end - 10} 63L{end - 3} 68L{end - 10} 73"
-                f"M{end - 3} 84H{begin + 3}M{begin + 10} 79L{begin + 3} 84L{begin + 10} 89"
-            )
-            svg.add_path(arrows, fill="none", stroke="#1a1a1a", stroke_width=1.5)
-            svg.add_text(round((begin + end) / 2), 58, word, "middle")
+    links = [left, *[middle] * (len(parts) - 1), right]
     words = [
         f"{side} link{name}: {word}, {_abbreviate_octets(octets)}"
         for side, name, word, octets in zip(
@@ -96,9 +75,10 @@ def draw_setup(data: RunData) -> Drawing:
         )
         if octets
     ]
-    says = "; ".join([f"Test setup: {tester} tester on both sides of the {device} device", *words])
-    says += "."
-    return Drawing(svg.render(HEIGHT), says, says)
+    caption = "; ".join(
+        [f"Test setup: {tester} tester on both sides of the {device} device", *words]
+    )
+    return Drawing(render_setup(boxes, links), f"{caption}.", f"{caption}.")
 
 
 def find_ip_versions(data: RunData) -> tuple[str, str]:

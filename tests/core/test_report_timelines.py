@@ -7,11 +7,8 @@ from dataclasses import replace
 
 import pytest
 from v6t.analysis.blocks import BulletList, Collapsible, Drawing, FigureBudget, Paragraph
-from v6t.analysis.report.courses import (
-    LEFT,
-    PLOT_WIDTH,
-    MapRow,
-    TrialPanel,
+from v6t.analysis.report.timelines import (
+    LOSS_COLORS,
     draw_over_time,
     draw_timelines,
     find_hiccups,
@@ -39,7 +36,7 @@ def at(*slots, lost=50):
 
 def test_losses_all_at_once_are_a_hiccup():
     (found,) = find_hiccups([trial(at(32, 33))])
-    assert (found.direction, found.at_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
+    assert (found.direction, found.begin_s, found.length_s) == ("forward", 3.2, pytest.approx(0.2))
     assert (found.lost, found.elsewhere) == (100, 0)
     assert re.findall(r"[\d.]+", str(found))[-3:] == ["100", "0.2", "3.2"]
 
@@ -73,29 +70,34 @@ def test_what_was_done_to_the_device_is_no_hiccup(more):
     assert find_hiccups([RunTrial({**one.asked, **more}, one.result)]) == []
 
 
-def test_the_figure_has_a_bar_where_the_hiccup_was():
-    lost = [0.0] * 32 + [1.0, 0.5] + [0.0] * 26
-    panel = TrialPanel("one", 0.1, 6.0, [1 - n for n in lost], lost, {"router": [(1.0, 50.0)]})
-    drawn = draw_timelines([panel], [])
-    bars = re.search(r'<path d="([^"]*)" stroke="#D55E00"', drawn)[1]
-    step = PLOT_WIDTH / 60
-    across = [float(x) for x in re.findall(r"M([\d.]+) ", bars)]
-    assert across == [pytest.approx(LEFT + (n + 0.5) * step, abs=0.1) for n in (32, 33)]
-    assert 'stroke-dasharray="4 3"' in drawn
+def test_panel_has_bars_where_frames_were_lost():
+    load = {"router": DeviceLoad((1.0,), (50,), (50,))}
+    drawn = draw_timelines(
+        "x", [(trial(at(32, 33, lost=100), device_loads=load), "forward")], [], ()
+    )
+    bars = re.findall(r'd="M ([\d.]+) [^"]*"[^>]*style="fill: #d55e00"', drawn)
+    assert len(bars) == 2
+    left, right = map(float, bars)
+    assert right - left < 12
+    assert drawn.count("stroke-dasharray") == 1
 
 
-def test_the_map_has_a_line_for_each_trial_and_marks_the_invalid():
-    rows = [
-        MapRow([0.0] * 60, False),
-        MapRow([0.0] * 30 + [0.2] * 30, False),
-        MapRow([0.9] * 60, True),
-    ]
-    drawn = draw_timelines([], rows)
-    assert "all 3 trials" in drawn
-    half = LEFT + PLOT_WIDTH // 2
-    assert re.search(rf'd="M{half} \d+h{PLOT_WIDTH // 2}" stroke="#d55e00"', drawn)
-    assert re.search(rf'd="M{LEFT} \d+h{PLOT_WIDTH}" stroke="#7a3600"', drawn)
-    assert re.search(r'd="M2 \d+h8" stroke="#E69F00"', drawn)
+def test_map_has_a_row_for_each_trial_and_marks_invalid_ones():
+    half = [0] * 30 + [20] * 30
+    trials = [trial(at(), "a"), trial(half, "b"), trial([90] * 60, "c")]
+    drawn = draw_timelines("x", [], trials, {"c"})
+    paths = re.findall(
+        r'd="M ([\d.]+) ([\d.]+) \nL ([\d.]+) [^"]*"[^>]*stroke: (#\w+); stroke-width: 3"', drawn
+    )
+    (begin, upper, end, deep), (first, lower, last, deepest) = paths
+    assert (deep, deepest) == LOSS_COLORS[2:]
+    assert end == last and float(upper) < float(lower)
+    assert float(end) - float(begin) == pytest.approx((float(last) - float(first)) / 2, abs=0.2)
+    assert "all 3 trials" in drawn and drawn.count("stroke: #e69f00") >= 1
+
+
+def test_map_is_left_out_without_losses():
+    assert "all 1 trials" not in draw_timelines("x", [(trial(at()), "forward")], [trial(at())], ())
 
 
 @pytest.mark.slow
@@ -116,7 +118,7 @@ def test_a_planted_hiccup_is_told_and_drawn(tmp_path):
     words, figure = folded.blocks
     assert (isinstance(words, Paragraph) and "once a second" in words.text) or data.simulated
     assert isinstance(figure, Drawing)
-    assert f"{key}, forward" in figure.svg and 'stroke-dasharray="4 3"' in figure.svg
+    assert f"{key}, forward" in figure.svg and "stroke-dasharray" in figure.svg
     assert (
         not record.invalid_trials
         and f"all {len(list(data.find_trials(record)))} trials" in figure.svg

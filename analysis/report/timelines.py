@@ -1,0 +1,289 @@
+"""Rate, loss and device load of trials over time: all trials of a test point in a map, some in full."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import nan
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from v6t.analysis.blocks import Block, BulletList, Collapsible, Drawing, FigureBudget, Paragraph
+from v6t.analysis.figures.canvas import (
+    BLUE,
+    GREY,
+    ORANGE,
+    VERMILLION,
+    apply_style,
+    make_axes,
+    write_svg,
+)
+from v6t.analysis.record import Record
+from v6t.analysis.rundata import RunData, RunTrial
+from v6t.trials.result import DirectionResult
+from v6t.trials.timeline import Timeline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LOSS_LEVELS = (0.0, 0.01, 0.1, 0.5)
+"""Shares of lost frames above which the colour of a slot in the map changes."""
+LOSS_COLORS = ("#fbe3d3", "#f3b58f", "#d55e00", "#7a3600")
+"""Colours of slots above each level in the map."""
+PANEL_INCHES, MAP_ROW_INCHES = 0.95, 0.05  # heights
+
+MAX_HICCUP_SHARE = 0.1
+"""Largest share of a trial's slots that a hiccup takes."""
+MIN_LOSS_SHARE = 0.8
+"""Least share of the trial's losses that fall in a hiccup."""
+MIN_DEPTH = 0.05
+"""Least share of the due frames that are lost in a hiccup's worst slot."""
+MIN_SLOTS = 10
+"""Slots of a trial below which no stretch is short."""
+
+
+@dataclass(frozen=True)
+class Hiccup:
+    """Losses in one stretch of one direction of a trial.
+
+    Attributes:
+        begin_s: time from the first frame to the beginning of the stretch [s].
+        elsewhere: frames lost in the rest of the trial.
+    """
+
+    trial: RunTrial
+    direction: str
+    begin_s: float
+    length_s: float
+    lost: int
+    elsewhere: int
+
+    def __str__(self) -> str:
+        rest = f"{self.elsewhere:,}" if self.elsewhere else "none"
+        return (
+            f"{self.trial.key}, {self.direction}: {self.lost:,} frames were lost within "
+            f"{self.length_s:.3g} s, {self.begin_s:.3g} s after the first frame, and {rest} in the "
+            "rest of the trial"
+        )
+
+
+def find_hiccups(trials: Iterable[RunTrial]) -> list[Hiccup]:
+    """List the hiccups of valid trials, the deepest first; skip trials with a reset or an overload."""
+    hiccups = [
+        hiccup
+        for trial in trials
+        if not (trial.asked.get("event") or trial.asked.get("then"))
+        for direction, counted in trial.result.directions.items()
+        if counted.timeline is not None
+        and (hiccup := _find_hiccup(trial, direction, counted, counted.timeline))
+    ]
+    return sorted(hiccups, key=lambda h: -h.lost)
+
+
+def count_due_frames(trial: RunTrial, counted: DirectionResult, timeline: Timeline) -> list[float]:
+    """Return the frames due in each slot of a trial while it sends."""
+    rate = float(trial.asked["rate_fps"])
+    first, whole = float(trial.asked["duration_s"]), trial.sending_s
+    then = (trial.asked.get("then") or {"rate_fps": rate})["rate_fps"]
+    slots = max(1, round(whole / timeline.slot_s))
+    due = [rate if slot * timeline.slot_s < first - 1e-9 else then for slot in range(slots)]
+    share = counted.count_frames("required") / (sum(due) or 1)
+    return [n * share for n in due]
+
+
+def _find_hiccup(
+    trial: RunTrial, direction: str, counted: DirectionResult, timeline: Timeline
+) -> Hiccup | None:
+    """Return the only stretch with losses of a direction; None if they are spread."""
+    lost = sum(timeline.lost)
+    due = count_due_frames(trial, counted, timeline)
+    if not lost or len(due) < MIN_SLOTS:
+        return None
+    first, last = _find_stretch(timeline.lost, MIN_LOSS_SHARE * lost)
+    inside = sum(timeline.lost[first : last + 1])
+    deepest = max(_compute_losses(timeline, due))
+    if last - first + 1 > max(1, MAX_HICCUP_SHARE * len(due)) or deepest < MIN_DEPTH:
+        return None
+    begin_s, length_s = first * timeline.slot_s, (last - first + 1) * timeline.slot_s
+    return Hiccup(trial, direction, begin_s, length_s, inside, lost - inside)
+
+
+def _find_stretch(lost: Sequence[int], wanted: float) -> tuple[int, int]:
+    """Return the first and last slot of the shortest stretch that lost at least ``wanted`` frames."""
+    best = (0, len(lost) - 1)
+    first, within = 0, 0
+    for last, count in enumerate(lost):
+        within += count
+        while within - lost[first] >= wanted and first < last:
+            within -= lost[first]
+            first += 1
+        if within >= wanted and last - first < best[1] - best[0]:
+            best = (first, last)
+    return best
+
+
+MAX_MAP_ROWS = 300  # trials in the map of a test point
+MAX_PANELS = 6  # in the figure of a test point
+MAX_LISTED_HICCUPS = 5  # of a benchmark
+
+
+def draw_over_time(
+    data: RunData, records: Sequence[Record], figures: FigureBudget
+) -> Iterator[Block]:
+    """Draw the trials of a benchmark over time, one figure for each test point.
+
+    All trials are lines of a map; those with a hiccup, and the last valid one, are drawn in full.
+    """
+    points = [(r, list(data.find_trials(r)), data.list_valid_trials([r])) for r in records]
+    points = [(r, trials, valid) for r, trials, valid in points if any(map(has_timeline, trials))]
+    all_hiccups = [h for _, _, valid in points for h in find_hiccups(valid)]
+    if all_hiccups:
+        more = len(all_hiccups) - MAX_LISTED_HICCUPS
+        lines = [f"hiccup in {h}" for h in all_hiccups[:MAX_LISTED_HICCUPS]]
+        lines += [f"{more} further hiccups: see the figures over time"] * (more > 0)
+        yield BulletList(lines, "warning")
+    drawn: list[Block] = []
+    for point in points:
+        drawn += figures.take(_draw_point(*point))
+    if drawn:
+        shown = [t for _, trials, _ in points for t in trials]
+        summary = f"Rate and loss over time: {len(shown):,} trials"
+        yield Collapsible(summary, [_describe_timelines(data, shown), *drawn])
+
+
+def has_timeline(trial: RunTrial) -> bool:
+    """Check whether a trial has counters over time."""
+    return any(counted.timeline is not None for counted in trial.result.directions.values())
+
+
+def _describe_timelines(data: RunData, trials: Iterable[RunTrial]) -> Paragraph:
+    """Explain the colours of the figures, and whether the device was observed."""
+    loaded = any(t.result.device_loads for t in trials)
+    device = (
+        "Dashed: the device's busiest core, read once a second."
+        if loaded
+        else "The device's cores were not read: no driver, trials below 3 s, or "
+        "procedure.watch_device is off."
+    )
+    if data.simulated:
+        device = "The device is simulated and has no cores."
+    return Paragraph(
+        "In full: trials in which much was lost at once, and the last one without loss. Blue is what "
+        "arrived in each slot, as a share of the offered rate; red bars are frames due in it that "
+        f"never came. {device} Below, a line is a trial, in the order of measuring; pale to dark "
+        "are slots that lost up to 1 %, 10 %, 50 % and more of their frames, an orange mark on "
+        "the left is an invalid trial."
+    )
+
+
+def _draw_point(
+    record: Record, trials: Sequence[RunTrial], valid: Sequence[RunTrial]
+) -> Iterator[Drawing]:
+    trials = [t for t in trials if has_timeline(t)]
+    excess = len(trials) - MAX_MAP_ROWS
+    shown = [t for t in valid if has_timeline(t)]
+    shown = [t for t in shown if not any(_compute_worst_losses(t))] or shown
+    panels = [(h.trial, h.direction) for h in find_hiccups(valid)[: MAX_PANELS - 1]]
+    panels += [(t, direction) for t in shown[-1:] for direction in t.result.directions]
+    caption = f"{record.title}, {record.point}" + (
+        f"; {excess:,} further trials are in journal.jsonl." if excess > 0 else "."
+    )
+    name = f"over-time-{record.benchmark}-{record.frame_sizes.key}-{record.direction}"
+    invalid = {t.key for t in record.invalid_trials}
+    svg = draw_timelines(name, panels, trials[:MAX_MAP_ROWS], invalid)
+    yield Drawing(svg, caption, f"Over time: {caption}")
+
+
+def draw_timelines(
+    name: str,
+    panels: Sequence[tuple[RunTrial, str]],
+    trials: Sequence[RunTrial],
+    invalid: Collection[str],
+) -> str:
+    """Draw directions of single trials one below the other, then a map with a row for each trial.
+
+    Args:
+        invalid: keys of the invalid trials. Without these and without loss there is no map.
+    """
+    rows = [_compute_worst_losses(t) for t in trials]
+    has_map = any(map(any, rows)) or any(t.key in invalid for t in trials)
+    heights = [PANEL_INCHES] * len(panels) + [0.4 + MAP_ROW_INCHES * len(rows)] * has_map
+    with apply_style(name):
+        figure, axes = make_axes(heights=heights)
+        for panel_axes, (trial, direction) in zip(axes, panels, strict=False):
+            _draw_panel(panel_axes, trial, direction)
+        if has_map:
+            marked = [n for n, trial in enumerate(trials) if trial.key in invalid]
+            _draw_map(axes[-1], rows, marked)
+        return write_svg(figure, name)
+
+
+def _draw_map(axes: Axes, rows: Sequence[Sequence[float]], marked: Sequence[int]) -> None:
+    """Draw the lost shares of trials, one below the other; mark some of them."""
+    lines: dict[int, list[tuple[float, float]]] = {}
+    for number, row in enumerate(rows):
+        slots = ((bisect_left(LOSS_LEVELS, share), slot) for slot, share in enumerate(row))
+        for level, group in groupby(slots, itemgetter(0)):
+            places = [slot / len(row) for _, slot in group]
+            ends = ((places[0], number), (places[-1] + 1 / len(row), number), (nan, nan))
+            lines.setdefault(level, []).extend(ends)
+    width = {"linewidth": 60 * MAP_ROW_INCHES, "solid_capstyle": "butt"}
+    for level, points in lines.items():
+        if level:
+            axes.plot(*zip(*points, strict=True), color=LOSS_COLORS[level - 1], **width)
+    mark = {"linestyle": "", "marker": "_", "markersize": 8, "clip_on": False}
+    axes.plot([-0.02] * len(marked), marked, color=ORANGE, **mark)
+    axes.grid(visible=False)
+    axes.set_xlim(0, 1)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.set_xticks([0, 1], ["first frame", "end of sending"])
+    title = f"all {len(rows)} trials, one below the other: slots that lost frames"
+    axes.set_title(title, loc="left", fontsize=9)
+
+
+def _draw_panel(axes: Axes, trial: RunTrial, direction: str) -> None:
+    """Draw what arrived, what was lost and the device's load in one direction of a trial."""
+    counted = trial.result.directions[direction]
+    timeline = counted.timeline
+    if timeline is None:
+        raise ValueError("this trial has no timeline")
+    due = count_due_frames(trial, counted, timeline)
+    even = sum(due) / len(due) or 1.0
+    middles = [slot + 0.5 for slot in range(len(due))]
+    received = [frames / even for frames in timeline.received[: len(due)]]
+    lossy = [(x, y) for x, y in zip(middles, _compute_losses(timeline, due), strict=True) if y]
+    axes.bar([x for x, _ in lossy], [y for _, y in lossy], 0.7, color=VERMILLION)
+    axes.plot(middles[: len(received)], received, color=BLUE, linewidth=1.5)
+    slots_per_s = len(due) / trial.sending_s
+    for load in trial.result.device_loads.values():
+        ends = [min(end_s * slots_per_s, len(due)) for end_s in load.end_times_s]
+        shares = [percent / 100 for percent in load.max_percent]
+        axes.plot(ends, shares, color=GREY, linewidth=1.2, linestyle="--")
+    axes.set_xlim(0, len(due))
+    axes.set_ylim(0, max(1.1, *received, 0.0))
+    axes.set_yticks([0, 1], ["0 %", "100 %"])
+    axes.set_xticks([0, len(due)], ["0 s", f"{trial.sending_s:g} s"])
+    title = (
+        f"{trial.key}, {direction}: {trial.asked['rate_fps']:,.0f} fps, {sum(timeline.lost):,} of "
+        f"{counted.count_frames('required'):,} lost"
+    )
+    axes.set_title(title, loc="left", fontsize=9)
+
+
+def _compute_losses(timeline: Timeline, due: Sequence[float]) -> list[float]:
+    """Return the share of the frames due in each slot that were lost."""
+    lost = [*timeline.lost, *[0] * len(due)]
+    return [n / d if d else 0.0 for n, d in zip(lost, due, strict=False)]
+
+
+def _compute_worst_losses(trial: RunTrial) -> list[float]:
+    """Return the lost share in each slot, of the direction that lost more."""
+    losses = [
+        _compute_losses(counted.timeline, count_due_frames(trial, counted, counted.timeline))
+        for counted in trial.result.directions.values()
+        if counted.timeline is not None
+    ]
+    return [max(shares) for shares in zip(*losses, strict=False)]
