@@ -112,7 +112,7 @@ def compile_traffic(
 
 def _compile_class(
     traffic_class: TrafficClass, seed: int
-) -> tuple[Template, list[ins.Instruction], list[str], int]:
+) -> tuple[Template, list[ins.Instruction], list[str]]:
     template = build_template(traffic_class.layers, traffic_class.frame_size)
     variables = traffic_class.list_drawn_variables()
     for variable in variables:
