@@ -181,8 +181,8 @@ class CommandOptions(LinuxOptions):
     profile: HeaderProfileOptions = HeaderProfileOptions()
 
 
+# loss reasons of the names that the user chooses
 LOSS_REASONS = {"drop.*": LossReason.QUEUE, "refused.*": LossReason.ROOM}
-"""Loss reasons of the names that the user chooses."""
 
 
 class CommandDriver(LinuxDriver):

@@ -133,10 +133,8 @@ class Ip6Tunnel(LinuxDriver):
         )
 
     def _make_tunnel_steps(self, intent: Intent, customer: TunnelEnd) -> list[Step]:
-        outside, inside = (
-            self.get_port(intent, customer.ipv6_side),
-            self.get_port(intent, customer.ipv4_side),
-        )
+        outside = self.get_port(intent, customer.ipv6_side)
+        inside = self.get_port(intent, customer.ipv4_side)
         taken = getattr(intent, customer.ipv6_side).addresses
         here = any(interface.ip == customer.local for interface in taken)
         mtu = getattr(intent.links, customer.ipv6_side).mtu - OUTER_HEADER_OCTETS

@@ -10,7 +10,7 @@ from functools import partial
 from v6t.base.errors import DutError, UsageError
 from v6t.drivers.duts.facts import Facts
 from v6t.drivers.duts.header_profile import HeaderProfile
-from v6t.drivers.duts.kinds import jool_statistics
+from v6t.drivers.duts.kinds import jool_instances
 from v6t.drivers.duts.kinds.jool_instances import (
     MAPT,
     NAT64,
@@ -153,17 +153,17 @@ class Jool(LinuxDriver):
     def get_session_reading(self, intent: Intent) -> Reading | None:
         if choose_program(intent) != NAT64:
             return None
-        return Reading(make_statistics_command(NAT64), jool_statistics.parse_sessions)
+        return Reading(make_statistics_command(NAT64), jool_instances.parse_sessions)
 
     def get_telemetry_readings(self, intent: Intent) -> Mapping[str, Reading]:
         program = choose_program(intent)
         command = make_statistics_command(program)
-        outcomes = partial(jool_statistics.parse_packet_fates, nat64=program == NAT64)
-        counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_statistics.LOSS_REASONS)
+        outcomes = partial(jool_instances.parse_packet_fates, nat64=program == NAT64)
+        counters = Reading(command, outcomes, COUNTERS_DESCRIPTION, jool_instances.LOSS_REASONS)
         readings = {**super().get_telemetry_readings(intent), "jool": counters}
         if program == NAT64:
             description = (
                 "connections that Jool keeps, which memory alone limits (`JSTAT_SESSIONS`)"
             )
-            readings["table"] = Reading(command, jool_statistics.parse_occupancy, description)
+            readings["table"] = Reading(command, jool_instances.parse_occupancy, description)
         return readings

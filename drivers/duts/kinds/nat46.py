@@ -31,8 +31,8 @@ from v6t.intent.families import ClatConfig, MapTCeConfig, SiitConfig
 DEVICE_NAME = "v6t-nat46"
 UNSENT_FIGURE = "not sent"  # telemetry name of packets that did not leave nat46's device
 CONTROL_FILE = "/proc/net/nat46/control"
+# the section of a survey that says whether it is there, and who publishes it
 MODULE, SOURCE = "module", "https://github.com/ayourtch/nat46"
-"""The section of a survey that says whether it is there, and who publishes it."""
 _MAX_RULE_CHARACTERS = 199  # longer rules are shown truncated (``NAT46_CFG_BUFLEN``)
 _RULE_WORDS = ("v4", "v6", "style", "ea-len", "psid-offset")  # keywords of MappedSide's fields
 # all of IPv4, in two routes that leave an existing default route in place

@@ -32,6 +32,7 @@ than it has made."""
 LIST_RULES_COMMAND = "pfctl -sr | sed 's/<__automatic_[0-9a-f]*_/<__automatic_/g'"
 # table that pfctl creates for a list of addresses; its name contains a random number
 AUTOMATIC_TABLE = re.compile(r"<__automatic_\w+>")
+# PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port
 LOSS_REASONS = {
     **dict.fromkeys(("memory", "state_limit", "src_limit", "translate"), LossReason.ROOM),
     "state_insert": LossReason.ENTRY,
@@ -40,7 +41,6 @@ LOSS_REASONS = {
         ("bad_offset", "fragment", "short", "normalize", "bad_timestamp", "ip_option", "proto_cksum",
          "state_mismatch", "no_route"), LossReason.RULE),
 }  # fmt: skip
-"""PF's reasons (``PFRES_NAMES`` of pfvar.h) for which it drops; ``translate``: it found no port."""
 _FIGURE_NAMES = {
     "current entries": "sessions",
     **{name.replace("_", "-"): name for name in LOSS_REASONS},
@@ -57,8 +57,8 @@ parse_translated_states = sum_matches(
     r"^\S.* (?:nat-to|af-to) .*\n\s+\[ Evaluations: .* States: (\d+)", "sessions"
 )
 """Counts the states of all rules of ``pfctl -vsr`` that translate, also those marked and not freed yet."""
+# parses ``pfctl -sm``: the limit of states
 parse_limits = sum_matches(r"^states\s+hard limit\s+(\d+)", "states")
-"""Parses ``pfctl -sm``: the limit of states."""
 
 
 def parse_rules(text: str, tables: str) -> list[str]:

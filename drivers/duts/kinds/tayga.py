@@ -31,11 +31,11 @@ _CLASS_E_NETWORK = IPv4Network("240.0.0.0/4")
 _BROADCAST = IPv4Network("255.255.255.255/32")
 _IPV4_LINK_LOCAL = IPv4Network("169.254.0.0/16")
 _SHARED_ADDRESS_SPACE = IPv4Network("100.64.0.0/10")
+# not translated behind the well-known prefix (RFC 6052 section 3.1)
 _PRIVATE_NETWORKS = tuple(map(IPv4Network, (
     "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15",
     "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",
 )))  # fmt: skip
-"""Not translated behind the well-known prefix (RFC 6052 section 3.1)."""
 _RESERVED_IPV6 = IPv6Network("::/8")
 _SCOPED_IPV6 = tuple(map(IPv6Network, ("fe80::/10", "ff00::/8")))
 _TRANSLATION_PREFIXES = IPv6Network("64:ff9b::/32")

@@ -35,18 +35,13 @@ class TunTranslator(LinuxDriver):
     """Base of drivers of translators behind a TUN device; :meth:`fill_in` completes their commands."""
 
     has_filters = True
-    process_name: ClassVar[str]
-    """Name of the process and of its files."""
-    display_name: ClassVar[str]
-    """Name of the translator in messages."""
-    create_tun_command: ClassVar[str]
-    """Command that creates the TUN device."""
-    remove_tun_command: ClassVar[str]
-    """Command that removes the TUN device."""
+    process_name: ClassVar[str]  # name of the process and of its files
+    display_name: ClassVar[str]  # name of the translator in messages
+    create_tun_command: ClassVar[str]  # command that creates the TUN device
+    remove_tun_command: ClassVar[str]  # command that removes the TUN device
+    # command that starts the translator, which writes its process id to ``{pid}``
     start_command: ClassVar[str]
-    """Command that starts the translator, which writes its process id to ``{pid}``."""
-    writes_log: ClassVar[bool] = False
-    """Whether the start command redirects messages to ``{log}``."""
+    writes_log: ClassVar[bool] = False  # whether the start command redirects messages to ``{log}``
     notes: Sequence[str] = ()
 
     @abstractmethod

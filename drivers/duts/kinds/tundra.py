@@ -86,10 +86,8 @@ class Tundra(TunTranslator):
         if table and not isinstance(intent.configuration, ClatConfig):
             four, six = table[0]
             problem = f"Tundra does not support explicit mappings such as {four} = {six}"
-            hint, instead = (
-                "give both ends addresses in one prefix",
-                {"eam": [], "prefix": EXAMPLE_PREFIX},
-            )
+            hint = "give both ends addresses in one prefix"
+            instead = {"eam": [], "prefix": EXAMPLE_PREFIX}
             raise make_unsupported_error(problem, hint, params=instead)
         self._get_prefix(intent)
         self._get_single_host(intent)

@@ -30,12 +30,10 @@ class Dns64Server(LinuxDriver):
 
     supported_configurations = (Dns64Config,)
     options_model = ServerOptions
-    process_name: ClassVar[str]
-    """Name of the process."""
-    config_file_name: ClassVar[str] = "server.conf"
-    """Name of its configuration file."""
+    process_name: ClassVar[str]  # name of the process
+    config_file_name: ClassVar[str] = "server.conf"  # name of its configuration file
+    # supported lengths of the prefix
     prefix_lengths: ClassVar[Sequence[int]] = (32, 40, 48, 56, 64, 96)
-    """Supported lengths of the prefix."""
 
     @abstractmethod
     def make_configuration(self, dns64: Dns64Config, directory: str) -> str: ...

@@ -36,10 +36,8 @@ class Iptables(NetfilterNat):
         return [_make_rule_step(*pair, port, name) for name in nat.PROTOCOLS for pair in pairs]
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = (
-            nat.get_pool(intent, self.ip_version, self.supported_settings),
-            self.get_port(intent, "right"),
-        )
+        pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
+        port = self.get_port(intent, "right")
         chain = "iptables -w -t nat"
         comment = r"/\/\* v6t-beside \*\//"  # that alone: another's may hold these words
         number = f"$({chain} -L POSTROUTING -n --line-numbers | awk '{comment} {{print $1}}')"

@@ -40,10 +40,8 @@ class Nftables(NetfilterNat):
         return make_snat_steps(self.options.state_dir, pools, port)
 
     def find_live_change(self, intent: Intent, facts: Facts) -> Change:
-        pool, port = (
-            nat.get_pool(intent, self.ip_version, self.supported_settings),
-            self.get_port(intent, "right"),
-        )
+        pool = nat.get_pool(intent, self.ip_version, self.supported_settings)
+        port = self.get_port(intent, "right")
         net = str(find_spare_network(intent, self.ip_version))
         chain = f"{_get_family(net)} v6t post"
         chain_listing = f"nft -a list chain {chain}"

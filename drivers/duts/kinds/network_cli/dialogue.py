@@ -23,8 +23,8 @@ from v6t.drivers.transport.openssh import SshTransport
 from v6t.drivers.transport.process import MAX_OBJECT_OCTETS, Process, build_clean_environment, kill
 
 PROMPT_SILENCE_S = 0.05  # silence after which a line that looks like a prompt is taken as one
+# time for a prompt before and after a key is pressed, for which some devices wait [s]
 FIRST_PROMPT_S, SECOND_PROMPT_S = 5.0, 1.0
-"""Time for a prompt before and after a key is pressed, for which some devices wait [s]."""
 MAX_QUESTIONS = 50  # answered after one line: more are the same question again
 PASSWORD_VARIABLES = redaction.ENABLE_PASSWORD, redaction.LOGIN_PASSWORD
 MAX_PROMPT_LENGTH = 512  # of prompts and questions: patterns are slow on longer lines

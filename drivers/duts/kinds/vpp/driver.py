@@ -16,11 +16,14 @@ from v6t.drivers.duts.kinds.softwires import get_tunnel_end
 from v6t.drivers.duts.kinds.vpp import links, outputs, process
 from v6t.drivers.duts.kinds.vpp.dslite import DsLite
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppFunction, VppOptions
-from v6t.drivers.duts.kinds.vpp.lw4o6 import Lw4o6
-from v6t.drivers.duts.kinds.vpp.map import MapE, MapT
-from v6t.drivers.duts.kinds.vpp.nat44 import EndpointDependentNat44, EndpointIndependentNat44, Nat44
-from v6t.drivers.duts.kinds.vpp.nat64 import Nat64
-from v6t.drivers.duts.kinds.vpp.npt66 import Npt66
+from v6t.drivers.duts.kinds.vpp.map import Lw4o6, MapE, MapT
+from v6t.drivers.duts.kinds.vpp.nat import (
+    EndpointDependentNat44,
+    EndpointIndependentNat44,
+    Nat44,
+    Nat64,
+    Npt66,
+)
 from v6t.drivers.duts.kinds.vpp.tunnel import TunnelFunction
 from v6t.drivers.duts.plan import Change, Intent, Plan, shorten_output
 from v6t.drivers.duts.readings import ParameterOverride, Reading
@@ -136,8 +139,8 @@ class VppDriver(Driver):
 
     def get_parameter_overrides(self, technology: str) -> Mapping[str, ParameterOverride]:
         if technology == "mapt-br" and not self.options.known_losses:
-            return MapT.get_parameter_overrides
-        return DsLite.get_parameter_overrides if technology == "dslite-aftr" else {}
+            return MapT.parameter_overrides
+        return DsLite.parameter_overrides if technology == "dslite-aftr" else {}
 
     def get_header_profile(self, intent: Intent) -> HeaderProfile:
         return self.make_function(intent).profile
@@ -210,16 +213,13 @@ class VppDriver(Driver):
         ways = find_next_hops(intent, self.get_ports(intent))
         if ways is None:
             return None
-        ip_version, (first_path, second_path) = (
-            ways[0],
-            [f"via {host} {port}" for host, port in ways[1:]],
-        )
+        ip_version, *hops = ways
+        paths = [f"via {host} {port}" for host, port in hops]
         net = find_spare_network(intent, ip_version, skip=int(intent.requirements.live_change))
         show = self.cli(f"show ip{'6' if ip_version == 6 else ''} fib {net}")
 
         adds, removals = (
-            [self.cli(f"ip route {verb} {net} {path}") for path in (first_path, second_path)]
-            for verb in ("add", "del")
+            [self.cli(f"ip route {verb} {net} {path}") for path in paths] for verb in ("add", "del")
         )
         return Change(
             "a route",
@@ -228,8 +228,8 @@ class VppDriver(Driver):
             remove=f"{removals[0]} >/dev/null; {removals[1]} >/dev/null; true",
             # the hosts alone: a way that was not taken away is there beside the new one
             show_command=f"{show} | sed -n '\\|^{net} |,$p' | grep -o 'via [0-9a-f.:]*' | sort -u",
-            added_words=f"via {ways[1][0]}",
-            changed_words=f"via {ways[2][0]}",
+            added_words=f"via {hops[0][0]}",
+            changed_words=f"via {hops[1][0]}",
             exclusive=True,
         )
 

@@ -101,16 +101,15 @@ class Vppctl:
 class VppFunction:
     """VPP as a plain router, and base of its other functions."""
 
-    plugin: ClassVar[str] = ""
-    """Plugin that the function needs; empty: none."""
+    plugin: ClassVar[str] = ""  # plugin that the function needs; empty: none
     notes: ClassVar[tuple[str, ...]] = ()
-    get_parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
-    """Defaults of the technology that VPP does not support, with replacements."""
+    # defaults of the technology that VPP does not support, with replacements
+    parameter_overrides: ClassVar[Mapping[str, ParameterOverride]] = {}
     profile: ClassVar[HeaderProfile] = HeaderProfile()
+    # name of the session counter in VPP's statistics segment; empty: none
     session_counter: ClassVar[str] = ""
-    """Name of the session counter in VPP's statistics segment; empty: none."""
+    # whether one session covers all destinations of an inside address and port
     has_endpoint_sessions: ClassVar[bool] = False
-    """Whether one session covers all destinations of an inside address and port."""
 
     def __init__(
         self, intent: Intent, options: VppOptions, cli: Vppctl, ports: Mapping[str, str]

@@ -223,5 +223,5 @@ def parse_nat44_sessions(text: str) -> Mapping[str, float]:
     return kinds(text) or ({"sessions": float(total[1])} if total else {})
 
 
+# parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``
 parse_nat44_ei_sessions = sum_matches(r"^-+ thread \d+ \S+: (\d+) sessions -+", "sessions")
-"""Parses ``show nat44 ei sessions``: ``-------- thread 0 vpp_main: 20 sessions --------``."""
