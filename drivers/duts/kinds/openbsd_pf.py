@@ -125,7 +125,7 @@ class OpenBsdPf(Driver):
         words = sections.get("client", "").split()
         server, _, zone = (words[2] if len(words) > 2 else "").partition("%")
         managed = {n for n, own in addresses.items() if server in own and zone in ("", n)}
-        survey_output = openbsd.parse_route_back(words[0], sections.get("way", "")) if words else ""
+        survey_output = openbsd.convert_route(words[0], sections.get("way", "")) if words else ""
         routes = sections.get("default4", "") + "\n" + sections.get("default6", "")
         return Facts(
             system=system,

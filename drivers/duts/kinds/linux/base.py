@@ -66,7 +66,7 @@ class LinuxDriver(Driver):
         return {
             **LINUX_SURVEY_COMMANDS,
             "way": management_path.make_survey_command(jumps),
-            **linux_tuning.survey(self.options),
+            **linux_tuning.get_survey_commands(self.options),
             "version": self.version_command,
             "programs": make_programs_command(program_names),
         }
@@ -173,9 +173,9 @@ class LinuxDriver(Driver):
         steps: list[Step] = []
         if names := sorted(facts.advertised_route_interfaces):
             why = "a forwarding host must go on learning its own default route"
-            keys = (linux.format_conf_key(6, name, "accept_ra") for name in names)
+            keys = (linux.make_sysctl_key(6, name, "accept_ra") for name in names)
             steps.append(linux.set_sysctls(dict.fromkeys(keys, 2), why))
-        steps += linux_tuning.tune(self.options, facts)
+        steps += linux_tuning.make_tuning_steps(self.options, facts)
         for side in SIDES:
             link, name = getattr(intent.links, side), getattr(self.options, side)
             steps += [] if link.vlan else [linux.set_mtu(name, link.mtu)]

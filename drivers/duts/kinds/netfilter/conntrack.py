@@ -53,8 +53,7 @@ class ConntrackOptions(LinuxOptions):
 
     log_connections: bool = False
     """Write the beginning of every connection to a file, as a provider's log does: the kernel's events, by
-    ``conntrack -E``. The device's tables in the results count its records; the run's directory keeps the file
-    as ``connections.log.gz``."""
+    ``conntrack -E``. The run's directory keeps the file as ``connections.log.gz``."""
 
     @model_validator(mode="after")
     def _check_timeouts(self) -> ConntrackOptions:

@@ -9,7 +9,7 @@ from functools import partial
 from v6t.base.errors import DutError
 from v6t.drivers.duts.kinds.vpp import outputs
 from v6t.drivers.duts.kinds.vpp.function import Vppctl, VppOptions
-from v6t.drivers.duts.os.linux import format_conf_key, keep_addresses, set_sysctls, set_up
+from v6t.drivers.duts.os.linux import keep_addresses, make_sysctl_key, set_sysctls, set_up
 from v6t.drivers.duts.plan import Check, Expectation, Intent, Step, expect_output, shorten_output
 from v6t.drivers.duts.steps import start_daemon, stop_process, write_config_file
 from v6t.intent.families import AftrTunnelConfig, B4Config, LwB4Config, NptConfig
@@ -23,7 +23,7 @@ def make_interface_steps(options: VppOptions) -> list[Step]:
     """Return the steps that set the kernel's interfaces up and disable the kernel's IPv6 on them."""
     steps = []
     for name in (options.left, options.right):
-        off = {format_conf_key(6, name, "disable_ipv6"): 1}
+        off = {make_sysctl_key(6, name, "disable_ipv6"): 1}
         steps += [keep_addresses(name), set_up(name), set_sysctls(off, f"{name} belongs to VPP")]
     return steps
 
