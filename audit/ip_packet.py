@@ -170,6 +170,10 @@ class IPPacket:
     def quoted_packet(self) -> IPPacket:
         return read_header(self.octets[8:])
 
+    def read_endpoint(self, *, is_source: bool = True) -> Endpoint:
+        """Return source or destination with its port, which is 0 if the packet has none."""
+        return Endpoint(self.src if is_source else self.dst, port(self, is_source=is_source) or 0)
+
 
 def read_header(octets: bytes) -> IPPacket:
     """Read a packet that may be cut short, or raise Drop; an incomplete extension header is its transport."""
@@ -248,11 +252,6 @@ def port(packet: IPPacket, *, is_source: bool = False) -> int | None:
         return int.from_bytes(octets[4:6], "big")
     quoted = find_packet(octets[8:]) if packet.is_error else None
     return port(quoted, is_source=not is_source) if quoted and not quoted.is_error else None
-
-
-def source_of(packet: IPPacket) -> Endpoint:
-    """Return source address and port, or 0 for a packet without ports."""
-    return Endpoint(packet.src, port(packet, is_source=True) or 0)
 
 
 def checksum_error(packet: IPPacket, *, quoted: bool = False) -> str:

@@ -19,7 +19,7 @@ from v6t.audit.row import LinkHosts, Row, row_clauses
 from v6t.audit.translation import prefix_requirement
 from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay, SideName
-from v6t.plugins.translation import embed
+from v6t.plugins.translation import embed_ipv4
 
 KINDS = ("MAP-E", "MAP-T", "lw4o6")
 SECTIONS = {
@@ -78,7 +78,7 @@ class RelayHosts(LinkHosts):
         if v.encapsulates:
             inner = header(me.ipv4, target) / transport(name, port, to_port)
             return header(me.ipv6, v.relay) / inner
-        destination = embed(v.dmr, target) if to else v.relay  # type: ignore[arg-type]
+        destination = embed_ipv4(v.dmr, target) if to else v.relay  # type: ignore[arg-type]
         return header(me.ipv6, destination) / transport(name, port, to_port, 6)
 
     def down(self, ipv4: IPv4Address, port: int, name: str = "udp") -> Packet:
@@ -194,7 +194,7 @@ def _delivery_rows(h: RelayHosts) -> Iterator[Row]:
     partner = (v.sibling if v.encapsulates else None) or v.other
     if partner is not None:
         words = "through a tunnel" if v.encapsulates else "to it, from the address behind the DMR"
-        source = v.relay if v.encapsulates else embed(v.dmr, me.ipv4)  # type: ignore[arg-type]
+        source = v.relay if v.encapsulates else embed_ipv4(v.dmr, me.ipv4)  # type: ignore[arg-type]
         yield h.row("hairpin", "hairpin", f"a packet of a customer for another one is sent back {words}",
                     h.up(me, me.port, to=partner), h.to_customer(partner.ipv6, src=str(source)),
                     "MUST" if v.kind == "lw4o6" else "MAY", near=True)
@@ -206,7 +206,7 @@ def _last_rows(h: RelayHosts) -> Iterator[Row]:
         return
     rule = v.rules[0]
     ipv4, psid = rule.decode_ea(rule.ce_count - 1)
-    ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+    ce = Customer(rule.map_address(ipv4, psid), ipv4, rule.make_port_set(psid))
     if v.find_customer(ipv4, ce.port) != ce.ipv6:
         return  # another domain serves it
     yield h.row("last CE", "last-up", "a packet of the rule's last CE is forwarded",
@@ -218,7 +218,7 @@ def _last_rows(h: RelayHosts) -> Iterator[Row]:
 def _nested_rows(h: RelayHosts) -> Iterator[Row]:
     v, (outer, inner) = h.view, h.view.rules[:2]
     ipv4, title = inner.ipv4_prefix.network_address + 3, "of overlapping rules the longest prefix tells: "
-    mine, wrong = (Customer(r.map_address(ipv4, 1), ipv4, r.port_set(1)) for r in (inner, outer))
+    mine, wrong = (Customer(r.map_address(ipv4, 1), ipv4, r.make_port_set(1)) for r in (inner, outer))
     ports = mine.ports.ranges[0][0], mine.port
     yield h.row("overlap", "overlap-down", title + "packets for an address of the inner rule reach its CE",
                 [h.down(ipv4, port) for port in ports], [h.to_customer(mine.ipv6)] * 2, side="right")

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from v6t.audit import nat_mapping
 from v6t.audit.clause import Clause, Judgement, Requirement, Send, Subject, Suite, Talk
-from v6t.audit.nat_mapping import check_error, check_filtering
 from v6t.audit.nat_session import FIRST_PORT, NatHosts, NatSession, Result, Row, require, row
 from v6t.audit.packets import DATA
 from v6t.audit.translation import prefix_requirement
@@ -197,28 +196,11 @@ ROWS = (
     row("7857 2.2 tcp-after-reset SHOULD", "a session outlives an RST for 4 minutes: data pass afterwards",
         "data both ways after the RST", _check_segments, OPENING, "<RA? <PA+ PA+>",
         nat64="6146 3.5.2.2 MUST"),
-    row("5382 REQ-3 tcp-filtering-address SHOULD",
-        "a server may open a connection to a mapped host from another port",
-        "the SYN, inside", check_filtering, "tcp", 0),
-    row("5382 REQ-3 tcp-filtering-endpoint MAY", "any server may open a connection to a mapped host",
-        "the SYN, inside", check_filtering, "tcp", 1),
     row("5382 REQ-4 tcp-unsolicited-silent MUST", "an unsolicited SYN is not answered for 6 seconds",
         f"silence for {UNSOLICITED_S:g} s", _check_unsolicited, False),
     row("5382 REQ-4 tcp-unsolicited-then-asked MUST",
         "an unsolicited SYN is dropped if the host's own SYN follows and opens the connection",
         "no answer to the first SYN; the host's own opens the connection", _check_unsolicited, True),
-    *(row(f"{place}-{kind}-{code} {level}", title.format(words), expected,
-          check_error, is_late, "tcp", kind, code, mtu)
-      for kind, code, mtu, words in (
-          (3, 1, 0, "host unreachable"), (3, 3, 0, "port unreachable"),
-          (3, 4, 1400, "fragmentation needed"), (11, 0, 0, "time exceeded"))
-      for place, level, title, expected, is_late in (
-          ("5382 REQ-9 tcp-error", "SHOULD",
-           "ICMP {} about a connection reaches the host, the quoted packet translated",
-           "the error inside, about the host's own endpoint", False),
-          ("5382 REQ-10 tcp-error-keeps", "MUST", "ICMP {} ends no connection",
-           "data both ways after the error", True))
-      if kind != 11 or is_late),
     row("4787 REQ-3 configured-again MUST",
         "a device that is configured again serves hosts, and reassigns no used endpoint",
         "a mapping and its answer for the second host, and no endpoint of the first", _check_reset),

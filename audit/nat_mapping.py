@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from v6t.audit import ip_packet as ip
+from collections.abc import Sequence
+
 from v6t.audit.clause import Talk
-from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, source_of
+from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, join_fragments
 from v6t.audit.nat_session import NatHosts, NatSession, Result, build_error, require, row
 from v6t.audit.packets import data, split
 
@@ -14,6 +15,7 @@ WELL_KNOWN_PORTS = 1024
 STRANGER_PORT = 4321
 # parities of consecutive mappings, which no simple generator of random numbers follows
 PARITIES = 0b0110100110010110
+QUOTED_MTU = 1400  # of ICMP fragmentation needed
 FRAGMENT_AT = 400  # octets of transport in a first fragment
 
 
@@ -46,7 +48,7 @@ def _check_overloading(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
     return one.public != two.public, f"{one.public}, {two.public}"
 
 
-def check_filtering(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
+def _check_filtering(h: NatHosts, protocol: str, server: int) -> Talk[Result]:
     """Send a datagram or SYN from a port of a server that the host has not addressed."""
     s = yield from NatSession(h, protocol).establish()
     stranger = NatSession(h, protocol, 0, s.port, h.server(server, STRANGER_PORT), s.public)
@@ -92,26 +94,31 @@ def _check_hairpinning(h: NatHosts, protocol: str, is_about_source: bool) -> Tal
     if not is_about_source:
         return bool(arrived)
     require(arrived, "no hairpinning")
-    source = source_of(arrived[0])
+    source = arrived[0].read_endpoint()
     expected = h.known_address(one.public.address), one.public.port
     return source == expected, f"the source is {source}"
 
 
-def check_error(h: NatHosts, ends_session: bool, protocol: str, *error: int) -> Talk[Result]:
+def _check_error(h: NatHosts, ends_session: bool, protocol: str, *error: int) -> Talk[Result]:
     """Send a server's ICMP error about a host's packet; judge the error, or use the session afterwards."""
     s = yield from NatSession(h, protocol).establish()
-    yield from h.send("right", s.error(*error))
+    yield from h.send("right", s.error(*error, QUOTED_MTU if error == (3, 4) else 0))
     return (yield from s.use()) if ends_session else _judge_error(s)
 
 
 def _judge_error(s: NatSession) -> Result:
-    errors = s.h.errors_at(s.host)
+    own_end = Endpoint(s.h.own_address(s.host), s.port)
+    return _judge_quote(s.h.errors_at(s.host), own_end, is_source=True)
+
+
+def _judge_quote(errors: Sequence[IPPacket], end: Endpoint, *, is_source: bool) -> Result:
+    """Judge the first error, which must quote a packet from, or to, an endpoint."""
     if not errors:
         return False
     about = find_packet(errors[0].octets[8:])
-    source = about and source_of(about)
-    if source != (s.h.own_address(s.host), s.port):
-        return f"a packet from {source} is quoted"
+    quoted = about and about.read_endpoint(is_source=is_source)
+    if quoted != end:
+        return f"a packet {'from' if is_source else 'to'} {quoted} is quoted"
     return checksum_error(errors[0])
 
 
@@ -151,14 +158,9 @@ def _check_error_out(h: NatHosts) -> Talk[Result]:
     require(has_arrived, "the answer does not reach the host")
     yield from _send_port_unreachable(h, 0, s.arrivals()[0])
     errors = [p for p in h.departures() if p.is_error]
-    if not errors:
-        return False
-    if errors[0].src not in h.view.pool:
+    if errors and errors[0].src not in h.view.pool:
         return f"the source is {errors[0].src}"
-    about = find_packet(errors[0].octets[8:])
-    if about is None or (about.dst, ip.port(about)) != s.public:
-        return "the quoted packet is not to the public endpoint"
-    return checksum_error(errors[0])
+    return _judge_quote(errors, s.public, is_source=False)
 
 
 def _check_hairpinned_error(h: NatHosts) -> Talk[Result]:
@@ -185,10 +187,12 @@ def _check_fragments(h: NatHosts, is_outbound: bool, step: int) -> Talk[Result]:
     arrived = h.departures("udp") if is_outbound else [packet for _, packet in h.arrivals()]
     sources = {packet.src for packet in arrived}
     is_public = not is_outbound or (len(sources) == 1 and sources <= set(h.view.pool))
-    return is_public and ip.join_fragments(arrived)[8:] == data(700)
+    return is_public and join_fragments(arrived)[8:] == data(700)
 
 
 # fmt: off
+ERRORS = {(3, 1): "host unreachable", (3, 3): "port unreachable", (3, 4): "fragmentation needed",
+          (11, 0): "time exceeded"}  # by ICMP type and code
 ROUND_TRIP = "a valid packet from a public address; the answer comes back"
 ONE_ENDPOINT, TWO_ENDPOINTS = "one public endpoint for all servers", "two public endpoints"
 ROWS = (
@@ -218,12 +222,12 @@ ROWS = (
           "two hosts never share a public endpoint, not even for different servers",
           TWO_ENDPOINTS, _check_overloading, protocol, 1, nat64=f"6146 {section} MUST")
       for protocol, section in (("udp", "3.5.1.1"), ("tcp", "3.5.2.3"))),
-    row("4787 REQ-8 filtering-address SHOULD",
-        "filtering is at most address-dependent: a server may answer from another port",
-        "the datagram, inside", check_filtering, "udp", 0),
-    row("4787 REQ-8 filtering-endpoint MAY",
-        "endpoint-independent filtering: any server reaches a mapped host",
-        "the datagram, inside", check_filtering, "udp", 1),
+    *(row(f"{place} {PREFIXES[protocol]}filtering-{label} {level}", title.format(word),
+          f"the {word}, inside", _check_filtering, protocol, server)
+      for place, protocol, word in (("4787 REQ-8", "udp", "datagram"), ("5382 REQ-3", "tcp", "SYN"))
+      for label, level, title, server in (
+          ("address", "SHOULD", "a server may send a mapped host a {} from another port", 0),
+          ("endpoint", "MAY", "any server may send a mapped host a {}", 1))),
     # RFC 7857, section 8, lets NATs of IPv4 omit what RFC 4787, REQ-4, recommends.
     row("7857 8 parity MAY", "the public port has the parity of the inside port",
         "even ports stay even, odd ports odd", _check_parity, nat64="6146 3.5.1.1 SHOULD"),
@@ -242,21 +246,23 @@ ROWS = (
            "the public endpoint as source"))),
     row("5508 REQ-7 hairpinned-error MUST", "an ICMP error between two hosts inside is translated both ways",
         "the error, at the first host, about its own datagram", _check_hairpinned_error),
-    *(row(f"5508 REQ-4 {PREFIXES[protocol]}error-{kind}-{code} MUST",
-          f"ICMP {words} reaches the host, with the quoted packet translated",
-          "the error inside, about the host's own packet", check_error, False, protocol, kind, code, mtu)
-      for protocol, kind, code, mtu, words in (
-          ("udp", 3, 3, 0, "port unreachable about a mapped datagram"),
-          ("udp", 3, 4, 1400, "fragmentation needed about a mapped datagram"),
-          ("udp", 11, 0, 0, "time exceeded about a mapped datagram"),
-          ("icmp", 3, 1, 0, "host unreachable about an echo request"),
-          ("icmp", 11, 0, 0, "time exceeded about an echo request"))),
+    *(row(f"{place} {PREFIXES[protocol]}error-{kind}-{code} {level}",
+          f"ICMP {ERRORS[kind, code]} about {words} reaches the host, with the quoted packet translated",
+          "the error inside, about the host's own packet", _check_error, False, protocol, kind, code)
+      for place, level, protocol, words, errors in (
+          ("5508 REQ-4", "MUST", "udp", "a mapped datagram", ((3, 3), (3, 4), (11, 0))),
+          ("5508 REQ-4", "MUST", "icmp", "an echo request", ((3, 1), (11, 0))),
+          ("5382 REQ-9", "SHOULD", "tcp", "a connection", ((3, 1), (3, 3), (3, 4))))
+      for kind, code in errors),
+    *(row(f"5382 REQ-10 tcp-error-keeps-{kind}-{code} MUST", f"ICMP {words} ends no connection",
+          "data both ways after the error", _check_error, True, "tcp", kind, code)
+      for (kind, code), words in ERRORS.items()),
     row("5508 REQ-4 error-unmapped SHOULD", "an ICMP error about no mapping is silently dropped",
         "nothing inside", _check_unmapped_error),
     row("4787 REQ-12 error-keeps-mapping MUST", "an ICMP error ends no mapping",
-        "the answer after the error, inside", check_error, True, "udp", 3, 3),
+        "the answer after the error, inside", _check_error, True, "udp", 3, 3),
     row("5508 REQ-6 query-error-keeps MUST", "an ICMP error about a query ends no session",
-        "the reply after the error, inside", check_error, True, "icmp", 3, 1),
+        "the reply after the error, inside", _check_error, True, "icmp", 3, 1),
     row("5508 REQ-3 error-checksum SHOULD", "an ICMP error with a wrong ICMP checksum is silently dropped",
         "nothing inside", _check_error_checksum),
     row("5508 REQ-5 error-from-inside MUST",

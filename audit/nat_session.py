@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from scapy.layers.inet import ICMP, TCP
 from scapy.packet import Packet, Raw
 from v6t.audit.clause import Clause, Frame, Judgement, Send, Steps, Talk
-from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, port, source_of
+from v6t.audit.ip_packet import Endpoint, IPPacket, checksum_error, find_packet, port
 from v6t.audit.packets import DATA, TTL, Wire, header, icmp6, transport
 from v6t.plugins.audit_views import Address, Nat, SideName
-from v6t.plugins.translation import embed
+from v6t.plugins.translation import embed_ipv4
 
 FIRST_PORT, SERVER_PORT = 20000, 7
 MAPPINGS_PER_AUDIT = 1024
@@ -61,7 +61,7 @@ class NatHosts:
 
     def known_address(self, address: Address) -> Address:
         """Return the address by which hosts address a server or a public address."""
-        return address if self.view.prefix is None else embed(self.view.prefix, address)  # type: ignore[arg-type]
+        return address if self.view.prefix is None else embed_ipv4(self.view.prefix, address)  # type: ignore[arg-type]
 
     def send_up(self, host: int, *packets: Packet, **options: Any) -> Talk[None]:
         """Send packets of a host, through its tunnel if it is a B4."""
@@ -139,8 +139,9 @@ class NatSession:
         yield from self.h.send_up(self.host, self.build(flags, data), **options)
         for packet in self.h.departures(self.protocol):
             is_new = self.public == UNMAPPED and packet.dst == self.server.address
-            if self.is_valid(packet, flags, data) and (is_new or source_of(packet) == self.public):
-                self.public = source_of(packet)
+            source = packet.read_endpoint()
+            if self.is_valid(packet, flags, data) and (is_new or source == self.public):
+                self.public = source
                 return True
         return False
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from scapy.packet import Packet
 from v6t.audit import packets
 from v6t.audit.clause import Clause, Judgement, Level, Send, Steps, Talk, Verdict, opposite
-from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, read_header, source_of
+from v6t.audit.ip_packet import IPPacket, checksum_error, inner_packet, read_header
 from v6t.audit.packets import NOTHING, Wire, summary
 from v6t.plugins.audit_views import SideName
 
@@ -70,7 +70,8 @@ class LinkHosts:
 def find_public_end(wire: Wire, side: SideName, packet: Packet, protocol: str) -> Talk[Any]:
     """Send a packet to a NAT; return the IPv4 address and port with which it leaves, or None."""
     frames = yield Send([wire.frame(side, packet)])
-    sources = [source_of(p) for p in wire.packets(opposite(side), frames) if p.protocol == protocol]
+    far = wire.packets(opposite(side), frames)
+    sources = [p.read_endpoint() for p in far if p.protocol == protocol]
     return next((end for end in sources if end.address.version == 4 and end.port), None)
 
 

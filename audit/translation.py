@@ -18,7 +18,7 @@ from v6t.audit.rfc7915 import TranslatorHosts
 from v6t.audit.row import Row, row_clauses
 from v6t.plugins import audit_views as views
 from v6t.plugins.audit_views import MAPPED_HOST, Address, CustomerEdge, Translator
-from v6t.plugins.translation import WELL_KNOWN, embed, may_represent
+from v6t.plugins.translation import WELL_KNOWN, embed_ipv4, may_embed
 
 _MAPPED_TO = {
     views.OVERLAPPING_MAPPINGS: IPv6Address("2001:2:0:64::1"),
@@ -83,7 +83,7 @@ def _well_known_rows(h: TranslatorHosts, local: IPv4Address) -> Iterator[Row]:
               h.plain(v.ipv6_side), h.at4() / UDP(), "MAY", side=v.ipv6_side, plain=True)
     end, words = ("src", "from") if v.prefix_side == "ipv6" else ("dst", "for")
     yield row("not-global", f"a packet {words} {local}, which is not global, behind the prefix is dropped",
-              h.ip6(**{end: str(embed(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.ipv6_side)
+              h.ip6(**{end: str(embed_ipv4(WELL_KNOWN, local))}) / h.udp6 / Raw(DATA), side=v.ipv6_side)
     if not v.stateful and end == "dst":
         yield row("not-represented", f"the well-known prefix does not represent {local}, which is not global",
                   h.ip4(src=str(local)) / h.udp4 / Raw(DATA), side=v.ipv4_side)
@@ -103,7 +103,7 @@ def _table_rows(h: TranslatorHosts, longest: bool) -> Iterator[Row]:
 def _hairpin_rows(h: TranslatorHosts, prefix: IPv6Network) -> Iterator[Row]:
     near = partial(Row, "RFC 7757", "4.2", level="SHOULD", side=h.view.ipv6_side, near=True)
     one, two = h.view.ipv6_host, h.view.ipv6_host + 1
-    name1, name2 = (str(embed(prefix, h.view.mapped_ipv4[0] + n)) for n in (0, 1))
+    name1, name2 = (str(embed_ipv4(prefix, h.view.mapped_ipv4[0] + n)) for n in (0, 1))
     request, reply = UDP(sport=PORT, dport=SERVER_PORT), UDP(sport=SERVER_PORT, dport=PORT)
     yield near("hairpin",
                "a host with a mapping reaches another one by the prefix, and is named by the prefix itself",
@@ -122,6 +122,6 @@ def prefix_requirement(prefix: IPv6Network | None, addresses: Iterable[Address])
     fix = f"choose another prefix than {WELL_KNOWN}, or hosts with global addresses"
     reason = "correct devices drop what the well-known prefix makes of it (RFC 6052, section 3.1)"
     for address in addresses:
-        if prefix and isinstance(address, IPv4Address) and not may_represent(prefix, address):
+        if prefix and isinstance(address, IPv4Address) and not may_embed(prefix, address):
             return f"{address} is not a global address, and {reason}", fix
     return None

@@ -41,46 +41,27 @@ class BurstRecord(RangedSeries, AnnotatedSeries, Record):
 
     unit_name = "frames"
 
-    unit: Literal["frames"]
-    """of the bursts"""
-    burst_rate: Number
-    """rate within the bursts [frames per second per direction]"""
-    burst_rate_reason: str = ""
-    """`media` or `tester`"""
-    throughput: Number | None = None
-    """that the search begins from [frames per second per direction]"""
-    invalid_repetitions: int = 0
-    """repetitions that are left out: the tester could not send their bursts as asked"""
-    average: Number | None
-    """mean length of the longest burst without loss; the benchmark of RFC 9004 [frames]"""
-    deviation: Number | None
-    """standard deviation (RFC 9004 section 6.4) [frames]"""
-    values: list[Number]
-    """each repetition's burst"""
-    hit_longest: int = 0
-    """repetitions in which no burst lost anything, up to the longest of the search"""
-    longest_frames: int | None = None
-    """longest burst of the search"""
-    resolution_frames: int
-    """step size of the search [frames]"""
-    algorithm: str = ""
-    """the search algorithm (RFC 9004 section 6.2)"""
-    verifications: int | None = None
-    """times a burst that loses is offered again before it counts"""
-    shortest_frames: int | None = None
-    """shortest burst that is offered: of shorter ones the tester cannot prove that they left back to back"""
-    longest_s: Number | None = None
-    """time to send the longest burst of the search [s]"""
-    loss_tolerance: Number | None = None
-    """share of a burst's frames that may be lost"""
-    implied_buffer_s: Number | None
-    """average burst over burst rate [s]"""
-    corrected_buffer_s: Number | None
-    """buffer time less what was forwarded during the burst [s]"""
+    unit: Literal["frames"] = Field(description="unit of bursts")
+    burst_rate: Number = Field(description="rate within bursts [frames per second per direction]")
+    burst_rate_reason: str = Field("", description="`media` or `tester`")
+    throughput: Number | None = Field(None, description="start of the search [fps per direction]")
+    invalid_repetitions: int = Field(0, description="repetitions in which the tester failed")
+    average: Number | None = Field(description="mean longest burst without loss (RFC 9004)")
+    deviation: Number | None = Field(description="standard deviation (RFC 9004, 6.4) [frames]")
+    values: list[Number] = Field(description="each repetition's burst")
+    hit_longest: int = Field(0, description="repetitions that lost no frame up to `longest_frames`")
+    longest_frames: int | None = Field(None, description="longest burst of the search")
+    resolution_frames: int = Field(description="step size of the search [frames]")
+    algorithm: str = Field("", description="the search algorithm (RFC 9004 section 6.2)")
+    verifications: int | None = Field(None, description="repeats of a burst that lost frames")
+    shortest_frames: int | None = Field(None, description="shortest burst that can be verified")
+    longest_s: Number | None = Field(None, description="time to send the longest burst [s]")
+    loss_tolerance: Number | None = Field(None, description="accepted lost share of a burst")
+    implied_buffer_s: Number | None = Field(description="average burst over burst rate [s]")
+    corrected_buffer_s: Number | None = Field(description="buffer time less forwarded frames [s]")
     formula: str = ""
     """of the corrected buffer time (RFC 9004 section 6.4)"""
-    residual_wait_s: Number | None = None
-    """wait for late frames [s]"""
+    residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
 
     def describe(self) -> str:
         slower = " at the tester's maximum rate" * (self.burst_rate_reason == "tester")
@@ -146,10 +127,10 @@ class BackToBack(Benchmark[BurstRecord, BurstSettings]):
     }
     record = BurstRecord
     order = 50
-    searches = True
+    is_search = True
     connections = "also"
-    model = BurstSettings
-    quick = BurstSettings(
+    settings_model = BurstSettings
+    quick_settings = BurstSettings(
         repetitions=2,
         longest_s=0.4,
         resolution_frames=2048,

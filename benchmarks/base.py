@@ -38,25 +38,19 @@ R = TypeVar("R", bound=Record)
 
 S = TypeVar("S", bound=StrictModel)
 
-RFC_TRIAL_S = 60.0
-"""Trials of RFC 2544 section 24; shorter ones are demonstrations."""
+RFC_TRIAL_S = 60.0  # RFC 2544 section 24; shorter trials are demonstrations
+RFC_REPETITIONS = 20  # RFC 8219 section 7
 
 
 class Phase(IntEnum):
     """Position of a benchmark in the measurements of a frame size."""
 
-    CONNECTIONS = 0
-    """Once, before anything that needs connections."""
-    STREAMS = 1
-    """In each mode, with the run's own traffic."""
-    TABLE = 2
-    """Once, when the table of connections may be lost."""
-    VARIANTS = 3
-    """In each mode, with variants of the traffic in place of the run's own."""
-    QUERIES = 4
-    """Once: names are resolved, no frame is forwarded."""
-    TCP = 5
-    """Once in a run: connections of TCP, whose segments have sizes of their own."""
+    CONNECTIONS = 0  # once, before anything that needs connections
+    STREAMS = 1  # in each mode, with the run's own traffic
+    TABLE = 2  # once, when the table of connections may be lost
+    VARIANTS = 3  # in each mode, with variants of the traffic
+    QUERIES = 4  # once: names are resolved, no frame is forwarded
+    TCP = 5  # once in a run: TCP segments do not follow the frame sizes
 
     @property
     def directed(self) -> bool:
@@ -70,72 +64,49 @@ class Phase(IntEnum):
 
 
 class Benchmark(Presentation[R], Generic[R, S]):
-    """A benchmark: its settings, requirements, measurement and results.
+    """A benchmark: its settings, requirements, measurement and results."""
 
-    Attributes:
-        summary: one sentence on what it finds out; by default the first line of the class's docstring,
-            whose second paragraph says how, with the section of the RFC.
-        phase, order: when it has its turn: those of a phase by their order.
-        connections: whether it is measured of stateful devices: ``only``, ``also`` or ``never``.
-        section: the key of its settings below ``procedure``; by default its name, with underscores.
-        model: model of these settings; None without settings.
-        further: settings it shares with other benchmarks, by their key below ``procedure``.
-        quick: defaults of the preset ``quick``; those of the model belong to ``rfc``.
-        used_settings: settings of ``procedure`` that only some benchmarks use, this one included;
-            those of a section with its name, as in ``connections.count``.
-        capabilities: what the tester must be able to do beyond counting.
-        fills_table: its trials have ``connections.count`` connections where there are any.
-        can_stagger_flows: it can be measured while flows begin one after the other (RFC 8219 section 10.2.2).
-        exchange: what its technologies exchange: frames or queries.
-        needs_one_size: it does not accept a mix of frame sizes.
-        reconfigures: its trials change the device while traffic goes on.
-        alone: it must be the only benchmark of a run.
-        searches: it offers rates that device or tester may not carry; invalid trials are repeated.
-        included_in_all: whether ``--measure all`` includes it.
-        csv_columns: meaning of each column of its CSV file, with the unit in brackets.
-        csv_model: model whose fields are columns as well.
-        csv_file: name of that file; by default the benchmark's name with ``.csv``.
-        extra_csv_columns: columns of its other CSV files, by their names.
-    """
-
+    # the first line of the class's docstring; its second paragraph says how, with the RFC's section
     summary: ClassVar[str]
     phase: ClassVar[Phase] = Phase.STREAMS
-    order: ClassVar[int] = 500
-    connections: ClassVar[Literal["only", "also", "never"]] = "never"
-    section: ClassVar[str | None] = None
-    model: type[S] | None = None
-    quick: S | None = None
-    further: ClassVar[Mapping[str, type[StrictModel]]] = {}
+    order: ClassVar[int] = 500  # position among the benchmarks of its phase
+    connections: ClassVar[Literal["only", "also", "never"]] = "never"  # suits stateful devices
+    section: ClassVar[str | None] = None  # key below `procedure`: its name with underscores
+    settings_model: type[S] | None = None  # its settings; their defaults are the preset `rfc`
+    quick_settings: S | None = None  # its settings in the preset `quick`
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {}  # further ones, by section
+    # settings of `procedure` that not all benchmarks use, as "rate_from" or "connections.count"
     used_settings: ClassVar[frozenset[str]] = frozenset()
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
-    exchange: ClassVar[Exchange] = "frames"
-    fills_table: ClassVar[bool] = True
-    can_stagger_flows: ClassVar[bool] = False
-    needs_one_size: ClassVar[bool] = False
-    reconfigures: ClassVar[bool] = False
-    alone: ClassVar[bool] = False
-    searches: ClassVar[bool] = False
-    included_in_all: ClassVar[bool] = True
-    csv_file: ClassVar[str]
-    csv_columns: ClassVar[Mapping[str, str]] = {}
-    csv_model: ClassVar[type[RecordModel] | None] = None
-    extra_csv_columns: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()  # of the tester, beyond counting
+    exchange: ClassVar[Exchange] = "frames"  # what its technologies exchange: frames or queries
+    fills_table: ClassVar[bool] = True  # trials open all connections of the run, if it has any
+    can_stagger_flows: ClassVar[bool] = False  # flows may start in turn (RFC 8219 section 10.2.2)
+    requires_single_size: ClassVar[bool] = False  # rejects a mix of frame sizes
+    reconfigures: ClassVar[bool] = False  # trials change the device under traffic
+    runs_alone: ClassVar[bool] = False  # must be the only benchmark of a run
+    is_search: ClassVar[bool] = False  # may offer too high rates: invalid trials are repeated
+    included_in_all: ClassVar[bool] = True  # `--measure all` includes it
+    csv_file: ClassVar[str]  # name of its CSV file; default: its name with `.csv`
+    csv_columns: ClassVar[Mapping[str, str]] = {}  # each column's meaning, unit in brackets
+    csv_model: ClassVar[type[RecordModel] | None] = None  # its fields are further columns
+    extra_csv_columns: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # of other CSV files, by file
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        own = vars(cls)
-        if "name" in own and "summary" not in own:
+        defined = vars(cls)
+        if "name" in defined and "summary" not in defined:
             cls.summary = (cls.__doc__ or "").partition("\n")[0]
-        if "name" in own and "csv_file" not in own:
+        if "name" in defined and "csv_file" not in defined:
             cls.csv_file = f"{cls.name}.csv"
-        if "name" in own and "model" in own and "section" not in own:
+        if "name" in defined and "settings_model" in defined and "section" not in defined:
             cls.section = cls.name.replace("-", "_")
 
     @classmethod
     def list_sections(cls) -> dict[str, type[StrictModel]]:
-        """Return all its settings by their key below ``procedure``."""
-        own: dict[str, Any] = {cls.section: cls.model} if cls.section and cls.model else {}
-        return {**own, **cls.further}
+        """Return the models of all its settings by their key below ``procedure``."""
+        if not cls.section or not cls.settings_model:
+            return {**cls.shared_settings}
+        return {cls.section: cls.settings_model, **cls.shared_settings}
 
     def find_missing_requirement(self) -> tuple[str, str] | None:
         """Return a missing requirement of this machine with a hint, or None."""
@@ -266,10 +237,8 @@ class Benchmark(Presentation[R], Generic[R, S]):
 class StreamRecord(Record):
     """A record of streams at one rate."""
 
-    rate: Number
-    """offered [frames per second per direction]"""
-    rate_source: str = ""
-    """where that rate comes from"""
+    rate: Number = Field(description="offered rate [frames per second per direction]")
+    rate_source: str = Field("", description="origin of that rate")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -289,13 +258,9 @@ Q = TypeVar("Q", bound=ShareSettings)
 
 
 class RateShareBenchmark(Benchmark[R, Q]):
-    """A benchmark at a share of the throughput.
+    """A benchmark at a share of the throughput."""
 
-    Attributes:
-        no_rate_reason: why a point without a throughput is not measured.
-    """
-
-    no_rate_reason: ClassVar[str]
+    no_rate_reason: ClassVar[str]  # why a point without a throughput is not measured
     used_settings = frozenset({"rate_from"})
 
     def has_own_rate(self, context: RunContext) -> bool:
@@ -307,8 +272,8 @@ class RateShareBenchmark(Benchmark[R, Q]):
         Raises:
             NotMeasured: no rate passed.
         """
-        own = self.get_settings(point.context)
-        if own.rate_fps is not None:
-            return own.rate_fps, "given"
+        settings = self.get_settings(point.context)
+        if settings.rate_fps is not None:
+            return settings.rate_fps, "given"
         rate_fps, source = point.require_throughput(self.no_rate_reason)
-        return own.share * rate_fps, f"{own.share:g} of the {source}"
+        return settings.share * rate_fps, f"{settings.share:g} of the {source}"

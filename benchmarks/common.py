@@ -17,10 +17,9 @@ from v6t.analysis.sheet import (
     format_number,
     mark_limited,
 )
+from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
 from v6t.benchmarks.point import Point
 from v6t.trials.verdict import Attempt
-
-REQUIRED_REPETITIONS, REQUIRED_TRIAL_S = 20, 60.0
 
 
 def _get_record(row: Any) -> Record:
@@ -119,9 +118,9 @@ def format_match_share(value: float | None) -> str:
 def check_repetitions(name: str, records: Sequence[Record]) -> Ruling:
     """Check that a benchmark was repeated 20 times."""
     least = min((r.repetitions for r in records), default=None)
-    return judge(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {REQUIRED_REPETITIONS} repetitions",
+    return judge(f"RFC 8219 section 7 (GEN-17), {name}", f"at least {RFC_REPETITIONS} repetitions",
                  "none yet" if least is None else str(least),
-                 None if least is None else least >= REQUIRED_REPETITIONS)  # fmt: skip
+                 None if least is None else least >= RFC_REPETITIONS)  # fmt: skip
 
 
 def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
@@ -141,8 +140,8 @@ def check_stream_rates(name: str, data: RunData, records: Sequence[Record]) -> R
 def check_trial_length(name: str, data: RunData, records: Sequence[Record]) -> Ruling:
     """Check that trials lasted 60 s."""
     lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
-    return judge(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {REQUIRED_TRIAL_S:g} s",
-                 *compare_minimum(REQUIRED_TRIAL_S, lengths))  # fmt: skip
+    return judge(f"RFC 2544 section 24 (GEN-16), {name}", f"trials of {RFC_TRIAL_S:g} s",
+                 *compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
 
 
 def compare_minimum(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt
 from v6t.analysis.presentation import LOWER_BOUND, Percentiles, Quantity, Ruling, judge
@@ -48,10 +48,8 @@ NO_DIRECTION = "connections"
 class PortRange(RecordModel):
     """Ports of one side."""
 
-    min: int
-    """lowest"""
-    max: int
-    """highest"""
+    min: int = Field(description="lowest port")
+    max: int = Field(description="highest port")
 
     def __str__(self) -> str:
         """``"1024-65535"``."""
@@ -61,10 +59,8 @@ class PortRange(RecordModel):
 class StatefulDevice(RecordModel):
     """A device between the tester's ports."""
 
-    name: str
-    """of the device"""
-    stateful: bool
-    """whether it keeps connections"""
+    name: str = Field(description="name of the device")
+    stateful: bool = Field(description="whether it tracks connections")
 
 
 class ConnectionSetup(RecordModel):
@@ -72,47 +68,29 @@ class ConnectionSetup(RecordModel):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"additionalProperties": True})
 
-    initiator_ports: PortRange | None = None
-    """source ports"""
-    responder_ports: PortRange | None = None
-    """destination ports"""
-    initiator_count: int | None = None
-    """addresses of initiators"""
-    responder_count: int | None = None
-    """addresses of responders"""
-    combinations: int | None = None
-    """four-tuples there are"""
-    initiator_endpoints: int | None = None
-    """pairs of address and port of the initiators"""
-    usual_timeout_s: Number | None = None
-    """idle timeout that such devices usually have [s]"""
-    mapping: str | None = None
-    """which mapping behaviour the RFCs ask for, and what devices do"""
-    devices: Sequence[StatefulDevice] = ()
-    """devices in a row, and which of them is stateful"""
+    initiator_ports: PortRange | None = Field(None, description="source ports")
+    responder_ports: PortRange | None = Field(None, description="destination ports")
+    initiator_count: int | None = Field(None, description="addresses of initiators")
+    responder_count: int | None = Field(None, description="addresses of responders")
+    combinations: int | None = Field(None, description="number of four-tuples")
+    initiator_endpoints: int | None = Field(None, description="address-port pairs of initiators")
+    usual_timeout_s: Number | None = Field(None, description="typical timeout of such devices [s]")
+    mapping: str | None = Field(None, description="mapping behaviour that the RFCs require")
+    devices: Sequence[StatefulDevice] = Field((), description="devices in the path, in order")
 
 
 class ConnectionCounts(RecordModel):
     """Connections of phase 1, counted on both sides of the device and by it (RFC 9693)."""
 
-    connections: int
-    """asked for"""
-    learned: int
-    """learned by the Responder"""
-    sessions: int | None
-    """counted by the device after phase 1; null: it does not tell"""
-    sessions_before: int | None
-    """counted by the device after it was emptied; null: it does not tell"""
-    initiator_endpoints: int | None
-    """distinct pairs of address and port before the device; null: unknown"""
-    public_endpoints: int | None
-    """distinct pairs of address and port behind the device; null: unknown"""
-    device: dict[str, Any] | None
-    """what the device says of its table, by its own names; null: nothing"""
-    gap_s: Number | None
-    """from the end of phase 1 to the first frame that follows; null: unknown [s]"""
-    kept: bool
-    """they were there already"""
+    connections: int = Field(description="connections requested")
+    learned: int = Field(description="connections that the Responder learned")
+    sessions: int | None = Field(description="device's count after phase 1; null: unknown")
+    sessions_before: int | None = Field(description="device's count after the flush; null: unknown")
+    initiator_endpoints: int | None = Field(description="address and port pairs before the device")
+    public_endpoints: int | None = Field(description="address and port pairs behind the device")
+    device: dict[str, Any] | None = Field(description="what the device reports of its table")
+    gap_s: Number | None = Field(description="time from phase 1 to the next frame, if known [s]")
+    kept: bool = Field(description="they were open before the trial")
 
 
 class ConnectionRateRecord(RateRecord):
@@ -120,24 +98,15 @@ class ConnectionRateRecord(RateRecord):
 
     heading = "Maximum connection establishment rate"
     unit_name = "connections/s"
-    unit: Literal["connections per second"]
-    """of the rates"""
-    connections: Annotated[int, Field(ge=1)]
-    """connections of each trial"""
-    alpha: Number | None
-    """share of the rate at which every connection was tried after phase 1; null: not tried"""
-    validated: bool
-    """a frame was sent back through every connection"""
-    tolerance_connections: Literal[0]
-    """connections that may be missing: none"""
-    resolution_cps: Number
-    """error of the search [connections per second]"""
-    wait_s: Number | None = None
-    """wait for late frames after phase 1 [s]"""
-    counts: ConnectionCounts | None
-    """connections and frames of the last trial that passed"""
-    setup: ConnectionSetup
-    """how the connections were made"""
+    unit: Literal["connections per second"] = Field(description="unit of rates")
+    connections: int = Field(ge=1, description="connections of each trial")
+    alpha: Number | None = Field(description="validation rate as a share; null: no validation")
+    validated: bool = Field(description="a frame was sent back through every connection")
+    tolerance_connections: Literal[0] = Field(description="connections that may be missing: none")
+    resolution_cps: Number = Field(description="error of the search [connections per second]")
+    wait_s: Number | None = Field(None, description="wait for late frames after phase 1 [s]")
+    counts: ConnectionCounts | None = Field(description="counts of the last trial that passed")
+    setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
     def per_bucket(self) -> str:
@@ -197,26 +166,16 @@ class TeardownRecord(AnnotatedSeries, Record):
 
     heading = "Connection tear-down rate"
     unit_name = "connections/s"
-    unit: Literal["connections per second"]
-    """of the rates"""
-    rates: list[Number | None]
-    """each repetition's result; null: the full table took no longer than the empty one"""
-    connections: Annotated[int, Field(ge=1)]
-    """connections of each trial"""
-    established_at_cps: Number | None = None
-    """rate of phase 1 [connections per second]"""
-    rate_source: str = ""
-    """where that rate comes from"""
-    method: str
-    """how the table is emptied"""
-    full_s: list[Number | None]
-    """time to empty the full table, each repetition [s]"""
-    idle_s: list[Number | None]
-    """time the same takes with an empty table, each repetition [s]"""
-    sessions: Sequence[int | None] = ()
-    """connections that the device counted before it was emptied, each repetition"""
-    setup: ConnectionSetup
-    """how the connections were made"""
+    unit: Literal["connections per second"] = Field(description="unit of rates")
+    rates: list[Number | None] = Field(description="each repetition's rate; null: undefined")
+    connections: int = Field(ge=1, description="connections of each trial")
+    established_at_cps: Number | None = Field(None, description="phase 1 [connections per second]")
+    rate_source: str = Field("", description="origin of that rate")
+    method: str = Field(description="how the device's table is emptied")
+    full_s: list[Number | None] = Field(description="time to empty a full table, by repetition [s]")
+    idle_s: list[Number | None] = Field(description="time to empty an empty table [s]")
+    sessions: Sequence[int | None] = Field((), description="device's count before, each repetition")
+    setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
     def repetition_values(self) -> Sequence[float | None]:
@@ -226,52 +185,32 @@ class TeardownRecord(AnnotatedSeries, Record):
 class CapacitySearchStep(RecordModel):
     """One number of connections in the search."""
 
-    phase: str
-    """`first`, `exponential` or `binary`"""
-    connections: int
-    """that were asked for"""
-    rate_cps: Number | None
-    """highest rate at which they were established; null: none [connections per second]"""
-    carried: bool
-    """the table is large enough for them"""
+    phase: str = Field(description="`first`, `exponential` or `binary`")
+    connections: int = Field(description="connections requested")
+    rate_cps: Number | None = Field(description="highest passed rate [connections per second]")
+    carried: bool = Field(description="the table was large enough for them")
 
 
 class CapacityRecord(Record):
     """Connection tracking table capacity (RFC 9693 section 4.9)."""
 
     heading = "Connection tracking table capacity"
-    unit: Literal["connections"]
-    """of the capacity and the error"""
-    capacity: NonNegativeInt
-    """connections the table holds"""
-    rate_cps: Number
-    """at the capacity [connections per second]"""
-    first_failed: int | None
-    """smallest number of connections that was not held"""
-    at_least: bool
-    """the table held the most connections that were tried"""
-    most: int | None = None
-    """most connections that the search tries"""
-    error: Annotated[int, Field(ge=1)]
-    """error of the search"""
-    c0: int
-    """connections that the search begins with"""
-    first_connections: int | None = None
-    """connections of the first search that passed"""
-    r0: Number
-    """rate of the first search [connections per second]"""
-    alpha: Number | None
-    """share of the rate at which every connection was tried; null: not tried"""
-    beta: Number
-    """share of the last rate below which the table was too small"""
-    gamma: Number
-    """share of the rate from which on the table was large enough"""
-    resolution_cps: Number | None = None
-    """error of the rate searches [connections per second]"""
-    steps: list[CapacitySearchStep]
-    """the search, step by step"""
-    setup: ConnectionSetup
-    """how the connections were made"""
+    unit: Literal["connections"] = Field(description="unit of the capacity and the error")
+    capacity: NonNegativeInt = Field(description="connections the table holds")
+    rate_cps: Number = Field(description="rate at the capacity [connections per second]")
+    first_failed: int | None = Field(description="smallest number of connections that failed")
+    at_least: bool = Field(description="the table held the most connections that were tried")
+    most: int | None = Field(None, description="upper limit of the search")
+    error: int = Field(ge=1, description="error of the search")
+    c0: int = Field(description="connections that the search begins with")
+    first_connections: int | None = Field(None, description="connections of the first passed step")
+    r0: Number = Field(description="rate of the first search [connections per second]")
+    alpha: Number | None = Field(description="validation rate as a share; null: no validation")
+    beta: Number = Field(description="share of the last rate below which the table was too small")
+    gamma: Number = Field(description="share of the rate from which on the table was large enough")
+    resolution_cps: Number | None = Field(None, description="search error [connections per second]")
+    steps: list[CapacitySearchStep] = Field(description="the search, step by step")
+    setup: ConnectionSetup = Field(description="how the connections were made")
 
     @property
     def bracketed(self) -> bool:
@@ -440,7 +379,7 @@ class CapacityRange(StrictModel):
 class CapacityBenchmark(ConnectionBenchmark[C, S]):
     """A search for how many connections there can be at a time; settings have ``first`` and ``most``."""
 
-    searches = True
+    is_search = True
     fills_table = False
 
     def find_max_connections(self, context: RunContext) -> int:
@@ -497,7 +436,7 @@ class ConnectionRate(ConnectionBenchmark[ConnectionRateRecord, StrictModel]):
     used_settings = RATE_SEARCH_SETTINGS
     phase = Phase.CONNECTIONS
     order = 10
-    searches = True
+    is_search = True
 
     def run(self, point: Point) -> Measurement:
         spec = specify_rate_search(point, make_phase_one_settings(point.procedure))
@@ -585,9 +524,9 @@ class Capacity(CapacityBenchmark[CapacityRecord, CapacitySettings]):
     record = CapacityRecord
     phase = Phase.TABLE
     order = 20
-    needs_one_size = True
-    model = CapacitySettings
-    quick = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
+    requires_single_size = True
+    settings_model = CapacitySettings
+    quick_settings = CapacitySettings(first=10_000, most=500_000, error=2000, beta=0.5)
 
     def check(self, context: RunContext) -> None:
         c = self.get_settings(context)
@@ -671,8 +610,8 @@ class Teardown(TableBenchmark[TeardownRecord, TeardownSettings]):
     record = TeardownRecord
     phase = Phase.TABLE
     order = 10
-    needs_one_size = True
-    model = TeardownSettings
+    requires_single_size = True
+    settings_model = TeardownSettings
 
     def run(self, point: Point) -> Measurement:
         rate_cps, source = find_rate(point)

@@ -59,10 +59,8 @@ class DelayFigure(RepeatedFigure):
 class DelayStatistics(RecordModel):
     """Figures of one direction, or of one class of its frames."""
 
-    timed: list[int]
-    """frames (IPDV: pairs) that were timed, each repetition"""
-    lost: list[int]
-    """frames that were not received, each repetition"""
+    timed: list[int] = Field(description="frames (IPDV: pairs) that were timed, each repetition")
+    lost: list[int] = Field(description="frames that were not received, each repetition")
     clamped: Sequence[int] = ()
     """negative delays counted as 0, each repetition"""
 
@@ -74,14 +72,10 @@ class DelayStatistics(RecordModel):
 class LatencyStatistics(DelayStatistics):
     """Latencies of one direction or class."""
 
-    tl: DelayFigure
-    """typical latency: median of the tagged frames [ms]"""
-    wcl: DelayFigure
-    """worst case latency: 99.9th percentile of the tagged frames [ms]"""
-    min: DelayFigure
-    """shortest delay [ms]"""
-    max: DelayFigure
-    """longest delay [ms]"""
+    tl: DelayFigure = Field(description="typical latency: median of the tagged frames [ms]")
+    wcl: DelayFigure = Field(description="worst case latency, their 99.9th percentile [ms]")
+    min: DelayFigure = Field(description="shortest delay [ms]")
+    max: DelayFigure = Field(description="longest delay [ms]")
     classes: Mapping[str, LatencyStatistics] = {}
     """the same of each class of frames; empty for a class"""
 
@@ -89,29 +83,20 @@ class LatencyStatistics(DelayStatistics):
 class PdvStatistics(DelayStatistics):
     """Packet delay variation of one direction or class."""
 
-    pdv: DelayFigure
-    """D99.9 - Dmin [ms]"""
-    min: DelayFigure
-    """Dmin, shortest delay [ms]"""
-    p99_9: DelayFigure
-    """D99.9, 99.9th percentile of the delays [ms]"""
-    max: DelayFigure
-    """Dmax, longest delay [ms]"""
-    classes: Mapping[str, PdvStatistics] = {}
-    """the same of each class of frames; empty for a class"""
+    pdv: DelayFigure = Field(description="D99.9 - Dmin [ms]")
+    min: DelayFigure = Field(description="Dmin, shortest delay [ms]")
+    p99_9: DelayFigure = Field(description="D99.9, 99.9th percentile of the delays [ms]")
+    max: DelayFigure = Field(description="Dmax, longest delay [ms]")
+    classes: Mapping[str, PdvStatistics] = Field({}, description="figures of each class of frames")
 
 
 class IpdvStatistics(DelayStatistics):
     """Inter packet delay variation of one direction or class."""
 
-    min: DelayFigure
-    """smallest difference of consecutive delays [ms]"""
-    med: DelayFigure
-    """median of the differences [ms]"""
-    max: DelayFigure
-    """largest difference [ms]"""
-    classes: Mapping[str, IpdvStatistics] = {}
-    """the same of each class of frames; empty for a class"""
+    min: DelayFigure = Field(description="smallest difference of consecutive delays [ms]")
+    med: DelayFigure = Field(description="median of the differences [ms]")
+    max: DelayFigure = Field(description="largest difference [ms]")
+    classes: Mapping[str, IpdvStatistics] = Field({}, description="figures of each class of frames")
 
 
 class DelayRecord(StreamRecord):
@@ -123,29 +108,19 @@ class DelayRecord(StreamRecord):
     names: ClassVar[tuple[str, ...]] = ()
     timed_unit: ClassVar[str] = "frames"
 
-    unit: Literal["ms"]
-    """of all figures"""
-    convention: Literal["per_direction"]
-    """the rate is per direction"""
-    share_of_rate: Number = 1.0
-    """of that rate, where the tester could not carry out the trial at the rate itself"""
-    duration_s: Number
-    """length of the stream [s]"""
-    definition: str = ""
-    """of a delay"""
-    sampled: bool
-    """not every frame was timed, or tags came from a part of the connections or the load only"""
-    share: Number | None
-    """share of the frames that were timed; of tags, share of the connections or the load they came
-    from"""
-    directions: Mapping[str, DelayStatistics]
-    """the figures of each direction"""
+    unit: Literal["ms"] = Field(description="unit of all figures")
+    convention: Literal["per_direction"] = Field(description="the rate is per direction")
+    share_of_rate: Number = Field(1.0, description="share of that rate that could be measured")
+    duration_s: Number = Field(description="length of the stream [s]")
+    definition: str = Field("", description="definition of the delay")
+    sampled: bool = Field(description="only a part of the frames, connections or load was timed")
+    share: Number | None = Field(description="timed share of the frames, connections or load")
+    directions: Mapping[str, DelayStatistics] = Field(description="the figures of each direction")
     loopback: Mapping[str, Mapping[str, Number | None]] | None = None
     """the tester's own figures at this rate without a device; null: not measured [ms]"""
     below_rfc_tags: bool = False
     """fewer tagged frames than the 500 of RFC 8219"""
-    tester_error: str = ""
-    """the documented error of the tester's delays; empty: the tester sends no frames"""
+    tester_error: str = Field("", description="documented error of the tester's delays")
 
     def describe(self) -> str:
         if not self.sampled:
@@ -171,14 +146,11 @@ class LatencyRecord(DelayRecord):
 
     heading = "Latency"
     names = ("tl", "wcl", "min", "max")
-    directions: Mapping[str, LatencyStatistics]
-    """latencies of each direction"""
-    tags: int | None = None
-    """tagged frames"""
+    directions: Mapping[str, LatencyStatistics] = Field(description="latencies of each direction")
+    tags: int | None = Field(None, description="tagged frames")
     first_tag_s: Number | None = None
     """when the first frame is tagged [s]"""
-    of_load: bool = False
-    """the tagged frames are a stream of their own beside the load"""
+    of_load: bool = Field(False, description="the tagged frames are a stream besides the load")
 
     def describe(self) -> str:
         if not self.sampled:
@@ -199,8 +171,7 @@ class PdvRecord(DelayRecord):
 
     heading = "PDV"
     names = ("pdv", "min", "p99_9", "max")
-    directions: Mapping[str, PdvStatistics]
-    """PDV of each direction"""
+    directions: Mapping[str, PdvStatistics] = Field(description="PDV of each direction")
 
 
 class IpdvRecord(DelayRecord):
@@ -208,8 +179,7 @@ class IpdvRecord(DelayRecord):
 
     heading, timed_unit = "IPDV", "pairs"
     names = ("min", "med", "max")
-    directions: Mapping[str, IpdvStatistics]
-    """IPDV of each direction"""
+    directions: Mapping[str, IpdvStatistics] = Field(description="IPDV of each direction")
 
 
 def _summarize_direction(
@@ -546,7 +516,7 @@ class DelayBenchmark(Benchmark[DelayRecord, D]):
     def check_streams(self, data: RunData, records: Sequence[DelayRecord]) -> Iterator[Ruling]:
         """Check that streams last long enough and that the right frames are timed."""
         lengths = (t.asked["duration_s"] for t in data.list_valid_trials(records))
-        words, enough = common.compare_minimum(common.REQUIRED_TRIAL_S, lengths)
+        words, enough = common.compare_minimum(RFC_TRIAL_S, lengths)
         sampled = any(r.sampled for r in records)
         timed = "a sample of the frames" if sampled else "every frame"
         yield judge(self.source, "60 s, every frame timed", f"{words}, {timed}",
@@ -570,8 +540,8 @@ class Latency(DelayBenchmark[LatencySettings]):
     record = LatencyRecord
     metrics: ClassVar = {"typical latency": "TL", "worst-case latency": "WCL"}
     order = 60
-    model = LatencySettings
-    quick = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
+    settings_model = LatencySettings
+    quick_settings = LatencySettings(duration_s=1.0, first_tag_s=0.3, tags=500)
     capabilities = frozenset({"tags"})
 
     def request(self, settings: LatencySettings, extra_s: float) -> DelayRequest:
@@ -649,8 +619,8 @@ class DelayVariationBenchmark(DelayBenchmark[DelayVariationSettings]):
     """A delay benchmark that times every frame."""
 
     section = "delay_variation"
-    model = DelayVariationSettings
-    quick = DelayVariationSettings(duration_s=0.6)
+    settings_model = DelayVariationSettings
+    quick_settings = DelayVariationSettings(duration_s=0.6)
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:
         length_s = self.get_settings(context).duration_s

@@ -54,45 +54,32 @@ MAX_VALUE_COLUMNS = 6
 class VariantRates(SearchedRates):
     """Throughput of one variant; rates per direction."""
 
-    resolution_fps: Number
-    """error of the search [frames per second per direction]"""
-    matched: Number | None
-    """share of the checked frames equal to the reference translation"""
-    decisive_trials: list[str]
-    """trial that decided each repetition: the highest that passed"""
+    resolution_fps: Number = Field(description="search error [frames per second per direction]")
+    matched: Number | None = Field(description="share of checked frames that were correct")
+    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
 
 class FlowRates(VariantRates):
     """Throughput of a number of flows."""
 
-    flows: int
-    """network flows in each direction"""
-    start: str
-    """how the flows begin: `together` or `successive`"""
+    flows: int = Field(description="network flows in each direction")
+    start: str = Field(description="how the flows begin: `together` or `successive`")
     degradation_percent: Number | None
     """Xpd = (X1 - Xn) / X1, against one flow; negative: n flows are faster (RFC 8219 section 10.2.1)
     [%]"""
-    duration_s: Number
-    """length of the trials [s]"""
+    duration_s: Number = Field(description="length of the trials [s]")
 
 
 class FlowDegradation(ValueSeries):
     """A quantity of another benchmark, with a number of flows."""
 
-    benchmark: str
-    """whose it is"""
-    figure: str
-    """what it is"""
-    unit: str
-    """of its values"""
-    more_is_better: bool
-    """whether larger values are the better ones"""
-    flows: int
-    """network flows in each direction"""
-    start: str
-    """how the flows begin: `together` or `successive`"""
-    rate: Number | None
-    """applied rate, per direction; null: it is the benchmark's own [frames per second]"""
+    benchmark: str = Field(description="benchmark of the figure")
+    figure: str = Field(description="name of the figure")
+    unit: str = Field(description="unit of its values")
+    more_is_better: bool = Field(description="whether larger values are better")
+    flows: int = Field(description="network flows in each direction")
+    start: str = Field(description="how the flows begin: `together` or `successive`")
+    rate: Number | None = Field(description="applied rate, if not the result [fps per direction]")
     degradation_percent: Number | None
     """Xpd against one flow: (X1 - Xn) / X1 where larger values are better, else (Xn - X1) / X1, which
     is right of a smallest IPDV, too: it is negative, and worse the farther it is from 0; null: undefined,
@@ -102,10 +89,8 @@ class FlowDegradation(ValueSeries):
 class VariantsRecord(Record):
     """Throughput of several variants of the traffic."""
 
-    unit: Literal["frames per second"]
-    """of all rates"""
-    convention: Literal["per_direction"]
-    """rates are per direction"""
+    unit: Literal["frames per second"] = Field(description="unit of all rates")
+    convention: Literal["per_direction"] = Field(description="rates are per direction")
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -121,12 +106,9 @@ class FlowsRecord(VariantsRecord):
     """Throughput by the number of network flows (RFC 8219 section 10)."""
 
     heading = f"Throughput by network flows, {XPD}"
-    interval_s: Number
-    """between the beginnings of two flows that do not begin together [s]"""
-    points: list[FlowRates]
-    """rates of each number of flows; the first is one flow"""
-    figures: Sequence[FlowDegradation] = ()
-    """quantities of further benchmarks, by benchmark and number of flows"""
+    interval_s: Number = Field(description="time between the starts of two successive flows [s]")
+    points: list[FlowRates] = Field(description="rates by number of flows; the first is one flow")
+    figures: Sequence[FlowDegradation] = Field((), description="figures of other benchmarks")
 
     @property
     def all_figures(self) -> list[FlowDegradation]:
@@ -156,14 +138,10 @@ class ProbeRecord(VariantsRecord):
     """Throughput by what varies in the headers (RFC 4814)."""
 
     heading = "Entropy this device needs (throughput by what varies)"
-    cases: Mapping[str, VariantRates]
-    """rates of each case of the probe"""
-    use: str | None
-    """the case that suffices; null: nothing is known"""
-    why: str
-    """the recommendation in words"""
-    duration_s: Number | None = None
-    """length of the trials [s]"""
+    cases: Mapping[str, VariantRates] = Field(description="rates of each case")
+    use: str | None = Field(description="the case that suffices; null: unknown")
+    why: str = Field(description="reason of the recommendation")
+    duration_s: Number | None = Field(None, description="length of the trials [s]")
 
     @property
     def variants(self) -> Iterable[VariantRates]:
@@ -249,7 +227,7 @@ class VariantBenchmark(Benchmark[V, S]):
     """A search for the throughput of several variants of the traffic."""
 
     phase = Phase.VARIANTS
-    searches = True
+    is_search = True
     used_settings = SEARCH_SETTINGS
 
     def list_search_rows(self, result: ThroughputResult, *variant: Any) -> list[CsvRow]:
@@ -293,8 +271,8 @@ class Flows(VariantBenchmark[FlowsRecord, FlowSettings]):
     record = FlowsRecord
     order = 10
     connections = "also"
-    model = FlowSettings
-    quick = FlowSettings(counts=(1, 16), interval_s=0.02)
+    settings_model = FlowSettings
+    quick_settings = FlowSettings(counts=(1, 16), interval_s=0.02)
 
     def list_capabilities(self, context: RunContext) -> frozenset[Capability]:
         own = self.get_settings(context)
@@ -489,7 +467,7 @@ class RssProbe(VariantBenchmark[ProbeRecord, StrictModel]):
     }
     record = ProbeRecord
     order = 20
-    alone = True
+    runs_alone = True
     included_in_all = False
 
     def suggest_parameters(self, plugin: TechnologyClass) -> Mapping[str, Any]:

@@ -58,33 +58,23 @@ FULL_AXIS_PERCENT = 60.0
 class FramesAtRate(RecordModel):
     """Frames of one direction at one rate, a number for each valid trial."""
 
-    required: list[int]
-    """that the rate and the length ask for"""
-    sent: list[int]
-    """that left the tester"""
-    received: list[int]
-    """that came back"""
+    required: list[int] = Field(description="frames that the rate and the length require")
+    sent: list[int] = Field(description="frames that the tester sent")
+    received: list[int] = Field(description="frames that it received")
 
 
 class LossAtRate(RecordModel):
     """Loss at one offered rate."""
 
-    rate: Number
-    """offered [frames per second per direction]"""
-    media_percent: Number
-    """share of `media_maximum` [%]"""
-    trials: int
-    """trials at this rate"""
-    valid: int
-    """trials that count"""
+    rate: Number = Field(description="offered rate [frames per second per direction]")
+    media_percent: Number = Field(description="the rate as a share of `media_maximum` [%]")
+    trials: int = Field(description="trials at this rate")
+    valid: int = Field(description="valid trials of them")
     loss_percent: dict[str, OrderStatistics]
     """lost share of the frames required, by direction; `sum`: of both together [%]"""
-    frames: dict[str, FramesAtRate]
-    """required, sent and received, by direction"""
-    forwarded: OrderStatistics
-    """what came back, all directions together [frames per second]"""
-    errors: list[str]
-    """surplus and other errors at this rate, in words"""
+    frames: dict[str, FramesAtRate] = Field(description="frames of each direction")
+    forwarded: OrderStatistics = Field(description="received, all together [frames per second]")
+    errors: list[str] = Field(description="error messages of the trials at this rate")
     by_role: dict[str, OrderStatistics] = Field(default_factory=dict)
     """lost share of `foreground` and of `background`, all directions together; empty without both [%]"""
 
@@ -108,24 +98,15 @@ class LossAtRate(RecordModel):
 class FrameLossRecord(Record):
     """Lost frames against the offered rate."""
 
-    maximum: Number
-    """highest rate offered [frames per second per direction]"""
-    maximum_reason: str = ""
-    """`media`, `tester` or `given`"""
-    media_maximum: int | Number
-    """what the medium carries [frames per second per direction]"""
-    restricted_range: bool
-    """the range does not begin at the medium's maximum"""
-    procedure: str = ""
-    """how the rates were chosen"""
-    duration_s: Number | None = None
-    """length of the trials [s]"""
-    adaptive: AdaptiveSettings | None = None
-    """bounds of adaptive repetition; null: a fixed number"""
-    frame_timeout_s: Number | None = None
-    """deadline of every frame; null: none [s]"""
-    rates: list[LossAtRate]
-    """each offered rate"""
+    maximum: Number = Field(description="highest offered rate [frames per second per direction]")
+    maximum_reason: str = Field("", description="`media`, `tester` or `given`")
+    media_maximum: int | Number = Field(description="rate of the medium [fps per direction]")
+    restricted_range: bool = Field(description="the rates do not begin at the medium's maximum")
+    procedure: str = Field("", description="how the rates were chosen")
+    duration_s: Number | None = Field(None, description="length of the trials [s]")
+    adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
+    frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
+    rates: list[LossAtRate] = Field(description="each offered rate")
 
     def describe(self) -> str:
         title = "Frame loss rate"
@@ -219,10 +200,10 @@ class FrameLoss(Benchmark[FrameLossRecord, FrameLossSettings]):
     }
     record = FrameLossRecord
     order = 30
-    searches = True
+    is_search = True
     connections = "also"
-    model = FrameLossSettings
-    quick = FrameLossSettings(duration_s=0.4, repetitions=1)
+    settings_model = FrameLossSettings
+    quick_settings = FrameLossSettings(duration_s=0.4, repetitions=1)
     used_settings = frozenset({"adaptive"})
     can_stagger_flows = True
     format_value = staticmethod(partial(format_number, form=".4f"))

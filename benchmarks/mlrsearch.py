@@ -96,10 +96,8 @@ class LoadSeries(RepeatedFigure):
 class GoalBounds(RecordModel):
     """Results of a goal in all repetitions; rates per direction [frames per second]."""
 
-    goal: GoalAttributes
-    """its attributes"""
-    upper_bounds: LoadSeries
-    """relevant upper bounds; null: no load is one"""
+    goal: GoalAttributes = Field(description="the goal's attributes")
+    upper_bounds: LoadSeries = Field(description="relevant upper bounds; null: none")
     conditional_throughput: LoadSeries
     """forwarding rate to be expected at the lower bound (RFC 9971 appendix B); 0: no load is one"""
     irregular: list[str]
@@ -132,27 +130,18 @@ class MlrRecord(Record):
     """Several search goals at one point, a result for each, from the same trials."""
 
     heading = "MLRsearch (RFC 9971)"
-    unit: Literal["frames per second"]
-    """of the rates"""
+    unit: Literal["frames per second"] = Field(description="unit of rates")
     convention: Literal["per_direction"]
     """loads are those of one interface, so is everything in their unit; both directions carry twice
     as much"""
-    controller: str
-    """what chose the trials; its version is fixed"""
-    min_load: Number
-    """smallest load [frames per second per direction]"""
-    max_load: Number
-    """largest load [frames per second per direction]"""
-    max_load_reason: str
-    """`media` or `tester`"""
-    goals: list[GoalRates]
-    """the goals' results, in the order of the goals"""
-    residual_wait_s: Number
-    """wait for late frames (RFC 2544 section 23) [s]"""
-    pause_s: Number
-    """pause before full-length trials (RFC 2544 section 23) [s]"""
-    sending_time_tolerance: Number
-    """longest sending time of a valid trial, as a multiple of its length"""
+    controller: str = Field(description="library that chose the trials")
+    min_load: Number = Field(description="smallest load [frames per second per direction]")
+    max_load: Number = Field(description="largest load [frames per second per direction]")
+    max_load_reason: str = Field(description="`media` or `tester`")
+    goals: list[GoalRates] = Field(description="results of each goal, in order")
+    residual_wait_s: Number = Field(description="wait for late frames (RFC 2544 section 23) [s]")
+    pause_s: Number = Field(description="pause before full-length trials (RFC 2544 section 23) [s]")
+    sending_time_tolerance: Number = Field(description="longest sending time over trial length")
 
     @property
     def limited(self) -> bool:
@@ -246,11 +235,11 @@ class MlrSearch(Benchmark[MlrRecord, MlrSettings]):
     }
     record = MlrRecord
     order = 15
-    searches = True
+    is_search = True
     connections = "also"
-    model = MlrSettings
+    settings_model = MlrSettings
     # in shorter trials one hiccup of a shared machine is longer than what sending may take
-    quick = MlrSettings(
+    quick_settings = MlrSettings(
         goals=(
             GoalSettings(name="NDR", initial_trial_s=0.25),
             GoalSettings(name="PDR", loss_ratio=0.005, initial_trial_s=0.25),

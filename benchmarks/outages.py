@@ -17,12 +17,18 @@ from v6t.analysis.sheet import Column, format_offered_rate, format_seconds
 from v6t.analysis.statistics import drop_infinite
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
-from v6t.benchmarks.base import Benchmark, RateShareBenchmark, S, ShareSettings, StreamRecord
+from v6t.benchmarks.base import (
+    RFC_TRIAL_S,
+    Benchmark,
+    RateShareBenchmark,
+    S,
+    ShareSettings,
+    StreamRecord,
+)
 from v6t.benchmarks.common import (
     DIRECTION_MEANING,
     POINT_COLUMNS,
     REPETITIONS_COLUMN,
-    REQUIRED_TRIAL_S,
     compare_minimum,
 )
 from v6t.benchmarks.context import RunContext
@@ -48,8 +54,7 @@ class OutageTimes(ValueSeries):
 class RecoveryTimes(OutageTimes):
     """Recovery times of one direction."""
 
-    overloaded: int = 0
-    """repetitions in which frames were lost before the rate was halved"""
+    overloaded: int = Field(0, description="repetitions with loss before the rate was halved")
 
 
 class ResetTimes(OutageTimes):
@@ -62,10 +67,8 @@ class ResetTimes(OutageTimes):
 class OutageRecord(Record):
     """Times without forwarding, by direction."""
 
-    unit: Literal["s"]
-    """of the times"""
-    directions: Mapping[str, OutageTimes]
-    """times of each direction"""
+    unit: Literal["s"] = Field(description="unit of times")
+    directions: Mapping[str, OutageTimes] = Field(description="times of each direction")
 
     def list_series(self) -> Iterator[tuple[str, RepetitionSeries, str]]:
         yield from ((f"{direction} ", times, "s") for direction, times in self.directions.items())
@@ -78,22 +81,14 @@ class RecoveryRecord(OutageRecord):
     """Time to recover from an overload (RFC 2544 section 26.5)."""
 
     heading = "System recovery"
-    throughput: Number | None = None
-    """that the overload is made from [frames per second per direction]"""
-    overload: Number
-    """offered in the overload [frames per second per direction]"""
-    overload_limited: bool = False
-    """the tester or the medium allows less than 110 % of the throughput"""
-    afterwards: Number | None = None
-    """offered after it [frames per second per direction]"""
-    overload_s: Number | None = None
-    """length of the overload [s]"""
-    afterwards_s: Number | None = None
-    """length of what follows [s]"""
-    resolution_s: Number | None = None
-    """time between two frames after the overload [s]"""
-    directions: Mapping[str, RecoveryTimes]
-    """recovery times of each direction"""
+    throughput: Number | None = Field(None, description="measured throughput [fps per direction]")
+    overload: Number = Field(description="overload rate [frames per second per direction]")
+    overload_limited: bool = Field(False, description="the limit is below 110 % of the throughput")
+    afterwards: Number | None = Field(None, description="rate after that [fps per direction]")
+    overload_s: Number | None = Field(None, description="length of the overload [s]")
+    afterwards_s: Number | None = Field(None, description="length of the lower rate [s]")
+    resolution_s: Number | None = Field(None, description="time between two frames after it [s]")
+    directions: Mapping[str, RecoveryTimes] = Field(description="recovery times of each direction")
 
     @property
     def offered_rates(self) -> Sequence[float]:
@@ -103,18 +98,13 @@ class RecoveryRecord(OutageRecord):
 class ResetRecord(OutageRecord):
     """Time without forwarding in a reset (RFC 6201), frame-loss method."""
 
-    hook: str
-    """what resets the device"""
+    hook: str = Field(description="hook that resets the device")
     state_survived: list[bool] | None = None
     """whether the connections outlived each reset; null: not asked, or stateless"""
-    rate: Number
-    """offered [frames per second per direction]"""
-    duration_s: Number | None = None
-    """length of the trials [s]"""
-    at_s: Number | None = None
-    """when the reset begins [s]"""
-    directions: Mapping[str, ResetTimes]
-    """reset times of each direction"""
+    rate: Number = Field(description="offered rate [frames per second per direction]")
+    duration_s: Number | None = Field(None, description="length of the trials [s]")
+    at_s: Number | None = Field(None, description="time of the reset [s]")
+    directions: Mapping[str, ResetTimes] = Field(description="reset times of each direction")
 
     def describe(self) -> str:
         return f"Reset ({self.hook}), frame-loss method"
@@ -181,8 +171,8 @@ class Reset(OutageBenchmark[ResetRecord, ResetSettings]):
     name = "reset"
     record = ResetRecord
     order = 100
-    model = ResetSettings
-    quick = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
+    settings_model = ResetSettings
+    quick_settings = ResetSettings(duration_s=3.0, at_s=1.0, repetitions=2)
     capabilities = frozenset({"loss-times"})
 
     def check(self, context: RunContext) -> None:
@@ -261,8 +251,8 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     name = "system-recovery"
     record = RecoveryRecord
     order = 90
-    model = RecoverySettings
-    quick = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
+    settings_model = RecoverySettings
+    quick_settings = RecoverySettings(overload_s=1.0, afterwards_s=1.0, repetitions=2)
     capabilities = frozenset({"two-rates", "loss-times"})
     can_stagger_flows = True
 
@@ -300,7 +290,7 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
     def check_clauses(self, data: RunData, records: Sequence[RecoveryRecord]) -> Iterator[Ruling]:
         trials = [t.asked for t in data.list_valid_trials(records)]
         yield judge("RFC 2544 section 26.5 (REC-01)", "an overload of 60 s",
-                    *compare_minimum(REQUIRED_TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
+                    *compare_minimum(RFC_TRIAL_S, (a["duration_s"] for a in trials)))  # fmt: skip
         halves = [math.isclose(a["then"]["rate_fps"] * 2, a["rate_fps"]) for a in trials]
         yield judge("RFC 2544 section 26.5 (REC-01)", "then half of its rate",
                     f"half in {sum(halves)} of {len(halves)} trials",
@@ -319,12 +309,9 @@ class SystemRecovery(OutageBenchmark[RecoveryRecord, RecoverySettings]):
 class BlockedTimes(ValueSeries):
     """Effective blocked time of one direction with one kind of change: lost frames over rate [s]."""
 
-    lost: list[int]
-    """lost frames of each stream"""
-    frames: list[int]
-    """frames of each stream"""
-    silence: list[Number | None]
-    """longest time without a frame of each stream; null: not known [s]"""
+    lost: list[int] = Field(description="lost frames of each stream")
+    frames: list[int] = Field(description="frames of each stream")
+    silence: list[Number | None] = Field(description="longest time without a frame in a stream [s]")
 
     @property
     def longest_silence_s(self) -> float | None:
@@ -336,14 +323,10 @@ class ReconfigurationRecord(StreamRecord):
     """Loss of traffic while another part of the device was changed."""
 
     heading = "Reconfiguration under traffic, effective blocked time"
-    unit: Literal["s"]
-    """of blocked times"""
-    what: str
-    """what was added, changed and removed"""
-    duration_s: Number
-    """length of each stream [s]"""
-    at_s: Number
-    """when the device was changed [s]"""
+    unit: Literal["s"] = Field(description="unit of blocked times")
+    what: str = Field(description="what was added, changed and removed")
+    duration_s: Number = Field(description="length of each stream [s]")
+    at_s: Number = Field(description="time of the change [s]")
     changes: dict[str, dict[str, BlockedTimes]]
     """blocked times by what was done (`nothing`, `add`, `change`, `remove`), then by direction"""
 
@@ -395,8 +378,8 @@ class Reconfiguration(RateShareBenchmark[ReconfigurationRecord, ReconfigurationS
     record: ClassVar[type[ReconfigurationRecord]] = ReconfigurationRecord
     order = 130
     connections = "also"
-    model = ReconfigurationSettings
-    quick = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
+    settings_model = ReconfigurationSettings
+    quick_settings = ReconfigurationSettings(duration_s=2.0, at_s=0.7, repetitions=2)
     reconfigures = True
     included_in_all = False
     no_rate_reason = "no rate passed, so there is no rate to change the device at"

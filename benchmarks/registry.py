@@ -92,9 +92,9 @@ def find_by_section(key: str) -> list[str]:
 def make_quick_preset() -> dict[str, Any]:
     """Collect the settings of the preset ``quick``."""
     return {
-        b.section: b.quick.model_dump(exclude_unset=True)
+        b.section: b.quick_settings.model_dump(exclude_unset=True)
         for b in load_installed()
-        if b.section and b.quick
+        if b.section and b.quick_settings
     }
 
 

@@ -33,7 +33,7 @@ from v6t.analysis.sheet import (
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import Benchmark, Phase
+from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S, Benchmark, Phase
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.point import Measurement, Point
 from v6t.benchmarks.settings import Flag
@@ -53,39 +53,27 @@ QPS: Literal["queries per second"] = "queries per second"
 class ResolutionSelfTest(RecordModel):
     """Capacity of the tester without a device (RFC 8219 section 9.2.1)."""
 
-    capacity_qps: Number
-    """AAAA queries that its authoritative server answered its client in time [queries per second]"""
-    timeout_s: Number
-    """within which: a quarter of the time-out [s]"""
-    delta: Number
-    """share by which the tester must do better than twice the rate"""
-    covered_qps: Number
-    """highest rate that it covers; no result may be above it [queries per second]"""
+    capacity_qps: Number = Field(description="AAAA queries answered in time [queries per second]")
+    timeout_s: Number = Field(description="time limit: a quarter of the timeout [s]")
+    delta: Number = Field(description="margin beyond twice the rate (RFC 8219 section 9.2.1)")
+    covered_qps: Number = Field(description="highest rate it covers [queries per second]")
 
 
 class ResolutionCombination(SearchedRates):
     """Rate for a share of cached names and a share of names with a native AAAA record."""
 
     unit_name = "queries/s"
-    cached_percent: int
-    """queries for names that were asked before the trial [%]"""
-    own_aaaa_percent: int
-    """names that have an AAAA record of their own [%]"""
-    refused: str | None = None
-    """why the rate is no result: the self-test does not cover it"""
-    asked_aaaa: Number | None
-    """AAAA questions to the authoritative server for each query, in the deciding trials"""
-    asked_a: Number | None
-    """A questions to the authoritative server for each query, in the deciding trials"""
+    cached_percent: int = Field(description="queries for names that were queried before [%]")
+    own_aaaa_percent: int = Field(description="names with a native AAAA record [%]")
+    refused: str | None = Field(None, description="why the self-test does not cover the rate")
+    asked_aaaa: Number | None = Field(description="AAAA queries to the server for each query")
+    asked_a: Number | None = Field(description="A queries to the server for each query")
     cached_found_percent: Number | None
     """of the queries for names asked before, those for which the device asked nobody [%]; null:
     there were none"""
-    reasons: dict[str, int]
-    """queries that were not answered rightly in time, by what was wrong, in all trials"""
-    response_us: Number | None
-    """median time to an answer in the last deciding trial [microseconds]"""
-    decisive_trials: list[str]
-    """trial that decided each repetition: the highest that passed"""
+    reasons: dict[str, int] = Field(description="failed queries of all trials, by reason")
+    response_us: Number | None = Field(description="median response time, last decisive trial")
+    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
     @property
     def name(self) -> str:
@@ -97,22 +85,15 @@ class ResolutionRecord(Record):
     """Most queries a second that are all answered rightly, for each combination."""
 
     heading = "DNS resolution performance"
-    unit: Literal["queries per second"] = QPS
-    """of all rates"""
+    unit: Literal["queries per second"] = Field(default=QPS, description="unit of all rates")
     combinations: list[ResolutionCombination]
     """the first is nothing cached and no AAAA record of its own: the result of section 9.2"""
-    selftest: ResolutionSelfTest
-    """of the tester"""
-    timeout_s: Number
-    """an answer that takes longer is none [s]"""
-    duration_s: Number
-    """length of each trial [s]"""
-    resolution_qps: Number
-    """error of the search [queries per second]"""
-    upstream: Literal[4, 6]
-    """version of IP between device and authoritative server"""
-    sending_time_tolerance: Number = 1.00001
-    """longest sending time of a valid trial, as a multiple of its length"""
+    selftest: ResolutionSelfTest = Field(description="self-test of the tester")
+    timeout_s: Number = Field(description="time limit of an answer [s]")
+    duration_s: Number = Field(description="length of each trial [s]")
+    resolution_qps: Number = Field(description="error of the search [queries per second]")
+    upstream: Literal[4, 6] = Field(description="IP version towards the authoritative server")
+    sending_time_tolerance: Number = Field(1.00001, description="longest sending time over length")
 
     @property
     def limited(self) -> bool:
@@ -219,10 +200,10 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
     record = ResolutionRecord
     phase = Phase.QUERIES
     order = 10
-    searches = True
+    is_search = True
     exchange = "queries"
-    model = ResolutionSettings
-    quick = ResolutionSettings(cached_names=200, resolution_qps=500.0)
+    settings_model = ResolutionSettings
+    quick_settings = ResolutionSettings(cached_names=200, resolution_qps=500.0)
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"queries"})
 
     def check(self, context: RunContext) -> None:
@@ -425,12 +406,12 @@ class Resolution(Benchmark[ResolutionRecord, ResolutionSettings]):
         lengths = [
             t.asked["duration_s"] for t in data.list_valid_trials(records) if t.key in deciding
         ]
-        trials = common.compare_minimum(common.REQUIRED_TRIAL_S, lengths)
+        trials = common.compare_minimum(RFC_TRIAL_S, lengths)
         yield judge(CLAUSE_SOURCE, "trials of 60 s", *trials)
         fewest = min((f.repetitions for r in records for f in r.combinations), default=0)
-        wanted = f"at least {common.REQUIRED_REPETITIONS} repetitions, median, P1 and P99"
+        wanted = f"at least {RFC_REPETITIONS} repetitions, median, P1 and P99"
         yield judge(CLAUSE_SOURCE, wanted, str(fewest),
-                    fewest >= common.REQUIRED_REPETITIONS if records else None)  # fmt: skip
+                    fewest >= RFC_REPETITIONS if records else None)  # fmt: skip
         longest = max((r.timeout_s for r in records), default=0.0)
         yield judge(CLAUSE_SOURCE, "a time-out of no more than 1 s for each query", f"{longest:g} s",
                     longest <= MAX_TIMEOUT_S if records else None)  # fmt: skip

@@ -45,24 +45,15 @@ SECONDS_PER_HOUR = 3600.0
 class SoakLoss(RecordModel):
     """Loss of one direction."""
 
-    frames: int
-    """due in what was measured"""
-    lost: int
-    """of them"""
-    loss_percent: Number | None
-    """lost share [%]; null where nothing was measured"""
-    intervals: int
-    """into which the time is cut"""
-    lossy: int
-    """intervals in which frames were lost"""
-    episodes: int
-    """times in which frames were lost in one interval after the other"""
-    longest_s: Number
-    """longest time without loss [s]"""
-    worst_percent: Number | None
-    """lost share of the worst interval [%]"""
-    worst_at_s: Number | None
-    """when that began, in seconds of traffic; null where nothing was lost [s]"""
+    frames: int = Field(description="frames required")
+    lost: int = Field(description="frames lost of them")
+    loss_percent: Number | None = Field(description="lost share; null: nothing was measured [%]")
+    intervals: int = Field(description="intervals measured")
+    lossy: int = Field(description="intervals in which frames were lost")
+    episodes: int = Field(description="periods of consecutive intervals with loss")
+    longest_s: Number = Field(description="longest time without loss [s]")
+    worst_percent: Number | None = Field(description="lost share of the worst interval [%]")
+    worst_at_s: Number | None = Field(description="start of the worst interval; null: no loss [s]")
     halves_percent: list[Number | None]
     """lost share of the first and of the second half of the intervals [%]"""
 
@@ -71,63 +62,42 @@ class SoakRecord(StreamRecord):
     """Loss over hours at one rate."""
 
     heading = "Soak test"
-    unit: Literal["%"]
-    """of lost shares"""
-    duration_s: Number
-    """asked for, all stretches together [s]"""
-    measured_s: Number
-    """of it, without stretches in which the tester faltered [s]"""
-    stretch_s: Number
-    """length of a stretch [s]"""
-    stretches: int
-    """that were sent"""
-    faltered: int
-    """stretches in which the tester faltered: gaps, no loss of the device"""
-    directions: dict[str, SoakLoss]
-    """loss of each direction"""
+    unit: Literal["%"] = Field(description="unit of lost shares")
+    duration_s: Number = Field(description="requested length of all stretches [s]")
+    measured_s: Number = Field(description="part of it in which the tester did not fail [s]")
+    stretch_s: Number = Field(description="length of a stretch [s]")
+    stretches: int = Field(description="stretches sent")
+    faltered: int = Field(description="stretches in which the tester failed: gaps, not loss")
+    directions: dict[str, SoakLoss] = Field(description="loss of each direction")
 
 
 class ShapeEstimate(RecordModel):
     """Estimate of the critical load by one shape of the loss function."""
 
-    mean: Number
-    """of the critical load"""
-    deviation: Number
-    """its standard deviation"""
+    mean: Number = Field(description="mean of the critical load")
+    deviation: Number = Field(description="standard deviation of the critical load")
 
 
 class CriticalLoadRecord(Record):
     """The load at which a given share is lost on average; rates in the record's `unit`."""
 
-    unit: Literal["frames per second"] = FPS
-    """of rates"""
-    target_percent: Number
-    """lost share at the critical load [%]"""
+    unit: Literal["frames per second"] = Field(default=FPS, description="unit of rates")
+    target_percent: Number = Field(description="lost share at the critical load [%]")
     estimate: Number | None
     """the critical load; null where no trial lost frames, or its mean is above `upper_bound`"""
-    deviation: Number | None
-    """its standard deviation, both shapes together; null as the estimate"""
-    low: Number | None
-    """lower end of the interval that holds it with 95 % of the probability; null as the estimate"""
-    high: Number | None
-    """upper end of that interval; null as the estimate"""
+    deviation: Number | None = Field(description="its standard deviation; null as the estimate")
+    low: Number | None = Field(description="lower end of its 95 % interval; null as the estimate")
+    high: Number | None = Field(description="upper end of that interval")
     shapes: dict[str, ShapeEstimate]
     """the estimates of both shapes; where they differ the shape of the device's loss is not known;
     empty where the estimate is null"""
-    searched_s: Number
-    """length of all valid trials together [s]"""
-    lossless: int
-    """valid trials without loss"""
-    lowest: Number
-    """smallest rate offered in a valid trial"""
-    highest: Number
-    """highest rate offered in a valid trial"""
-    upper_bound: Number
-    """highest rate that could be offered"""
-    upper_bound_reason: str
-    """`media` or `tester`"""
-    tester_ceiling: Number | None = None
-    """the tester's own capacity"""
+    searched_s: Number = Field(description="length of all valid trials together [s]")
+    lossless: int = Field(description="valid trials without loss")
+    lowest: Number = Field(description="smallest rate offered in a valid trial")
+    highest: Number = Field(description="highest rate offered in a valid trial")
+    upper_bound: Number = Field(description="highest rate that could be offered")
+    upper_bound_reason: str = Field(description="`media` or `tester`")
+    tester_ceiling: Number | None = Field(None, description="the tester's own capacity")
 
     def describe(self) -> str:
         loss = f"{self.target_percent:g} % loss"
@@ -214,8 +184,8 @@ class Soak(RateShareBenchmark[SoakRecord, SoakSettings]):
     record: ClassVar[type[SoakRecord]] = SoakRecord
     order = 110
     connections = "also"
-    model = SoakSettings
-    quick = SoakSettings(duration_s=3.0, stretch_s=1.0)
+    settings_model = SoakSettings
+    quick_settings = SoakSettings(duration_s=3.0, stretch_s=1.0)
     included_in_all = False
     no_rate_reason = "no rate passed, so there is no rate to soak at"
     format_value = staticmethod(_format_share)
@@ -386,10 +356,10 @@ class CriticalLoad(Benchmark[CriticalLoadRecord, CriticalLoadSettings]):
     }
     record: ClassVar[type[CriticalLoadRecord]] = CriticalLoadRecord
     order = 120
-    searches = True
+    is_search = True
     connections = "also"
-    model = CriticalLoadSettings
-    quick = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
+    settings_model = CriticalLoadSettings
+    quick_settings = CriticalLoadSettings(target=1e-3, search_s=8.0, first_s=0.3, longer_s=0.01)
     included_in_all = False
 
     def list_deviations(self, context: RunContext) -> Iterator[str]:

@@ -62,63 +62,37 @@ _NO_TIMES_NOTE = "This tester does not tell how long each connection took."
 class TcpExchange(RecordModel):
     """Opening, use and end of every connection."""
 
-    http: str
-    """version that client and server speak"""
-    object_octets: int
-    """size of the object that every connection asks for, without the header [octets]"""
-    timeout_s: Number
-    """time within which a SYN or a request must be answered [s]"""
-    retransmissions: int
-    """times a SYN is sent again that was not answered"""
-    closing: str
-    """how connections end: `rst` or `fin`"""
+    http: str = Field(description="HTTP version of client and server")
+    object_octets: int = Field(description="size of the requested object, without header [octets]")
+    timeout_s: Number = Field(description="time limit for the answer to a SYN or a request [s]")
+    retransmissions: int = Field(description="times a SYN is sent again that was not answered")
+    closing: str = Field(description="how connections end: `rst` or `fin`")
 
 
 class TcpIteration(RecordModel):
     """Connections of a trial by their outcome (RFC 3511 sections 5.2.5, 5.3.5)."""
 
-    trial: str
-    """its key"""
-    rate_cps: Number
-    """connections attempted [connections per second]"""
-    attempted: int
-    """connections whose SYN was sent"""
-    established: int
-    """of them open on both sides"""
-    half_open: int
-    """of them open on the client's side only"""
-    reset_refused: int
-    """of them refused by a reset"""
-    icmp_refused: int
-    """of them refused by an ICMP error"""
-    timed_out: int
-    """of them not answered in time"""
-    retransmitted: int
-    """SYNs sent again"""
-    reset_later: int
-    """connections that were reset by somebody else after they were open"""
-    requested: int
-    """objects requested"""
-    answered: int
-    """objects received, whole and right"""
-    closed: int
-    """connections that ended as they should have, on both sides"""
-    sessions: int | None
-    """counted by the device when all were open; null: it does not tell"""
-    sessions_after: int | None
-    """counted by the device after their end; null: it does not tell"""
-    fastest_s: Number | None
-    """shortest establishment time [s]"""
-    slowest_s: Number | None
-    """longest [s]"""
-    mean_s: Number | None
-    """mean [s]"""
-    sum_s: Number | None
-    """sum of all [s]"""
-    passed: bool
-    """every connection was established and answered"""
-    valid: bool
-    """the tester did its part"""
+    trial: str = Field(description="key of the trial")
+    rate_cps: Number = Field(description="connection attempts [connections per second]")
+    attempted: int = Field(description="connections whose SYN was sent")
+    established: int = Field(description="of these, open on both sides")
+    half_open: int = Field(description="of these, open on the client's side only")
+    reset_refused: int = Field(description="of these, refused by a reset")
+    icmp_refused: int = Field(description="of these, refused by an ICMP error")
+    timed_out: int = Field(description="of these, without an answer in time")
+    retransmitted: int = Field(description="SYNs sent again")
+    reset_later: int = Field(description="connections that were reset while they were open")
+    requested: int = Field(description="objects requested")
+    answered: int = Field(description="objects received correctly")
+    closed: int = Field(description="connections closed correctly on both sides")
+    sessions: int | None = Field(description="device's count when all were open; null: unknown")
+    sessions_after: int | None = Field(description="device's count after their end; null: unknown")
+    fastest_s: Number | None = Field(description="shortest establishment time [s]")
+    slowest_s: Number | None = Field(description="longest establishment time [s]")
+    mean_s: Number | None = Field(description="mean establishment time [s]")
+    sum_s: Number | None = Field(description="sum of all establishment times [s]")
+    passed: bool = Field(description="every connection was established and answered")
+    valid: bool = Field(description="the tester did not fail")
 
     @property
     def outcome(self) -> str:
@@ -135,26 +109,19 @@ class TcpIteration(RecordModel):
 class LoopbackTimes(RecordModel):
     """Establishment times without a device, from the fastest complete trial of the self-test."""
 
-    rate_cps: Number
-    """connections attempted [connections per second]"""
-    fastest_s: Number
-    """shortest establishment time [s]"""
-    mean_s: Number
-    """mean [s]"""
-    slowest_s: Number
-    """longest [s]"""
+    rate_cps: Number = Field(description="connection attempts [connections per second]")
+    fastest_s: Number = Field(description="shortest establishment time [s]")
+    mean_s: Number = Field(description="mean establishment time [s]")
+    slowest_s: Number = Field(description="longest establishment time [s]")
 
 
 class TcpRateRecord(ConnectionRateRecord):
     """Maximum TCP connection establishment rate (RFC 3511 section 5.3)."""
 
     heading = "Maximum TCP connection establishment rate"
-    exchange: TcpExchange
-    """how connections are made, tried and closed"""
-    iterations: list[TcpIteration]
-    """all trials"""
-    decisive: Sequence[TcpIteration] = ()
-    """of each repetition the trial that decided: the highest rate that passed"""
+    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    iterations: list[TcpIteration] = Field(description="all trials")
+    decisive: Sequence[TcpIteration] = Field((), description="highest passed trials, by repetition")
     alone: LoopbackTimes | None = None
     """the fastest trial of the self-test in which every connection was established; null: there is none"""
 
@@ -167,42 +134,27 @@ class TcpRateRecord(ConnectionRateRecord):
 class ConnectionEnding(RecordModel):
     """Connections that ended, and how long the device remembered them."""
 
-    closing: str
-    """how they ended: `rst` or `fin`"""
-    connections: int
-    """that were attempted"""
-    closed: int
-    """that ended as they should have, on both sides"""
-    sessions_after: int | None
-    """counted by the device right after it; null: it does not tell"""
-    aged_s: Number | None
-    """time until the device had forgotten them [s]; null: longer than was waited, or it does not tell"""
-    waited_s: Number
-    """longest wait for that [s]"""
+    closing: str = Field(description="how they ended: `rst` or `fin`")
+    connections: int = Field(description="connections attempted")
+    closed: int = Field(description="connections closed correctly on both sides")
+    sessions_after: int | None = Field(description="device's count right afterwards; null: unknown")
+    aged_s: Number | None = Field(description="time until the device forgot them, if known [s]")
+    waited_s: Number = Field(description="longest wait for the device to forget them [s]")
 
 
 class TcpCapacityRecord(CapacityRecord):
     """Concurrent TCP connection capacity (RFC 3511 section 5.2)."""
 
     heading = "Concurrent TCP connection capacity"
-    attempt_rate_cps: Number
-    """connection attempt rate [connections per second]"""
-    rate_source: str
-    """where that rate comes from"""
-    exchange: TcpExchange
-    """how connections are made, tried and closed"""
-    iterations: list[TcpIteration]
-    """all trials of the search"""
-    decisive: TcpIteration | None
-    """the trial with the most connections that passed"""
-    overfull: TcpIteration | None
-    """the trial with more connections than the table holds; null: no end was found"""
-    still_answered: int | None
-    """of the connections established in it, those that answered afterwards; null: none was made"""
-    endings: list[ConnectionEnding]
-    """what is left on the device after connections end"""
-    tcp_timeouts_s: dict[str, Number]
-    """the device's own time-outs of TCP, by its own names [s]; empty: it does not tell"""
+    attempt_rate_cps: Number = Field(description="connection attempt rate [connections per second]")
+    rate_source: str = Field(description="origin of that rate")
+    exchange: TcpExchange = Field(description="how connections are made, tried and closed")
+    iterations: list[TcpIteration] = Field(description="all trials of the search")
+    decisive: TcpIteration | None = Field(description="the largest trial that passed")
+    overfull: TcpIteration | None = Field(description="trial beyond the capacity; null: no limit")
+    still_answered: int | None = Field(description="its connections that answered afterwards")
+    endings: list[ConnectionEnding] = Field(description="ends of the connections, and what remains")
+    tcp_timeouts_s: dict[str, Number] = Field(description="TCP timeouts of the device [s]")
 
     @property
     def last(self) -> TcpIteration | None:
@@ -343,8 +295,8 @@ class TcpBenchmark(connections.ConnectionBenchmark[C, S]):
     """A benchmark with connections of TCP."""
 
     phase = Phase.TCP
-    searches = True
-    further: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
+    is_search = True
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {"tcp": TcpSettings}
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"connections", "tcp"})
 
     def get_tcp(self, context: RunContext) -> TcpSettings:
@@ -475,8 +427,8 @@ class TcpCapacity(
     csv_model = TcpIteration
     record = TcpCapacityRecord
     order = 20
-    model = TcpCapacitySettings
-    quick = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
+    settings_model = TcpCapacitySettings
+    quick_settings = TcpCapacitySettings(first=10_000, most=500_000, error=2000, aging_s=15.0)
 
     def list_prerequisites(self, context: RunContext) -> tuple[str, ...]:
         return () if self.get_tcp(context).rate_cps is not None else (TcpRate.name,)

@@ -22,7 +22,7 @@ from v6t.analysis.sheet import UNDEFINED, Column, compute_medium_fps, format_cou
 from v6t.base.errors import UsageError
 from v6t.base.strict_model import StrictModel
 from v6t.benchmarks import common
-from v6t.benchmarks.base import Benchmark
+from v6t.benchmarks.base import RFC_TRIAL_S, Benchmark
 from v6t.benchmarks.context import RunContext
 from v6t.benchmarks.mlrsearch import SEARCH_LIBRARY, GoalBounds, find_goal_warnings, summarize_goal
 from v6t.benchmarks.point import Measurement, Point
@@ -54,53 +54,31 @@ _TRIAL_FIELDS = (
 class ThroughputRecord(RateRecord):
     """Highest rate without loss; rates are per direction, also those of bidirectional trials."""
 
-    unit: Literal["frames per second"]
-    """of the rates"""
-    convention: Literal["per_direction"]
-    """rates are per direction, and so is everything in their unit"""
-    search: str = "binary"
-    """`binary` or `mlrsearch`"""
-    search_label: str | None = None
-    """how MLRsearch calls its result"""
-    controller: str | None = None
-    """what chose the trials of MLRsearch; its version is fixed"""
+    unit: Literal["frames per second"] = Field(description="unit of rates")
+    convention: Literal["per_direction"] = Field(description="all rates are per direction")
+    search: str = Field("binary", description="`binary` or `mlrsearch`")
+    search_label: str | None = Field(None, description="name of the result in MLRsearch")
+    controller: str | None = Field(None, description="library that chose the trials of MLRsearch")
     goal: GoalBounds | None = None
     """MLRsearch's goal with its bounds; `rates` are the relevant lower bounds, if nothing confirmed
     them"""
-    adaptive: AdaptiveSettings | None = None
-    """bounds of adaptive repetition; null: a fixed number"""
-    non_monotonic: int = 0
-    """repetitions in which a rate passed above one that failed"""
-    unresolved: int = 0
-    """repetitions whose search gave up before its bracket was as narrow as asked"""
-    confirmations: int = 0
-    """full trials that confirm each result"""
-    final_duration_s: Number | None = None
-    """length of the confirming trials; null: as all others [s]"""
-    frame_timeout_s: Number | None = None
-    """deadline of every frame; null: none [s]"""
-    aggregate_convention: Literal["aggregate"]
-    """how `aggregate_median` counts: both directions together"""
-    loss: dict[str, Number | None]
-    """largest lost share at the reported rates, by direction"""
-    loss_tolerance: Number
-    """accepted lost share in each direction; 0 is the RFC's"""
-    matched: Number | None
-    """share of the checked frames equal to the reference translation; null: none was compared"""
-    checked: int
-    """sampled frames that were compared with the reference translation"""
-    resolution_fps: Number
-    """error of the search [frames per second per direction]"""
-    duration_s: Number
-    """length of the deciding trials [s]"""
-    residual_wait_s: Number | None = None
-    """wait for late frames (RFC 2544 section 23) [s]"""
-    pause_s: Number | None = None
-    """pause between trials (RFC 2544 section 23) [s]"""
-    sending_time_tolerance: Number = 1.00001
-    """longest sending time of a valid trial, as a multiple of its length"""
-    decisive_trials: list[str]
-    """trial that decided each repetition: the highest that passed"""
+    adaptive: AdaptiveSettings | None = Field(None, description="limits of adaptive repetition")
+    non_monotonic: int = Field(0, description="repetitions that passed above a failed rate")
+    unresolved: int = Field(0, description="repetitions that did not reach the resolution")
+    confirmations: int = Field(0, description="full trials that confirm each result")
+    final_duration_s: Number | None = Field(None, description="length of confirming trials [s]")
+    frame_timeout_s: Number | None = Field(None, description="deadline of every frame, if any [s]")
+    aggregate_convention: Literal["aggregate"] = Field(description="of `aggregate_median`")
+    loss: dict[str, Number | None] = Field(description="largest lost share at the results")
+    loss_tolerance: Number = Field(description="accepted lost share in each direction (RFC: 0)")
+    matched: Number | None = Field(description="share of `checked` frames that were correct")
+    checked: int = Field(description="frames compared with the reference translation")
+    resolution_fps: Number = Field(description="search error [frames per second per direction]")
+    duration_s: Number = Field(description="length of the deciding trials [s]")
+    residual_wait_s: Number | None = Field(None, description="wait for late frames [s]")
+    pause_s: Number | None = Field(None, description="pause between trials (RFC 2544) [s]")
+    sending_time_tolerance: Number = Field(1.00001, description="longest sending time over length")
+    decisive_trials: list[str] = Field(description="the highest trial that passed, each repetition")
 
     def describe(self) -> str:
         title = "Throughput"
@@ -198,7 +176,9 @@ class FrameTimeoutBenchmark(Benchmark[Any, Any]):
 
     used_settings = SEARCH_SETTINGS
     included_in_all = False
-    further: ClassVar[Mapping[str, type[StrictModel]]] = {"frame_timeout": FrameTimeoutSettings}
+    shared_settings: ClassVar[Mapping[str, type[StrictModel]]] = {
+        "frame_timeout": FrameTimeoutSettings
+    }
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"frame-timeout"})
 
     def timeout_s(self, context: RunContext) -> float:
@@ -254,7 +234,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
     record = ThroughputRecord
     metrics: ClassVar = {"throughput": "rate", "tester capacity": "rate"}
     order = 10
-    searches = True
+    is_search = True
     connections = "also"
     used_settings = SEARCH_SETTINGS
 
@@ -364,7 +344,7 @@ class Throughput(Benchmark[ThroughputRecord, StrictModel]):
         deciding = [t for t in data.list_valid_trials(records) if t.key in decisive]
         lengths = (t.asked["duration_s"] for t in deciding)
         yield judge(f"RFC 2544 section 24 (GEN-16), {self.name}", "every result held for 60 s",
-                    *common.compare_minimum(common.REQUIRED_TRIAL_S, lengths))  # fmt: skip
+                    *common.compare_minimum(RFC_TRIAL_S, lengths))  # fmt: skip
         yield common.check_repetitions(self.name, records)
         lost = sum(
             count.required > count.received

@@ -17,37 +17,32 @@ if TYPE_CHECKING:
 SideName = Literal["left", "right"]
 Address = IPv4Address | IPv6Address
 
-# Names of variants: further device configurations for which suites have clauses.
+# Names of device variants: further configurations, for which audits have additional clauses.
 RAISED_MTU = "lowest-ipv6-mtu of 1400"
 WELL_KNOWN_PREFIX = "well-known prefix"
-PREFIX_AND_MAPPINGS = "a prefix beside mappings"
+PREFIX_AND_MAPPINGS = "prefix and explicit mappings"
 OVERLAPPING_MAPPINGS = "overlapping mappings"
-UNEQUAL_MAPPINGS = "mappings of unlike lengths"
+UNEQUAL_MAPPINGS = "mappings of different lengths"
 PSID_OFFSETS = tuple(f"PSID offset {offset}" for offset in range(16))
 NESTED_RULE = "a rule within another"
 CE_PREFIXES = "CEs with an IPv4 prefix"
 TWO_PUBLIC_ADDRESSES = "two public addresses"
-PORT_LIMIT = 16  # public ports of a host, or of all: even, as some NATs keep parity
+PORT_LIMIT = 16  # public ports of a host, or of all hosts; even, as some NATs keep port parity
 SESSION_LIMIT = 20  # a multiple of ten, which some devices require
-SHORT_TIMEOUT_S = 4
+SHORT_TIMEOUT_S = 4  # of UDP mappings
 PORT_BLOCKS = f"blocks of {PORT_LIMIT} public ports"
 SMALL_PORT_POOL = f"{PORT_LIMIT} public ports"
 SMALL_TABLE = f"room for {SESSION_LIMIT} sessions"
 SHORT_TIMEOUT = f"UDP mappings of {SHORT_TIMEOUT_S} s"
+# Parameters for audits of NATs: two hosts on either side.
 TWO_HOST_PARAMS = {
     "initiator_count": 2, "responder_count": 2, "enumerate_ips": 3,
     "initiator_ports": {"min": 1024, "max": 21023},
 }  # fmt: skip
-"""Parameters for audits of NATs: two hosts on either side."""
+# Prefix length of each variant with another RFC 6052 prefix.
 PREFIX_VARIANTS = {f"prefix of /{length}": length for length in (32, 40, 48, 56, 64, 96)}
-"""Prefix length of each variant with another RFC 6052 prefix."""
-GLOBAL_HOST = "8.8.4.4"  # for the variant with the well-known prefix
-MAPPED_HOST = IPv4Address("198.18.0.65")  # of the variants with address tables
-
-
-def choose_hosts(first: Address, count: int, step: int = 1) -> tuple[Address, ...]:
-    """Return the first two of ``count`` hosts, or the only one; ``step`` is their distance."""
-    return (first, first + step)[:count]
+GLOBAL_HOST = "8.8.4.4"  # the well-known prefix maps only global addresses
+MAPPED_HOST = IPv4Address("198.18.0.65")  # test host in variants with explicit mappings
 
 
 def make_variant_prefix(length: int) -> str:
@@ -73,25 +68,20 @@ class AddressTable:
 
 @dataclass(frozen=True)
 class Translator:
-    """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link.
-
-    ``mapped_ipv4`` are the IPv6 host's IPv4 addresses (several if stateful), ``mapped_ipv6`` is the IPv6
-    address of the IPv4 host. A relay, CE or NAT has no ``table``. ``prefix_side`` is the link whose hosts are
-    behind the RFC 6052 prefix. A translator that ``uses_ports`` cannot deliver later fragments.
-    """
+    """A translator between an IPv6 and an IPv4 link (RFC 7915), with one host beyond each link."""
 
     ipv6_side: SideName
     ipv6_host: IPv6Address
-    mapped_ipv4: tuple[IPv4Address, ...]
-    port: int
+    mapped_ipv4: tuple[IPv4Address, ...]  # of the IPv6 host; several if stateful
+    port: int  # of the IPv6 host
     ipv4_host: IPv4Address
-    mapped_ipv6: IPv6Address
-    server_port: int
-    lowest_ipv6_mtu: int
-    table: AddressTable | None = None
-    prefix_side: Literal["ipv6", "ipv4"] = "ipv4"
+    mapped_ipv6: IPv6Address  # of the IPv4 host
+    server_port: int  # of the IPv4 host
+    lowest_ipv6_mtu: int  # for IPv4 packets without DF (RFC 7915, section 4)
+    table: AddressTable | None = None  # None for a relay, CE or NAT
+    prefix_side: Literal["ipv6", "ipv4"] = "ipv4"  # link whose hosts are behind the RFC 6052 prefix
     stateful: bool = False
-    uses_ports: bool = False
+    uses_ports: bool = False  # so it cannot deliver later fragments
     may_reassemble: bool = False
 
     @property
@@ -128,25 +118,20 @@ class Softwire:
 
 @dataclass(frozen=True)
 class SharedAddressRelay:
-    """A relay of customers with shared IPv4 addresses on the left link, and a server on the right.
+    """A relay of customers with shared IPv4 addresses on the left link, and a server on the right."""
 
-    ``relay`` is the relay's tunnel address, for MAP-T the server's address behind the DMR. Most clauses use
-    ``customer``; ``sibling`` has the same IPv4 address, ``other`` a different one. ``list_softwires`` returns
-    the binding table's rows with an IPv4 address (lw4o6).
-    """
-
-    kind: Literal["MAP-E", "MAP-T", "lw4o6"]
-    relay: IPv6Address
+    kind: str  # MAP-E, MAP-T or lw4o6
+    relay: IPv6Address  # its tunnel address; for MAP-T, the server behind the DMR
     tunnel_addresses: frozenset[IPv6Address]
     server: IPv4Address
-    customer: Customer
-    sibling: Customer | None
-    other: Customer | None
+    customer: Customer  # used in most clauses
+    sibling: Customer | None  # with the same IPv4 address
+    other: Customer | None  # with another IPv4 address
     find_customer: Callable[[IPv4Address, int], IPv6Address | None]
     rules: tuple[MapRule, ...] = ()
     dmr: IPv6Network | None = None
     lowest_ipv6_mtu: int = 1280
-    list_softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None
+    list_softwires: Callable[[IPv4Address], Sequence[Softwire]] | None = None  # lw4o6
 
     @property
     def encapsulates(self) -> bool:
@@ -156,17 +141,14 @@ class SharedAddressRelay:
 
 @dataclass(frozen=True)
 class CustomerEdge:
-    """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right.
+    """A CE or lwB4 without its NAPT: the relay's side on the left link, the customer's hosts on the right."""
 
-    ``server`` is an IPv4 host beyond the relay; ``relay`` the other end of the tunnel, None for MAP-T.
-    """
-
-    kind: Literal["MAP-E", "MAP-T", "lw4o6"]
+    kind: str  # MAP-E, MAP-T or lw4o6
     ipv4: IPv4Network
     ports: PortSet
-    server: IPv4Address
+    server: IPv4Address  # beyond the relay
     ipv6: IPv6Address
-    relay: IPv6Address | None = None
+    relay: IPv6Address | None = None  # other end of the tunnel; None for MAP-T
     rule: MapRule | None = None
     psid: int = 0
     dmr: IPv6Network | None = None
@@ -175,21 +157,17 @@ class CustomerEdge:
 
 @dataclass(frozen=True)
 class TunnelEnd:
-    """One tunnel that ends in the device, and a host beyond the device.
-
-    ``inner`` is the address and port of a host behind the remote end, ``outer`` the same as seen beyond the
-    device; None if a NAT assigns it. ``shared``: customers share the IPv4 address. ``find_outer_address``
-    returns the remote tunnel address of an inner address, if it depends on it.
-    """
+    """One tunnel that ends in the device, and a host beyond the device; endpoints have a port."""
 
     side: SideName
     local: Address
     remote: Address
-    inner: tuple[Address, int]
-    outer: tuple[Address, int] | None
-    host: tuple[Address, int]
+    inner: tuple[Address, int]  # endpoint behind the remote end
+    outer: tuple[Address, int] | None  # the same beyond the device; None if a NAT assigns it
+    host: tuple[Address, int]  # endpoint beyond the device
     copies_dscp: bool = False
-    shared: bool = True
+    shared: bool = True  # whether customers share the inner IPv4 address
+    # Returns the remote tunnel address for an inner address, if each inner address has its own.
     find_outer_address: Callable[[Address], Address | None] | None = None
 
     @property
@@ -199,20 +177,16 @@ class TunnelEnd:
 
 @dataclass(frozen=True)
 class Nat:
-    """A NAT: two or more hosts on the left link, and servers on the right.
+    """A NAT: two or more hosts on the left link, and servers on the right; limits of 0 do not apply."""
 
-    With DS-Lite, ``hosts`` are B4s, each with a ``customer`` behind it. ``prefix`` is that of a NAT64.
-    ``public_ports`` are the lowest and the highest; each host has ``port_block`` of them. 0: no limit.
-    """
-
-    hosts: tuple[Address, ...]
+    hosts: tuple[Address, ...]  # B4s with DS-Lite
     servers: tuple[Address, ...]
-    pool: tuple[Address, ...]
-    prefix: IPv6Network | None = None
-    customer: IPv4Address | None = None
+    pool: tuple[Address, ...]  # public addresses
+    prefix: IPv6Network | None = None  # of a NAT64
+    customer: IPv4Address | None = None  # behind each B4
     aftr: IPv6Address | None = None
-    public_ports: tuple[int, int] = (1024, 65535)
-    port_block: int = 0
+    public_ports: tuple[int, int] = (1024, 65535)  # lowest and highest
+    port_block: int = 0  # public ports of each host
     session_limit: int = 0
     udp_timeout_s: int = 0
     icmp_timeout_s: int = 60
@@ -241,7 +215,7 @@ class PrefixTranslator:
 class Router:
     """A router of one IP version, with a host beyond each link."""
 
-    left: Address
+    left: Address  # of the host beyond the left link
     right: Address
 
 

@@ -22,52 +22,48 @@ from v6t.intent.families import ChainConfig, DeviceConfig
 from v6t.packets.direction import Direction
 from v6t.packets.reference import DropReason, Expected, ReferenceTranslation
 from v6t.plugins import frame_sizes
-from v6t.plugins.prefixes import refuse_unforwarded
+from v6t.plugins.prefixes import refuse_unforwardable
 from v6t.profiles.mixes import FrameMix, Sizes
 from v6t.profiles.model import Exchange, FramePair, Traffic
 
 if TYPE_CHECKING:
     from v6t.packets.arrays import U8
-    from v6t.plugins.reference_device import Answer, ReferenceDevice
+    from v6t.plugins.reference_device import Outcome, ReferenceDevice
     from v6t.profiles.dns.zone import Zone
 
 __all__ = ["DeviceIntent", "Expected", "Link", "Links", "ReferenceTranslation", "Technology"]
 
 _Params = TypeVar("_Params", bound="PluginParams")
 
+# RFC 6052 prefixes by parameter name, each with IPv4 addresses that test frames embed in it.
 EmbeddedIpv4 = Mapping[str, tuple[IPv6Network, Sequence[IPv4Address]]]
-"""RFC 6052 prefixes by parameter name, each with IPv4 addresses that test frames embed in it."""
-
 TAGGED_SIZE, JUMBO_SIZES = 1522, (2048, 4096, 8192, 9216)
 """Further frame sizes of RFC 8219, section 5.1.1: for links with a VLAN, and for links with a larger MTU."""
 
+# Options of TAYGA in front of a stateful part, which would drop packets with a wrong checksum.
 TAYGA_OPTIONS = {"queue_length": 5000, "mend_checksums": True}
-"""Options of TAYGA in front of a stateful part, which would drop packets with a wrong checksum."""
-
 CHAIN_DRIVER = "chain"  # the driver that combines the drivers of the parts
 CHAIN_CONFIG = ChainConfig()
-INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")
+INNER_MACS = ("02:00:00:00:04:01", "02:00:00:00:04:02")  # of the link between two parts
 INNER_LEFT, INNER_RIGHT = IPv4Interface("192.168.20.1/30"), IPv4Interface("192.168.20.2/30")
-"""IPv4 addresses of the link between two parts of one device."""
 
 
 class PluginParams(StrictModel):
     """Base class of a technology's parameters: immutable, and unknown names are errors."""
 
-    display_name: ClassVar[str] = "the technology"
-    """Name of the technology in messages."""
+    display_name: ClassVar[str] = "the technology"  # in messages
 
     @field_validator("*")
     @classmethod
-    def _refuse_unforwarded(cls, value: Any) -> Any:
-        refuse_unforwarded(value)
+    def _refuse_unforwardable(cls, value: Any) -> Any:
+        refuse_unforwardable(value)
         return value
 
-    def refuse_addresses_within(self, network: Any, noun: str, *names: str, **params: str) -> None:
-        """Refuse addresses, given by parameter names, within a network; propose ``params`` instead."""
+    def refuse_addresses_within(self, network: Any, label: str, *names: str, **params: str) -> None:
+        """Refuse parameters with an address within a network, and suggest ``params`` in their place."""
         for name in names:
             if getattr(self, name) in network:
-                problem = f"{name} {getattr(self, name)} lies within {noun} {network}"
+                problem = f"{name} {getattr(self, name)} lies within {label} {network}"
                 raise UsageError(
                     problem, "choose one outside", code="address-conflict", params=params
                 )
@@ -112,7 +108,7 @@ class PluginParams(StrictModel):
 
 @dataclass(frozen=True)
 class DeviceRole:
-    """One device of a setup; ``variant`` qualifies the technology's name."""
+    """One device of a test setup; ``variant`` qualifies the technology's name."""
 
     name: str
     stateful: bool
@@ -128,6 +124,7 @@ class Part(PartIntent):
 
     @property
     def part_intent(self) -> PartIntent:
+        """Intent that drivers read, without the reference translation."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(PartIntent)}
         return PartIntent(**(values | {"has_reference": self.reference is not None}))
 
@@ -135,42 +132,36 @@ class Part(PartIntent):
 class Technology(ReferenceTranslation):
     """One IPv6 transition technology: its test traffic, device intent and reference translation."""
 
-    name: ClassVar[str]
-    """Name on the command line, for example ``mape-br``."""
-    title: ClassVar[str]
-    """One-line description for ``v6t plugins``."""
+    name: ClassVar[str]  # on the command line, for example ``mape-br``
+    title: ClassVar[str]  # one-line description for ``v6t plugins``
     rfcs: ClassVar[tuple[str, ...]]
     params_model: ClassVar[type[PluginParams]]
+    # Octets by which an IPv6 frame is longer than its IPv4 frame; 0 if both links carry one version.
     overhead: ClassVar[int]
-    """Octets by which an IPv6 frame is longer than its IPv4 frame; 0 if both links carry one version."""
-    sides: ClassVar[tuple[str, str]] = ("left", "right")
-    """Hosts on the left and on the right link, for example ``CEs`` and ``server``."""
-    native: ClassVar[bool] = False
-    """Whether frames are forwarded without translation or encapsulation, as the baseline of comparisons."""
-    middle_version: ClassVar[int] = 6
-    hops: ClassVar[int] = 1
-    """Number by which the devices decrement the TTL or hop limit."""
-    stateful: ClassVar[bool] = False
-    """Whether the device keeps connections, see :class:`v6t.plugins.stateful.StatefulTechnology`."""
-    exchange: ClassVar[Exchange] = "frames"
-    """Kind of test traffic: frames, or DNS queries for names of a :attr:`zone`."""
+    sides: ClassVar[tuple[str, str]] = (
+        "left",
+        "right",
+    )  # names of the hosts, as "CEs" and "server"
+    native: ClassVar[bool] = False  # whether frames are routed unchanged, as in a baseline
+    middle_version: ClassVar[int] = 6  # IP version between CE and PE
+    hops: ClassVar[int] = 1  # number by which the devices decrement the TTL or hop limit
+    stateful: ClassVar[bool] = False  # see :class:`v6t.plugins.stateful.StatefulTechnology`
+    exchange: ClassVar[Exchange] = "frames"  # or DNS queries for names of a :attr:`zone`
     modes: ClassVar[tuple[str, ...]] = ("bidirectional", "forward", "reverse")
     default_benchmarks: ClassVar[tuple[str, ...]] = ("throughput",)
-    default_driver: ClassVar[str | None] = None
-    """Default device of the lab; None for the reference device."""
-    drops: ClassVar[type[DropReason]] = DropReason
-    """Drop reasons of this technology, besides the common ones of all technologies."""
+    default_driver: ClassVar[str | None] = None  # None for the reference device
+    drops: ClassVar[type[DropReason]] = DropReason  # in addition to the common drop reasons
+    # IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``.
     default_frame_sizes: ClassVar[tuple[int, ...]] = ()
-    """IPv6 frame sizes of the quick preset; by default the smallest of ``rfc_frame_sizes``."""
+    # Parameters that make the addresses of the traffic vary, if they do not by default.
     varying_params: ClassVar[Mapping[str, Any]] = {}
-    """Parameters that make the addresses of the traffic vary, if they do not by default."""
+    # IPv6 frame sizes of RFC 8219, section 5.1.1 that exist for this technology.
     rfc_frame_sizes: ClassVar[tuple[int, ...]] = ()
-    """IPv6 frame sizes of RFC 8219, section 5.1.1 that exist for this technology."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "rfc_frame_sizes" in cls.__dict__ and "default_frame_sizes" not in cls.__dict__:
-            cls.default_frame_sizes = cls.rfc_frame_sizes[:1]
+        if "default_frame_sizes" not in cls.__dict__:
+            cls.default_frame_sizes = cls.rfc_frame_sizes[:1] or cls.default_frame_sizes
 
     def __init__(self, params: PluginParams | None = None, links: Links | None = None) -> None:
         self.params = self.params_model() if params is None else params
@@ -186,6 +177,7 @@ class Technology(ReferenceTranslation):
 
     @property
     def roles(self) -> tuple[DeviceRole, ...]:
+        """Devices of the test setup: one, or a CE and a PE."""
         return (DeviceRole(self.name, self.stateful),)
 
     @property
@@ -200,6 +192,7 @@ class Technology(ReferenceTranslation):
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        """Warnings for reports about results with these parameters."""
         return ()
 
     @property
@@ -212,6 +205,7 @@ class Technology(ReferenceTranslation):
         return self.ip_versions[1]
 
     def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
+        """Return the frame sizes on both links for an IPv6 frame size, FCS included."""
         left, right = self.links.left, self.links.right
         left_version, right_version = self.ip_versions
         if left_version == right_version:
@@ -223,23 +217,25 @@ class Technology(ReferenceTranslation):
     def list_rfc_sizes(self) -> tuple[int, ...]:
         """Return the frame sizes that RFC 8219 lists for the technology on its links."""
         larger = (TAGGED_SIZE, *JUMBO_SIZES) if self.links.left.vlan is not None else JUMBO_SIZES
-        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(self._has_size, larger)
+        return *self.enlarge_tagged_sizes(self.rfc_frame_sizes), *filter(
+            self._can_send_size, larger
+        )
 
     def enlarge_tagged_sizes(self, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return frame sizes, with a VLAN tag added to those that are too small for a tagged link."""
         octets = frame_sizes.count_tag_octets(self.links.left)
-        return tuple(size if self._has_size(size) else size + octets for size in sizes)
+        return tuple(size if self._can_send_size(size) else size + octets for size in sizes)
 
-    def _has_size(self, size: int) -> bool:
+    def _can_send_size(self, size: int) -> bool:
         with suppress(UsageError):
             return bool(self.make_frame_pair(size))
         return False
 
-    def make_sizes(self, listed: int | str) -> Sizes:
-        """Return the sizes on both sides for a frame size or a mix (RFC 6985) of the settings."""
-        if isinstance(listed, str):
-            return frame_sizes.make_frame_mix(listed, self.make_frame_pair)
-        return self.make_frame_pair(listed)
+    def make_sizes(self, frame_size: int | str) -> Sizes:
+        """Return the sizes on both links for a frame size, or for a mix (RFC 6985) in its notation."""
+        if isinstance(frame_size, str):
+            return frame_sizes.make_frame_mix(frame_size, self.make_frame_pair)
+        return self.make_frame_pair(frame_size)
 
     def list_link_sizes(self, sizes: FramePair) -> tuple[int, int]:
         """Return the size of foreground frames on the left and on the right link."""
@@ -247,11 +243,11 @@ class Technology(ReferenceTranslation):
         return sides[::-1] if self.ip_versions == (4, 6) else sides
 
     def list_audit_views(self) -> Sequence[Any]:
-        """Return :mod:`v6t.plugins.audit_views` of the device's roles, the most specific first."""
+        """Return the :mod:`~v6t.plugins.audit_views` of the device, the most specific first."""
         return ()
 
     def suggest_audit_params(self) -> Mapping[str, Any]:
-        """Return default parameters for audits, with which more clauses apply."""
+        """Return parameters that audits use by default, so that more clauses apply."""
         return {}
 
     def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
@@ -263,9 +259,10 @@ class Technology(ReferenceTranslation):
         """Return the foreground, background and negative traffic of one direction."""
 
     def build_sized_traffic(self, direction: Direction, sizes: Sizes, seed: int = 1) -> Traffic:
+        """Return the traffic of one direction for one frame size or a mix."""
         if isinstance(sizes, FrameMix):
-            make = partial(self.build_traffic, direction, seed=seed)
-            return frame_sizes.merge_traffic(sizes, make, connections=self.stateful)
+            build = partial(self.build_traffic, direction, seed=seed)
+            return frame_sizes.merge_traffic(sizes, build, same_connections=self.stateful)
         return self.build_traffic(direction, sizes, seed)
 
     @abstractmethod
@@ -276,11 +273,11 @@ class Technology(ReferenceTranslation):
 class StatelessTechnology(Technology):
     """A technology without connections: its reference device answers each frame independently."""
 
-    def answer_forward(self, packets: U8) -> Answer:
+    def translate_forward(self, packets: U8) -> Outcome:
         """Translate packets that arrive on the left link, ``(n, length)`` from the IP header on."""
         raise NotImplementedError
 
-    def answer_reverse(self, packets: U8) -> Answer:
+    def translate_reverse(self, packets: U8) -> Outcome:
         """Translate packets that arrive on the right link, ``(n, length)`` from the IP header on."""
         raise NotImplementedError
 
@@ -289,8 +286,8 @@ class StatelessTechnology(Technology):
         from v6t.plugins.reference_device import ReferenceDevice, route_all
 
         left, right = self.ip_versions
-        forward = {6: route_all(6), left: self.answer_forward}
-        reverse = {6: route_all(6), right: self.answer_reverse}
+        forward = {6: route_all(6), left: self.translate_forward}
+        reverse = {6: route_all(6), right: self.translate_reverse}
         return ReferenceDevice(self.links, forward, reverse)
 
     def expect(self, direction: Direction, frames: U8) -> Expected:
@@ -315,7 +312,7 @@ def build_chain_intent(
 
 
 def pick_params(model: type[_Params], chain: PluginParams, **fields: Any) -> _Params:
-    """Make the parameters of a part: those of the chain with the same names, and further ``fields``."""
+    """Make the parameters of a part from those of the chain with the same names, and ``fields``."""
     shared = type(chain).model_fields.keys() & model.model_fields.keys()
     return model(**{**{name: getattr(chain, name) for name in shared}, **fields})
 

@@ -34,23 +34,23 @@ from v6t.profiles.streams import Stream, StreamSet
 from v6t.profiles.template import build_template
 
 FRAMES, NAMES = 48, 1000  # frames of each class and names of a zone that are checked
-FINDINGS_PER_CHECK = 5
+MAX_FINDINGS_PER_CHECK = 5
 NONCE, TIME_NS = 0x5A, 0x0123456789ABCDEF
 FIRST_STREAM_ID = {"forward": 0, "reverse": 64}
 SEED = 7
-VERSIONS = {"IPv4": 4, "IPv6": 6}
+IP_VERSIONS = {"IPv4": 4, "IPv6": 6}
 
 _T = TypeVar("_T")
-Rows = Iterator[tuple[str, Any, str]]
-"""Code of a fault, whether the plugin has it, and its description."""
+# Error code, whether the plugin has this error, and its description.
+Results = Iterator[tuple[str, Any, str]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of a plugin: the check and its case, a code such as ``hop-limit``, and a description."""
+    """An error in a plugin."""
 
-    where: str
-    code: str
+    where: str  # check and case
+    code: str  # for example ``hop-limit``
     text: str
 
     def __str__(self) -> str:
@@ -58,22 +58,22 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
-    """Number of checks, all faults, and notes about checks that were impossible."""
+class ConformanceReport:
+    """Result of all checks of a plugin."""
 
-    checks: int
+    checks: int  # number of checks
     findings: tuple[Finding, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # about checks that were impossible
 
 
 @dataclass(frozen=True)
 class Case:
-    """A plugin with a frame size or mix and a direction; its stateful device keeps source ports."""
+    """A test case: a plugin, a frame size or mix, and a direction; NATs are assumed to keep ports."""
 
     plugin: Technology
     size: int | str
     direction: Direction
-    variant: str
+    variant: str  # description of sizes, classes and links
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -84,34 +84,41 @@ class Case:
     def streams(self) -> StreamSet:
         return compile_traffic(self.traffic, first_stream_id=FIRST_STREAM_ID[self.direction])
 
-    def _order(self, left: _T, right: _T) -> tuple[_T, _T]:
+    def _order_by_direction(self, left: _T, right: _T) -> tuple[_T, _T]:
+        """Return the value of the sending link, then the value of the receiving link."""
         return (left, right) if self.direction == "forward" else (right, left)
 
     @property
     def links(self) -> tuple[Link, Link]:
-        return self._order(self.plugin.links.left, self.plugin.links.right)
+        """Link on which the tester sends, and link on which it receives."""
+        return self._order_by_direction(self.plugin.links.left, self.plugin.links.right)
 
     @property
     def versions(self) -> tuple[int, int]:
-        return self._order(*self.plugin.ip_versions)
+        return self._order_by_direction(*self.plugin.ip_versions)
 
     @cached_property
     def received_sizes(self) -> dict[int, int]:
         """Sizes of received foreground frames by sizes of sent ones, FCS included."""
-        pairs = self.plugin.make_sizes(self.size).pairs
-        return dict(self._order(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs)
+        pairs = self.plugin.make_sizes(self.size).pair_counts
+        return dict(
+            self._order_by_direction(*self.plugin.list_link_sizes(pair)) for pair, _ in pairs
+        )
 
     @cached_property
     def frames(self) -> dict[int, U8]:
+        """Frames without trailers by stream ID."""
         return {s.stream_id: Expander(s).frames(0, FRAMES) for s in self.streams.streams}
 
     def stamp_frames(self, stream: Stream) -> U8:
+        """Return the frames of a stream with trailers."""
         frames, mark = self.frames[stream.stream_id].copy(), {"nonce": NONCE, "time_ns": TIME_NS}
         seq = np.arange(FRAMES)
         trailer.stamp(frames, stream.checksum, stream_id=stream.stream_id, seq=seq, **mark)
         return frames
 
-    def answer(self, stream: Stream, frames: U8) -> Expected:
+    def translate(self, stream: Stream, frames: U8) -> Expected:
+        """Return the reference translation of frames of a stream."""
         plugin = self.plugin
         if not isinstance(plugin, StatefulTechnology) or stream.role is not Role.FOREGROUND:
             return plugin.expect(self.direction, frames)
@@ -126,6 +133,7 @@ class Case:
 
     @cached_property
     def _connections(self) -> tuple[U8, U8]:
+        """First frames of connections, and the rows that the Responder learns from them."""
         initial, response = (
             next(c.frames[s.stream_id] for s in c.streams.streams if s.role is Role.FOREGROUND)
             for c in (replace(self, direction=direction) for direction in DIRECTIONS)
@@ -142,8 +150,8 @@ def exhaust_hops(frames: U8) -> U8:
     """Return copies of frames of one layout ``(n, length)`` with TTL and hop limit 1 in every IP header."""
     out = frames.copy()
     for header in walk(frames[0].tobytes()):
-        if header.name in VERSIONS:
-            read_hops(out, VERSIONS[header.name], header.start)[:] = 1
+        if header.name in IP_VERSIONS:
+            read_hops(out, IP_VERSIONS[header.name], header.start)[:] = 1
         if header.name == "IPv4":
             write_ipv4_checksum(out, header.start)
     return out
@@ -154,7 +162,7 @@ def list_cases(kind: type[Technology], params: PluginParams | None = None) -> It
     plain = params if params is not None else kind.params_model()
     usual, plugin, links = kind.default_frame_sizes[0], kind(plain, Links()), Links()
     sizes = [*sorted({usual, *kind.rfc_frame_sizes[:1]}), *kind.rfc_frame_sizes[-1:]]
-    full, roomy = _with_all_classes(plain), usual + 100  # background is IPv6
+    full, roomy = _enable_all_classes(plain), usual + 100  # background is IPv6
     left = links.left.model_copy(update={"vlan": 7})
     right = links.right.model_copy(update={"vlan": 4094})
     shapes: list[tuple[Technology, int | str, str]] = [
@@ -168,7 +176,8 @@ def list_cases(kind: type[Technology], params: PluginParams | None = None) -> It
         yield Case(plugin, size, direction, what)
 
 
-def _with_all_classes(params: PluginParams) -> PluginParams:
+def _enable_all_classes(params: PluginParams) -> PluginParams:
+    """Return parameters with negative and, where possible, background traffic."""
     names = type(params).model_fields
     values = {name: getattr(params, name) for name in params.model_fields_set}
     values |= {name: 20 for name in names if name.endswith("_percent")}
@@ -179,29 +188,29 @@ def _with_all_classes(params: PluginParams) -> PluginParams:
 
 
 def check_plugin(
-    kind: type[Technology], params: PluginParams | None = None, entry: str | None = None
-) -> Report:
-    """Check a plugin; ``params`` replace its default parameters, ``entry`` names its entry point."""
-    findings = _check("declaration", partial(check_class, kind, entry), kind)
+    kind: type[Technology], params: PluginParams | None = None, entry_point: str | None = None
+) -> ConformanceReport:
+    """Check a plugin; ``params`` replace its default parameters, ``entry_point`` names its entry point."""
+    findings = _run_check("declaration", partial(check_class, kind, entry_point), kind)
     if findings:
-        return Report(1, tuple(findings))
+        return ConformanceReport(1, tuple(findings))
     try:
         plugin = kind(params if params is not None else kind.params_model())
         tried = list(list_cases(kind, params)) if plugin.exchange == "frames" else []
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
-        return Report(1, (Finding("construction", "error", _describe_error(exc, kind)),))
+        return ConformanceReport(1, (Finding("construction", "error", _describe_error(exc, kind)),))
     queries, roles = plugin.exchange == "queries", set()
     other = ("zone", check_zone) if queries else ("pickling", check_pickling)
     checks = [(n, partial(c, plugin)) for n, c in (("description", check_instance), other)]
     for case in tried:
         name = f"{case.variant}, {case.size} octets, {case.direction}"
-        checks += [(name, partial(rows, case)) for rows in (check_traffic, check_answers)]
+        checks += [(name, partial(rows, case)) for rows in (check_traffic, check_translation)]
         with suppress(Exception):  # reported by check_traffic
             roles |= {c.role for c in case.traffic.classes}
-    findings = [finding for where, rows in checks for finding in _check(where, rows, kind)]
+    findings = [finding for where, rows in checks for finding in _run_check(where, rows, kind)]
     lacking = tried and Role.NEGATIVE not in roles
     notes = ("it has no traffic that must be dropped (negative_percent)",) if lacking else ()
-    return Report(1 + len(checks), tuple(findings), notes)
+    return ConformanceReport(1 + len(checks), tuple(findings), notes)
 
 
 def assert_conforms(kind: type[Technology], params: PluginParams | None = None) -> None:
@@ -211,11 +220,12 @@ def assert_conforms(kind: type[Technology], params: PluginParams | None = None) 
         raise AssertionError("\n".join(map(str, findings)))
 
 
-def _check(where: str, rows: Callable[[], Rows], kind: type[Technology]) -> list[Finding]:
+def _run_check(where: str, check: Callable[[], Results], kind: type[Technology]) -> list[Finding]:
+    """Run a check and return its first findings; an exception is a finding, too."""
     findings: list[Finding] = []
     try:
-        faults = (Finding(where, code, text) for code, fault, text in rows() if fault)
-        findings.extend(islice(faults, FINDINGS_PER_CHECK))
+        faults = (Finding(where, code, text) for code, fault, text in check() if fault)
+        findings.extend(islice(faults, MAX_FINDINGS_PER_CHECK))
     except Exception as exc:  # noqa: BLE001  (a foreign plugin may raise anything)
         findings.append(Finding(where, "error", _describe_error(exc, kind)))
     return findings
@@ -234,20 +244,20 @@ def _describe_error(exc: Exception, kind: type[Technology]) -> str:
     return (exc.message if isinstance(exc, V6tError) else f"{type(exc).__name__}: {exc}") + where
 
 
-def check_class(kind: type[Technology], entry: str | None) -> Rows:
-    """Check what the class declares."""
+def check_class(kind: type[Technology], entry_point: str | None) -> Results:
+    """Check the class variables and the descriptions of parameters."""
     for name in ("name", "title", "rfcs", "default_frame_sizes"):
         yield name, not getattr(kind, name), f"{name} is empty"
     words = describe_fields(kind.params_model)
     for name, param in kind.params_model.model_fields.items():
         yield "description", not words[name].strip(), f"parameter '{name}' has no description"
         yield "default", param.is_required(), f"parameter '{name}' has no default"
-    differs = entry not in {None, kind.name}
-    yield "name", differs, f"its name is {kind.name}, its entry point {entry}"
+    differs = entry_point not in {None, kind.name}
+    yield "name", differs, f"its name is {kind.name}, its entry point {entry_point}"
 
 
-def check_instance(plugin: Technology) -> Rows:
-    """Check the frame sizes and the intent of an instance."""
+def check_instance(plugin: Technology) -> Results:
+    """Check the declared frame sizes and the device intent."""
     overhead, translates = plugin.overhead, set(plugin.ip_versions) == {4, 6}
     for size in (*plugin.default_frame_sizes, *plugin.rfc_frame_sizes):
         try:
@@ -264,8 +274,8 @@ def check_instance(plugin: Technology) -> Rows:
     yield "intent", not isinstance(model, DeviceConfig), f"make_dut_intent() configures {model!r}"
 
 
-def check_pickling(plugin: Technology) -> Rows:
-    """Compare the plugin with one that was sent to another process."""
+def check_pickling(plugin: Technology) -> Results:
+    """Check that a pickled copy of the plugin sends and expects the same frames."""
     try:
         other = pickle.loads(pickle.dumps(plugin))  # noqa: S301  (made here)
     except Exception as exc:  # noqa: BLE001  (anything may fail here, and is reported)
@@ -278,18 +288,18 @@ def check_pickling(plugin: Technology) -> Rows:
         copy = replace(case, plugin=other)
         yield "pickling", case.streams != copy.streams, "it sends other frames after pickling"
         for stream in case.streams.streams:
-            answers = (each.answer(stream, case.stamp_frames(stream)) for each in (case, copy))
-            yield "pickling", _answers_differ(*answers), "it answers otherwise after pickling"
+            answers = (each.translate(stream, case.stamp_frames(stream)) for each in (case, copy))
+            yield "pickling", _frames_differ(*answers), "it answers otherwise after pickling"
 
 
-def _answers_differ(one: Expected, other: Expected) -> bool:
-    count, width = min(len(one.length), len(other.length)), int(other.length.max(initial=0))
-    lengths = (one.length[:count] != other.length[:count]).any()
-    return bool(lengths or (one.frames[:count, :width] != other.frames[:count, :width]).any())
+def _frames_differ(a: Expected, b: Expected) -> bool:
+    count, width = min(len(a.length), len(b.length)), int(b.length.max(initial=0))
+    lengths = (a.length[:count] != b.length[:count]).any()
+    return bool(lengths or (a.frames[:count, :width] != b.frames[:count, :width]).any())
 
 
-def check_zone(plugin: Technology) -> Rows:
-    """Check the zone of a technology that answers queries."""
+def check_zone(plugin: Technology) -> Results:
+    """Check the DNS zone of a technology whose device answers queries."""
     zone = plugin.zone
     if zone is None:
         yield "zone", True, "it is of queries, and has no zone"
@@ -311,8 +321,8 @@ def check_zone(plugin: Technology) -> Rows:
         yield "intent", lacks, f"the device lacks the zone's address {address} on the {side}"
 
 
-def check_traffic(case: Case) -> Rows:
-    """Check the traffic of one case."""
+def check_traffic(case: Case) -> Results:
+    """Check that streams have the declared frames and variables, and that they are repeatable."""
     roles, direction = {c.role for c in case.traffic.classes}, case.traffic.direction
     yield "no-foreground", Role.FOREGROUND not in roles, "build_traffic() has no foreground class"
     yield "direction", direction != case.direction, f"build_traffic() is of direction {direction}"
@@ -330,7 +340,8 @@ def check_traffic(case: Case) -> Rows:
     yield "not-repeatable", changed, "build_traffic() differs between two calls with one seed"
 
 
-def _check_variables(model: TrafficClass, frames: U8) -> Rows:
+def _check_variables(model: TrafficClass, frames: U8) -> Results:
+    """Check that all fields of a variable hold the same bits, within its range."""
     layout = build_template(model.layers, model.frame_size).layout
     digits, copies = np.unpackbits(frames, axis=1), model.copied_bits
     for variable in model.list_drawn_variables():
@@ -348,8 +359,8 @@ def _check_variables(model: TrafficClass, frames: U8) -> Rows:
             yield "variable", np.any(beyond), f"'{variable.name}' is outside its range"
 
 
-def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side: int) -> Rows:
-    """Check frames of a stream as sent (``side`` 0) or as they leave the device (1)."""
+def _check_frames(case: Case, stream: Stream, frames: U8, sizes: set[int], side: int) -> Results:
+    """Check headers and sizes of sent frames (``side`` 0) or forwarded frames (``side`` 1)."""
     link, version = case.links[side], case.versions[side]
     ends = (link.tester_mac, link.dut_mac) if side else (link.dut_mac, link.tester_mac)
     macs = np.frombuffer(bytes.fromhex("".join(ends).replace(":", "")), dtype=np.uint8)
@@ -366,25 +377,25 @@ def _check_frames(case: Case, stream: Stream, frames: U8, octets: set[int], side
         for number, problem in islice(problems, 1):
             yield "header", True, f"frame {number}: {problem}"
     if stream.role is Role.FOREGROUND:
-        length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, octets))
+        length, stated = frames.shape[1] + FCS_OCTETS, " or ".join(map(str, sizes))
         message = f"frames have {length} octets, make_frame_pair says {stated}"
-        yield "frame-size", length not in octets, message
+        yield "frame-size", length not in sizes, message
         headers = walk(frames[0].tobytes())
-        first = next((VERSIONS[h.name] for h in headers if h.name in VERSIONS), 0)
+        first = next((IP_VERSIONS[h.name] for h in headers if h.name in IP_VERSIONS), 0)
         yield "ip-version", first != version, f"frames are IPv{first}, ip_versions says {version}"
 
 
-def check_answers(case: Case) -> Rows:
-    """Check the reference translation of the frames of one case, and of frames that no device forwards."""
+def check_translation(case: Case) -> Results:
+    """Check the reference translation of one case, and that foreign frames are dropped."""
     for stream in case.streams.streams:
         for code, fault, text in _check_stream(case, stream):
             yield code, fault, f"class '{stream.name}': {text}"
     yield from _check_foreign_frames(case)
 
 
-def _check_stream(case: Case, stream: Stream) -> Rows:
+def _check_stream(case: Case, stream: Stream) -> Results:
     frames = case.stamp_frames(stream)
-    answer = case.answer(stream, frames)
+    answer = case.translate(stream, frames)
     changed = (frames != case.stamp_frames(stream)).any()
     yield "input-changed", changed, "expect() changes the frames it is given"
     shape = [row for row in _check_shape(case, answer, len(frames)) if row[1]]
@@ -399,14 +410,15 @@ def _check_stream(case: Case, stream: Stream) -> Rows:
         reason = case.plugin.drops.describe(int(answer.reason[row]))
         yield "dropped", True, f"frame {row} is dropped: {reason}"
     else:
-        yield from _check_emitted(case, stream, frames, answer)
-        differs = _answers_differ(answer, case.answer(stream, frames[:5]))
+        yield from _check_forwarded(case, stream, frames, answer)
+        differs = _frames_differ(answer, case.translate(stream, frames[:5]))
         yield "batch", differs, "expect() answers a frame otherwise when fewer are asked for"
-        immortal = case.answer(stream, exhaust_hops(frames)).length.any()
+        immortal = case.translate(stream, exhaust_hops(frames)).length.any()
         yield "hop-limit", immortal, "frames with a TTL or hop limit of 1 are forwarded"
 
 
-def _check_shape(case: Case, answer: Expected, count: int) -> Rows:
+def _check_shape(case: Case, answer: Expected, count: int) -> Results:
+    """Check types, lengths and drop reasons of the translation of ``count`` frames."""
     emitted, length, reason = answer.frames, answer.length, answer.reason
     if len({count, len(emitted), len(length), len(reason)}) > 1:
         yield "shape", True, f"expect() answers {count} frames with {len(length)}"
@@ -421,20 +433,21 @@ def _check_shape(case: Case, answer: Expected, count: int) -> Rows:
     yield "drop-reason", wrong.any(), "a frame is dropped without a reason, or forwarded with one"
 
 
-def _check_emitted(case: Case, stream: Stream, frames: U8, answer: Expected) -> Rows:
+def _check_forwarded(case: Case, stream: Stream, frames: U8, answer: Expected) -> Results:
     lengths = set(answer.length.tolist())
     if len(lengths) > 1:
         yield "frame-size", True, f"equal frames leave in different sizes: {sorted(lengths)}"
         return
     out = answer.frames[:, : lengths.pop()]
-    octets = {case.received_sizes.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
-    for code, fault, text in _check_frames(case, stream, out, octets, 1):
+    sizes = {case.received_sizes.get(frames.shape[1] + FCS_OCTETS, out.shape[1] + FCS_OCTETS)}
+    for code, fault, text in _check_frames(case, stream, out, sizes, 1):
         yield code, fault, f"out of expect(): {text}"
     changed = (out[:, -trailer.LENGTH :] != frames[:, -trailer.LENGTH :]).any()
     yield "trailer", changed, "out of expect(): the trailer of 16 octets is not the one sent"
 
 
-def _check_foreign_frames(case: Case) -> Rows:
+def _check_foreign_frames(case: Case) -> Results:
+    """Check that frames for another station, VLAN or protocol and cut frames are dropped."""
     stream = next(s for s in case.streams.streams if s.role is not Role.NEGATIVE)
     frames, vlan = case.stamp_frames(stream)[:4], case.links[0].vlan
     at = 12 if vlan is None else 16

@@ -17,16 +17,15 @@ from v6t.plugins.audit_views import SharedAddressRelay, TunnelEnd
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import Mixture, address, device, negative_share, tester
 from v6t.plugins.ports import DestinationPorts, Policy, PortSet, SourcePorts, customer_policy
-from v6t.plugins.traffic import derive_negative, ethernet, ipv4, ipv6, mix_classes
+from v6t.plugins.traffic import combine, derive_negative, make_ethernet, make_ipv4, make_ipv6
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
-ALL = 0
-"""Number of simulated customers that stands for all of them; written as "all"."""
-CustomerCount = Annotated[int, BeforeValidator(lambda value: ALL if value == "all" else value)]
+ALL_CUSTOMERS = 0  # number of simulated customers that stands for all of them; "all" in settings
+CustomerCount = Annotated[int, BeforeValidator(lambda v: ALL_CUSTOMERS if v == "all" else v)]
 
 
 class RelayParams(Mixture):
-    """Parameters of a relay; subclasses add ``customers`` (prefixes on the left) and ``left_addresses``."""
+    """Parameters of a relay; subclasses add ``customer_prefixes`` and ``left_addresses``."""
 
     server_ipv4: IPv4Address = address("203.0.113.56", "the IPv4 host beyond the relay")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
@@ -73,31 +72,23 @@ class TunnelRelayParams(RelayParams):
 
 @dataclass(frozen=True)
 class CustomerFlow:
-    """Simulated customers with the same PSID length and offset, and the relay address that they use.
-
-    ``ports`` is the port set of the customer in the template frame; ``variables`` are names in draw order.
-    """
+    """Simulated customers with the same PSID length and offset, and the relay address that they use."""
 
     ipv6: Any
     ipv4: Expression
     relay: IPv6Address
-    ports: PortSet
+    ports: PortSet  # of the customer in the template frame
     psid: Expression | None
-    variables: Sequence[str]
-    share: int = 1
+    variables: Sequence[str]  # names in draw order
+    share: int = 1  # of the foreground traffic
 
 
 class CustomerTechnology(StatelessTechnology):
     """A stateless device between customers and an IPv4 server; IPv6 is on the left."""
 
     ip_versions = (6, 4)
-    customer_direction: ClassVar[Direction]
-    """Direction of the frames from customers to the server."""
+    customer_direction: ClassVar[Direction]  # of frames from customers to the server
     params: Any
-
-    @property
-    def kind(self) -> Any:
-        return self.params.display_name
 
     @abstractmethod
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
@@ -105,9 +96,9 @@ class CustomerTechnology(StatelessTechnology):
 
     @abstractmethod
     def make_negative_layers(
-        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+        self, flow: CustomerFlow, valid: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Return the layers of each negative class by name: those of ``good`` with one invalid field."""
+        """Return the layers of each negative class by name: those of ``valid`` with one invalid field."""
 
     @abstractmethod
     def make_configuration(self) -> DeviceConfig:
@@ -118,11 +109,11 @@ class CustomerTechnology(StatelessTechnology):
         names = ["fg"] if len(flows) == 1 else [f"fg-{number}" for number in range(len(flows))]
         ends = zip(names, flows, strict=True)
         shares = [(self._make_foreground(*end, direction, sizes), end[1].share) for end in ends]
-        good, negative = shares[0][0], []
+        valid, negative = shares[0][0], []
         if self.params.negative_percent:
-            changed = self.make_negative_layers(flows[0], good, direction)
-            negative = [derive_negative(good, name, layers=changed[name]) for name in changed]
-        return mix_classes(self, direction, sizes, shares, negative, seed)
+            changed = self.make_negative_layers(flows[0], valid, direction)
+            negative = [derive_negative(valid, name, layers=changed[name]) for name in changed]
+        return combine(self, shares, negative, direction, sizes, seed)
 
     def _make_foreground(
         self, name: str, flow: CustomerFlow, direction: Direction, sizes: FramePair
@@ -130,7 +121,7 @@ class CustomerTechnology(StatelessTechnology):
         p, forward = self.params, direction == "forward"
         ends = (flow.ipv6, flow.ipv4), (flow.relay, p.server_ipv4)
         source, destination = ends if direction == self.customer_direction else ends[::-1]
-        headers = [ipv6(p, source[0], destination[0]), ipv4(p, source[1], destination[1])]
+        headers = [make_ipv6(p, source[0], destination[0]), make_ipv4(p, source[1], destination[1])]
         if not forward:
             headers = headers[1:]
         elif self.overhead == 20:  # translated, not tunnelled
@@ -142,7 +133,7 @@ class CustomerTechnology(StatelessTechnology):
                 fields[end] = value.build_field(ports.PEER_PORT)
             else:
                 fields[end] = ports.build_port(flow.ports, value, end == "sport", flow.psid)
-        layers = (*ethernet(self.links, direction), *headers, Layer("UDP", fields))
+        layers = (*make_ethernet(self.links, direction), *headers, Layer("UDP", fields))
         size, order = sizes.ipv6 if forward else sizes.ipv4, (*flow.variables, ports.CE_PORT)
         return TrafficClass(name, Role.FOREGROUND, layers, size, draw_order=order)
 
@@ -154,7 +145,7 @@ class Relay(CustomerTechnology):
 
     def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
-        routes = dict.fromkeys(p.customers, p.tester_left_ipv6)
+        routes = dict.fromkeys(p.customer_prefixes, p.tester_left_ipv6)
         right = [p.dut_right_ipv4, p.dut_right_ipv6], [p.server_ipv4, p.tester_right_ipv6]
         near = LinkIntent.describe(links.left, p.left_addresses, [p.tester_left_ipv6], routes)
         far = LinkIntent.describe(links.right, *right)

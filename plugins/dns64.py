@@ -15,14 +15,14 @@ from v6t.packets.arrays import U8
 from v6t.packets.direction import Direction
 from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Technology
 from v6t.plugins.params import Ipv6Links, RightIpv4Link, describe_link
-from v6t.plugins.translation import read_prefix
+from v6t.plugins.translation import parse_rfc6052_prefix
 from v6t.profiles.dns.messages import QUESTION_END
 from v6t.profiles.dns.zone import SUFFIX, Zone
 from v6t.profiles.model import FramePair
 
 IPV6_OCTETS, IPV4_OCTETS = (14 + ip + 8 + QUESTION_END + FCS_OCTETS for ip in (40, 20))
 """Size of an untagged query."""
-MIN_NAMES = 1 << 16
+MIN_NAMES = 1 << 16  # of a zone; fewer names would soon be queried again
 
 
 class QueryTechnology(Technology):
@@ -45,11 +45,11 @@ class QueryTechnology(Technology):
             raise UsageError(problem, "leave the frame size out", code="frame-too-small")
         return FramePair(IPV6_OCTETS, IPV4_OCTETS if self.zone.server.version == 4 else IPV6_OCTETS)
 
-    def make_sizes(self, listed: int | str) -> FramePair:
-        if isinstance(listed, str):
+    def make_sizes(self, frame_size: int | str) -> FramePair:
+        if isinstance(frame_size, str):
             problem = "name resolution cannot use a mix of frame sizes"
             raise UsageError(problem, "leave the frame size out", code="invalid-frame-size-mix")
-        return self.make_frame_pair(listed)
+        return self.make_frame_pair(frame_size)
 
     def expect(self, direction: Direction, frames: U8) -> NoReturn:
         problem = f"{self.name} forwards no frames"
@@ -79,7 +79,7 @@ class Dns64Params(RightIpv4Link, Ipv6Links):
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
-        return read_prefix(self.prefix, "prefix")
+        return parse_rfc6052_prefix(self.prefix, "prefix")
 
     @property
     def embedded_addresses(self) -> EmbeddedIpv4:

@@ -31,18 +31,16 @@ from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.nat44 import Nat44, Nat44Params
 from v6t.plugins.params import RightIpv4Link, address, tester
 from v6t.plugins.ports import Ports
-from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice, route_all
-from v6t.plugins.traffic import ipv4, ipv6
+from v6t.plugins.reference_device import Checks, Outcome, ReferenceDevice, route_all
+from v6t.plugins.traffic import make_ipv4, make_ipv6
 from v6t.plugins.tunnels import ECN_DROP, PORT_TRANSPORTS, TunnelDevice, match_address, pack_address
 from v6t.profiles.model import Layer
-
-_LOW = (1 << 64) - 1  # the lower half of an IPv6 address
 
 
 class SoftwireDrop(DropReason):
     """Why the end of a softwire drops a frame."""
 
-    UNMARKED = ECN_DROP
+    NOT_ECN_CAPABLE = ECN_DROP
     TOO_BIG = "too big for the IPv6 link"
 
 
@@ -56,7 +54,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     drops: ClassVar[type[DropReason]] = SoftwireDrop
     transports = PORT_TRANSPORTS
-    uniform = True
+    uniform_model = True
 
     config: AftrTunnelConfig
     links: Links
@@ -69,15 +67,16 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
     @cached_property
     def _device(self) -> ReferenceDevice:
-        reverse = {4: self.answer_reverse, 6: route_all(6)}
-        return ReferenceDevice(self.links, {6: self.answer_forward}, reverse)
+        reverse = {4: self.translate_reverse, 6: route_all(6)}
+        return ReferenceDevice(self.links, {6: self.translate_forward}, reverse)
 
     @property
     def _has_several_b4s(self) -> bool:
         return self.config.b4_count > 1
 
     def _number_b4s(self, outer: Any) -> Any:
-        return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) & _LOW)
+        """Return the number of the B4 that sent each packet, counted from the first B4."""
+        return outer["src_low"].astype(np.uint64) - np.uint64(int(self.config.first_b4) % 2**64)
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
         config = self.config
@@ -87,7 +86,7 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
         return tunnelled
 
     def select_native(self, outer: Any, tunnelled: Mask) -> None:
-        pass
+        """Select nothing: the end of a softwire does not route native IPv6."""
 
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
         stranger = inner["src"] != int(self.config.customer)
@@ -100,29 +99,29 @@ class SoftwireEnd(TunnelDevice, ReferenceTranslation):
 
         def choose_addresses(rows: Mask) -> tuple[U8, U8]:
             b4 = np.tile(pack_address(config.first_b4), (int(rows.sum()), 1))
-            b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) & _LOW) + number[rows], 8)
+            b4[:, 8:] = to_octets(np.uint64(int(config.first_b4) % 2**64) + number[rows], 8)
             return pack_address(config.aftr), b4
 
         return [(NOT_FORWARDED, number >= np.uint64(config.b4_count))], choose_addresses
 
-    def answer_forward(self, packets: U8) -> Answer:
-        answer, internal = super().answer_forward(packets), np.uint64(int(self.config.internal))
+    def translate_forward(self, packets: U8) -> Outcome:
+        answer, internal = super().translate_forward(packets), np.uint64(int(self.config.internal))
 
-        def build(rows: Mask) -> U8:
+        def build_packets(rows: Mask) -> U8:
             number = self._number_b4s(view(packets[rows], IPV6))
-            return _rewrite(answer.build(rows), "src", number + internal)
+            return _rewrite_addresses(answer.build(rows), "src", number + internal)
 
-        return replace(answer, build=build) if self._has_several_b4s else answer
+        return replace(answer, build=build_packets) if self._has_several_b4s else answer
 
-    def answer_reverse(self, packets: U8) -> Answer:
-        answer = super().answer_reverse(packets)
+    def translate_reverse(self, packets: U8) -> Outcome:
+        answer = super().translate_reverse(packets)
 
-        def build(rows: Mask) -> U8:
+        def build_packets(rows: Mask) -> U8:
             out = answer.build(rows)
-            _rewrite(out[:, 40:], "dst", int(self.config.customer))
+            _rewrite_addresses(out[:, 40:], "dst", int(self.config.customer))
             return out
 
-        return replace(answer, build=build) if self._has_several_b4s else answer
+        return replace(answer, build=build_packets) if self._has_several_b4s else answer
 
 
 def build_aftr(
@@ -134,7 +133,7 @@ def build_aftr(
     servers: Sequence[Any] = (),
     **nat: Any,
 ) -> tuple[Part, Part]:
-    """Return the parts of an AFTR: its tunnel end, and its NAT44 with routes to ``servers``."""
+    """Build the parts of an AFTR: its tunnel end, and its NAT44 with routes to ``servers``."""
     near, far = base.describe_cable(*base.INNER_MACS, links.right.mtu)
     own = Links(links.left, near)
     routes = dict.fromkeys(servers, base.INNER_RIGHT.ip)
@@ -164,7 +163,7 @@ def describe_nat44(params: PluginParams, links: Links, **fields: Any) -> DeviceI
     return replace(intent, left=left, right=right)
 
 
-def _rewrite(packets: U8, field: str, addresses: Any) -> U8:
+def _rewrite_addresses(packets: U8, field: str, addresses: Any) -> U8:
     """Write addresses and valid checksums into IPv4 packets with ports, and return the packets."""
     header = view(packets, IPV4)
     header[field] = addresses
@@ -189,18 +188,17 @@ class DsLiteParams(RightIpv4Link, stateful.Pool4Params):
     responder_ports: Ports = Field(Ports(min=1, max=125), description="ports of the Responder")
     initiator_count: int = Field(16, ge=1, le=65536, description="B4s, a softwire each")
     responder_count: int = Field(2, ge=1, le=65536, description="addresses of the Responder")
-    enumerate_ips: stateful.Enumeration = Field(
-        3, description=f"addresses take all values: {stateful.MODES}"
-    )
+    enumerate_ips: stateful.Enumeration = stateful.declare_enumeration(3, "addresses")
     initiator_ipv4: IPv4Address = address("192.168.1.2", "the customer's address behind each B4")
     b4_ipv6: IPv6Address = address("2001:db8:b4::1:0", "first address of the B4s")
     aftr_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the AFTR's address on the left link")
     tester_left_ipv6: IPv6Address = tester("2001:db8:6::2", "left")
-    internal_ipv4: IPv4Address = address("10.0.0.0", "stands for the first B4 before a NAT44")
+    internal_ipv4: IPv4Address = address("10.0.0.0", "address of the first B4 for a NAT44")
 
     @property
-    def ranges(self) -> dict[str, str]:
-        names = {**super().ranges, **dict.fromkeys(("b4_ipv6", "internal_ipv4"), "initiator_count")}
+    def range_counters(self) -> dict[str, str]:
+        b4s = dict.fromkeys(("b4_ipv6", "internal_ipv4"), "initiator_count")
+        names = {**super().range_counters, **b4s}
         del names["initiator_ipv4"]  # all customers have the same address
         return names
 
@@ -240,19 +238,19 @@ class DsLiteAftr(stateful.Napt):
             describe_addresses("initiators", "IPv6.src", p.b4_ipv6, p.initiator_count),
         ]
 
-    def client_layers(self) -> tuple[Layer, ...]:
+    def make_client_layers(self) -> tuple[Layer, ...]:
         p = self.params
         outer, inner = (p.b4_ipv6, p.aftr_ipv6.ip), (p.initiator_ipv4, p.responder_ipv4)
-        return ipv6(p, *outer), ipv4(p, *inner)
+        return make_ipv6(p, *outer), make_ipv4(p, *inner)
 
     def find_drops(self, direction: Direction, packets: U8) -> Checks:
         marked = direction == "forward" and tunnels.select_ecn_drops(packets)
-        return [(stateful.StatefulDrop.UNMARKED, marked)]
+        return [(stateful.StatefulDrop.NOT_ECN_CAPABLE, marked)]
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
         """Translate packets of connections; the B4 is the outer source of a connection's first packet."""
         if direction == "forward":
-            inner = tunnels.decapsulate(packets, uniform=True)
+            inner = tunnels.decapsulate(packets, uniform_model=True)
             source = stateful.read_learned_source(learned)
             return stateful.rewrite(inner, source, source=True, hops=0)
         client = stateful.read_source(initial[:, 40:])
@@ -285,4 +283,4 @@ class DsLiteAftr(stateful.Napt):
         inner, host = (p.initiator_ipv4, p.initiator_ports.min + 7), (p.responder_ipv4, 5)
         ends = p.aftr_ipv6.ip, p.b4_ipv6
         tunnel = TunnelEnd("left", *ends, inner, outer=None, host=host, copies_dscp=True)
-        return self.describe_nat(customer=p.initiator_ipv4, aftr=ends[0]), tunnel
+        return self.make_nat_view(customer=p.initiator_ipv4, aftr=ends[0]), tunnel

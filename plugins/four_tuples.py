@@ -23,25 +23,22 @@ from v6t.profiles.compiler.flow_variables import count_trailing_zeros
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, Variable, VariableBits
 
-LOW_BITS = 32  # in which addresses of a range differ: an enumerated field is not wider
+VARYING_ADDRESS_BITS = 32  # low bits in which the addresses of a range may differ
 
 
 @dataclass(frozen=True)
 class TupleField:
-    """Consecutive values of one header field (in scapy's names, ``UDP.sport``).
-
-    ``last`` numbers the least significant bit of the field; ``address`` is the first address, for messages.
-    """
+    """Consecutive values of one header field."""
 
     name: str
-    field: str
-    last: int
-    first: int
-    count: int
-    address: str = ""
+    field: str  # in scapy's notation, for example ``UDP.sport``
+    last_bit: int  # number of the least significant bit
+    first: int  # lowest value
+    count: int  # number of values
+    address: str = ""  # first address, for messages
 
     @property
-    def bits(self) -> int:
+    def varying_bits(self) -> int:
         return (self.first ^ self.first + self.count - 1).bit_length()
 
     @property
@@ -51,6 +48,7 @@ class TupleField:
 
     @property
     def listed_count(self) -> int:
+        """Number of values of the remaining bits, which a list enumerates."""
         return self.count >> self.common_bits
 
 
@@ -59,14 +57,14 @@ class FourTuples:
     """Variables that together enumerate all four-tuples, and their bits in each header field."""
 
     variables: list[Variable] = field(default_factory=list)
-    bits: dict[str, list[VariableBits]] = field(default_factory=dict)
+    bits: dict[str, list[VariableBits]] = field(default_factory=dict)  # by header field
 
     def add_variable(self, variable: Variable, *copies: tuple[TupleField, int, int]) -> None:
         """Copy successive bits of a variable to the given (field, lowest bit, number of bits)."""
         self.variables.append(variable)
         source = 0
         for to, lowest, width in copies:
-            copy = VariableBits(variable, to.last - lowest - width + 1, width, source)
+            copy = VariableBits(variable, to.last_bit - lowest - width + 1, width, source)
             self.bits.setdefault(to.field, []).append(copy)
             source += width
 
@@ -75,6 +73,7 @@ class FourTuples:
         return tuple(variable.name for variable in self.variables)
 
     def vary_layers(self, layers: Iterable[Layer]) -> tuple[Layer, ...]:
+        """Return layers whose fields hold the bits of the variables."""
         layers = list(layers)
         for path, bits in self.bits.items():
             name, _, value = path.partition(".")
@@ -88,9 +87,9 @@ def find_last_address(
     name: str, first: IPv4Address | IPv6Address, count: int
 ) -> IPv4Address | IPv6Address:
     """Return the last of ``count`` addresses, or raise UsageError if more than their last 32 bits differ."""
-    room = (1 << LOW_BITS) - (int(first) & (1 << LOW_BITS) - 1)
+    room = (1 << VARYING_ADDRESS_BITS) - (int(first) & (1 << VARYING_ADDRESS_BITS) - 1)
     if count > room:
-        where = "IPv4" if first.version == 4 else f"a /{128 - LOW_BITS}"
+        where = "IPv4" if first.version == 4 else f"a /{128 - VARYING_ADDRESS_BITS}"
         problem = f"{name}: {count} addresses from {first} on exceed {where} by {count - room}"
         hint = "choose a lower first address, or fewer addresses"
         raise UsageError(problem, hint, path=(name,), code="out-of-range")
@@ -102,29 +101,29 @@ def describe_addresses(
 ) -> TupleField:
     """Describe consecutive addresses as a field that varies in its last 32 bits."""
     find_last_address(name, first, count)
-    low = int(first) & (1 << LOW_BITS) - 1
+    low = int(first) & (1 << VARYING_ADDRESS_BITS) - 1
     return TupleField(name, path, first.max_prefixlen - 1, low, count, str(first))
 
 
 def count_combinations(fields: Sequence[TupleField]) -> int:
-    """Return the number of four-tuples, the product of all value counts."""
+    """Return the number of four-tuples: the product of the number of values of all fields."""
     return prod(f.count for f in fields)
 
 
 def shuffle_tuples(fields: Sequence[TupleField], seed: int) -> FourTuples:
     """Enumerate all four-tuples in pseudorandom order; raise UsageError if a list is too long for TRex."""
     fields, tuples = [f for f in fields if f.count > 1], FourTuples()
-    even = sum(count_trailing_zeros(f.listed_count, 64) for f in fields)
+    order_bits = sum(count_trailing_zeros(f.listed_count, 64) for f in fields)
     common = sum(f.common_bits for f in fields)
     if common:
-        if common + even > LISTED_BITS:
-            bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=even, order=2)
+        if common + order_bits > LISTED_BITS:
+            bits = Variable("tuple_bits", common, Kind.PERMUTATION, apart=order_bits)
         else:
-            values = _shuffle_bits(common, even, seed)
+            values = _shuffle_bits(common, order_bits, seed)
             bits = Variable("tuple_bits", common, Kind.LIST, values=values)
         tuples.add_variable(bits, *((f, 0, f.common_bits) for f in fields if f.common_bits))
     for number, group in enumerate(_group_fields([f for f in fields if f.listed_count > 1])):
-        _add_list(tuples, group, even + common, f"{seed}/{number}")
+        _add_list(tuples, group, order_bits + common, f"{seed}/{number}")
     return tuples
 
 
@@ -140,18 +139,19 @@ def enumerate_linearly(fields: Sequence[TupleField], down: bool) -> FourTuples:
             params = {"enumerate_ports": 3, "enumerate_ips": ips}
             raise UsageError(problem, hint, params=params, code="beyond-trex")
     if varying:
-        top, below = varying[0], sum(f.bits for f in varying[1:])
-        base = top.first % (1 << top.bits) << below
+        top, below = varying[0], sum(f.varying_bits for f in varying[1:])
+        base = top.first % (1 << top.varying_bits) << below
         kind, high = Kind.DEC if down else Kind.INC, base + (top.count << below) - 1
-        counter = Variable("tuple", top.bits + below, kind, low=base, high=high)
-        tuples.add_variable(counter, *((f, 0, f.bits) for f in varying))
+        counter = Variable("tuple", top.varying_bits + below, kind, low=base, high=high)
+        tuples.add_variable(counter, *((f, 0, f.varying_bits) for f in varying))
     return tuples
 
 
 @lru_cache(maxsize=8)  # every frame size and every direction has the same
-def _shuffle_bits(width: int, even: int, seed: int) -> array[int]:
+def _shuffle_bits(width: int, order_bits: int, seed: int) -> array[int]:
+    """Interleave ``2**order_bits`` random orders of all values of ``width`` bits."""
     chance = random.Random(f"{seed}/bits")  # noqa: S311
-    orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << even)]
+    orders = [chance.sample(range(1 << width), 1 << width) for _ in range(1 << order_bits)]
     return array("q", (order[j] for j in range(1 << width) for order in orders))
 
 
@@ -166,13 +166,14 @@ def _group_fields(fields: Sequence[TupleField]) -> list[list[TupleField]]:
 
 @lru_cache(maxsize=8)  # every frame size and both phases use the same order
 def _order_rows(
-    counts: tuple[int, ...], even: int, doublings: int, seed: str
+    counts: tuple[int, ...], order_bits: int, doublings: int, seed: str
 ) -> tuple[NDArray[np.int64], ...]:
+    """Return each field's value numbers in random order, repeated in ``2**doublings`` passes."""
     rows = list(range(prod(counts)))  # numbers of combinations, the last field's fastest
     random.Random(f"{seed}/list").shuffle(rows)  # noqa: S311
-    if doublings > even:
+    if doublings > order_bits:
         chance = random.Random(f"{seed}/passes")  # noqa: S311
-        passes = [rows[r % (1 << even) :: 1 << even] for r in range(1 << doublings)]
+        passes = [rows[r % (1 << order_bits) :: 1 << order_bits] for r in range(1 << doublings)]
         shuffled = (chance.sample(p, len(p)) for p in passes)
         rows = [row for place in zip(*shuffled, strict=True) for row in place]
     positions = tuple(places.astype(np.int64) for places in np.unravel_index(rows, counts))
@@ -181,8 +182,10 @@ def _order_rows(
     return positions
 
 
-def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: str) -> None:
-    """Add lists of a group's values, repeated in other orders as often as ``bits`` and TRex allow."""
+def _add_list(
+    tuples: FourTuples, group: Sequence[TupleField], max_doublings: int, seed: str
+) -> None:
+    """Add lists of a group's values, in as many passes with other orders as TRex allows."""
     length = prod(f.listed_count for f in group)
     if length > MAX_LIST:
         names = " and ".join(f"{f.count} values of {f.name}" for f in group)
@@ -190,13 +193,12 @@ def _add_list(tuples: FourTuples, group: Sequence[TupleField], bits: int, seed: 
         problem += f"embedded tester sends too, has at most {MAX_LIST} entries"
         hint = "choose 2^k values from a multiple of 2^k on, or numbers without a common divisor"
         raise UsageError(problem, hint, code="beyond-trex")
-    even = sum(count_trailing_zeros(f.listed_count, 64) for f in group)
-    doublings = min(bits, even + (MAX_LIST // length).bit_length() - 1)
-    order = 2 if doublings > even else 1
-    rows = _order_rows(tuple(f.listed_count for f in group), even, doublings, seed)
+    order_bits = sum(count_trailing_zeros(f.listed_count, 64) for f in group)
+    doublings = min(max_doublings, order_bits + (MAX_LIST // length).bit_length() - 1)
+    rows = _order_rows(tuple(f.listed_count for f in group), order_bits, doublings, seed)
     for places, f in zip(rows, group, strict=True):
         first = f.first >> f.common_bits
         width = (first ^ (first + f.listed_count - 1)).bit_length()
         values = array("q", (first + places & (1 << width) - 1).tobytes())
-        variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values, order=order)
+        variable = Variable(f"tuple_{f.name}", width, Kind.LIST, values=values)
         tuples.add_variable(variable, (f, f.common_bits, width))

@@ -19,20 +19,19 @@ from v6t.profiles.mixes import FrameMix
 from v6t.profiles.model import FramePair, Role, Traffic
 
 ETHERNET_OCTETS, TAG_OCTETS = 14, 4
-IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS  # the smallest test frame
+IPV6_UDP_OCTETS = ETHERNET_OCTETS + 40 + 8 + TRAILER_OCTETS + FCS_OCTETS  # smallest IPv6 test frame
+# Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4).
 LOWEST_IPV6_MTU = 1280
-"""Translators send IPv4 packets without DF in IPv6 packets of at most this size (RFC 7915, section 4)."""
+# Type of the parameter ``lowest_ipv6_mtu``.
 LowestIpv6Mtu = Annotated[
     int, Field(ge=1280, description="IPv4 packets without DF are fragmented to this (RFC 7915)")
 ]
-MIX_SIZE_CHANGE = 128  # octets; an impossible size of a mix is changed by less
+MIX_SIZE_TOLERANCE = 128  # octets; an impossible size in a mix changes by less than this
 
+# Frame sizes of RFC 8219, section 5.1.1: for IPv4 on both links, for IPv6, and for IPv4 in IPv6.
 IPV4_SIZES = (64, 128, 256, 512, 768, 1024, 1280, 1518)
-"""Frame sizes of RFC 8219, section 5.1.1 for a link that carries IPv4 on both sides."""
 IPV6_SIZES = (84, *IPV4_SIZES[1:])
-"""The sizes for plain IPv6 as the larger frame."""
-TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)
-"""The sizes for IPv4 in IPv6 as the larger frame; the inner packets are those of IPv4."""
+TUNNEL_SIZES = (104, 168, 296, 552, 808, 1064, 1320, 1518)  # those of IPv4 and 40 octets more
 
 
 def count_tag_octets(link: Link) -> int:
@@ -41,7 +40,7 @@ def count_tag_octets(link: Link) -> int:
 
 
 def make_translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name: str) -> FramePair:
-    """Return both sizes of a packet, whose IPv6 frame has ``size`` octets, ``overhead`` more than IPv4."""
+    """Return the sizes of a translated packet: ``size`` octets with IPv6, ``overhead`` fewer with IPv4."""
     if overhead < 0:
         _check_udp_fits(size, IPV6_UDP_OCTETS + count_tag_octets(ipv6), 6)
     ipv4_size = size - overhead - count_tag_octets(ipv6) + count_tag_octets(ipv4)
@@ -56,7 +55,7 @@ def make_translated_pair(size: int, overhead: int, ipv6: Link, ipv4: Link, name:
 
 
 def make_routed_pair(size: int, left: Link, right: Link, version: int) -> FramePair:
-    """Return both sizes of a routed packet: ``ipv6`` for the left link, ``ipv4`` for the right link."""
+    """Return the sizes of a routed packet: on the left link as ``ipv6``, on the right as ``ipv4``."""
     smallest = MIN_FRAME_OCTETS if version == 4 else IPV6_UDP_OCTETS
     _check_udp_fits(size, smallest + count_tag_octets(left), version)
     right_size = size - count_tag_octets(left) + count_tag_octets(right)
@@ -92,10 +91,10 @@ def check_unfragmented(df: bool, ipv6_frame: int, link: Link, lowest_ipv6_mtu: i
 
 
 def make_frame_mix(text: str, make_pair: Callable[[int], FramePair]) -> FrameMix:
-    """Return the sizes of a mix on both sides; an impossible size becomes the nearest possible one."""
+    """Parse a mix and return its sizes on both links; impossible sizes become the nearest possible ones."""
     counts: Counter[FramePair] = Counter()
     for size, count in mixes.parse_mix(text):
-        change = MIX_SIZE_CHANGE
+        change = MIX_SIZE_TOLERANCE
         for octets in (*range(size, size + change), *range(size - 1, size - change, -1)):
             with suppress(UsageError):
                 counts[make_pair(octets)] += count
@@ -106,16 +105,16 @@ def make_frame_mix(text: str, make_pair: Callable[[int], FramePair]) -> FrameMix
 
 
 def merge_traffic(
-    sizes: FrameMix, make: Callable[[FramePair], Traffic], *, connections: bool
+    sizes: FrameMix, build: Callable[[FramePair], Traffic], *, same_connections: bool
 ) -> Traffic:
-    """Merge the traffic of all sizes of a mix; ``connections``: all sizes enumerate the same connections."""
-    parts = [(make(pair), count) for pair, count in sizes.pairs]
+    """Merge the traffic of all sizes of a mix; ``same_connections``: all sizes enumerate the same ones."""
+    parts = [(build(pair), count) for pair, count in sizes.pair_counts]
     totals = [sum(c.weight for c in traffic.classes) for traffic, _ in parts]
     multiple = math.lcm(*totals)
     classes = []
     for (traffic, count), total in zip(parts, totals, strict=True):
         for c in traffic.classes:
-            draws = c.name if connections and c.role is Role.FOREGROUND else c.draw_group
+            draws = c.name if same_connections and c.role is Role.FOREGROUND else c.draw_group
             weight = c.weight * count * multiple // total
             name = f"{c.name}-{c.frame_size}"
             classes.append(replace(c, name=name, weight=weight, draw_group=draws))

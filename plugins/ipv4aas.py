@@ -23,22 +23,20 @@ from v6t.packets.header_policy import HeaderPolicy
 from v6t.packets.headers import DONT_FRAGMENT, IPV4, view
 from v6t.plugins import base, dslite, frame_sizes, lwaftr, map_ce, mape_br, mapt_br, stateful
 from v6t.plugins.base import DeviceIntent, DeviceRole, EmbeddedIpv4, Link, Links, Part, Technology
-from v6t.plugins.customers import ALL
+from v6t.plugins.customers import ALL_CUSTOMERS
 from v6t.plugins.map_domains import RuleParams
 from v6t.plugins.nat64 import Nat64, Nat64Params
 from v6t.plugins.params import Ipv4Links, address, describe_link
 from v6t.plugins.ports import Ports, PortSet
-from v6t.plugins.prefixes import read_network6
+from v6t.plugins.prefixes import parse_ipv6_network
 from v6t.plugins.stateful import LOWEST_PORT, ConnectionParams, PublicPool
-from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, read_prefix96
+from v6t.plugins.translation import MIN_DF_OCTETS, embed_network, parse_prefix96
 from v6t.profiles.model import FramePair
 
 CE, PE = "CE", "PE"
-STATEFUL_CE_VARIANTS = ("lw4o6", "map-e", "map-t")
-"""Variants with a stateful CE, which has a port set; in the others, the PE is stateful."""
-TUNNEL_VARIANTS = ("ds-lite", "lw4o6", "map-e")
-"""Variants that tunnel IPv4 packets in IPv6 on the middle link."""
-MAX_PORT_SHARE = 0.9  # of a port set, above which a NAPT was seen to degrade
+STATEFUL_CE_VARIANTS = ("lw4o6", "map-e", "map-t")  # in the others, the PE is stateful
+TUNNEL_VARIANTS = ("ds-lite", "lw4o6", "map-e")  # with IPv4 in IPv6 on the middle link
+MAX_PORT_SHARE = 0.9  # share of a port set in use above which a NAPT was seen to slow down
 DEFAULT_PSID_LEN = 3  # of lw4o6
 
 
@@ -63,7 +61,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
         None, description="first public address: of the PE (198.19.0.1), or the CE (192.0.2.35)"
     )
     public_count: int = Field(1, ge=1, le=65536, description="public addresses of a stateful PE")
-    public_ports: Ports = Field(stateful.ALL_PORTS, description="public ports of a stateful PE")
+    public_ports: Ports = Field(stateful.PUBLIC_PORTS, description="public ports of a stateful PE")
     prefix: str = Field("2001:db8:64::/96", description="464xlat: RFC 6052 prefix of the PLAT")
     clat_ipv6: str = Field("2001:2:0:2::/96", description="464xlat: prefix of the customer's IPv4")
     rule_ipv6: str = Field("2001:db8:ce::/53", description="map-e, map-t: rule IPv6 prefix")
@@ -78,8 +76,8 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
     psid_len: int | None = Field(
         None, ge=0, le=15, description="lw4o6 (3), map-e and map-t without EA bits: PSID length"
     )
-    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's address on the middle")
-    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's, and that of its tunnel")
+    ce_middle_ipv6: IPv6Interface = address("2001:db8:6::9/64", "the CE's middle address")
+    pe_middle_ipv6: IPv6Interface = address("2001:db8:6::1/64", "the PE's middle address")
     ce_mac: str = _declare_mac("02:00:00:00:03:01", CE)
     pe_mac: str = _declare_mac("02:00:00:00:03:02", PE)
     middle_mtu: int = Field(1500, ge=1280, le=9216, description="MTU of the middle link")
@@ -89,7 +87,7 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
         names = {"464xlat": "prefix", "map-t": "dmr"}
         ends = (self.responder, self.last_responder)
         named = ((n, getattr(self, n)) for v, n in names.items() if v == self.variant)
-        return {name: (read_network6(prefix, name), ends) for name, prefix in named}
+        return {name: (parse_ipv6_network(prefix, name), ends) for name, prefix in named}
 
     @property
     def is_ce_stateful(self) -> bool:
@@ -104,19 +102,26 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
         return PublicPool(first, 1, Ports(min=max(low, 1), max=high))  # port 0 is reserved
 
     @property
+    def pool_params(self) -> dict[str, Any]:
+        pool = self.public_pool
+        return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
+
+    @property
     def port_set(self) -> PortSet:
         if self.variant != "lw4o6":
-            return self.rule.port_set(self.psid)
+            return self.rule.make_port_set(self.psid)
         bits = DEFAULT_PSID_LEN if self.psid_len is None else self.psid_len
         return PortSet(self.psid_offset, bits, self.psid)
 
     @cached_property
     def translation_prefixes(self) -> tuple[IPv6Network, IPv6Network]:
-        networks = read_prefix96(self.prefix, "prefix"), read_prefix96(self.clat_ipv6, "clat_ipv6")
-        if networks[0] == networks[1]:
+        """RFC 6052 prefixes of the PLAT and of the CLAT."""
+        names = ("prefix", "clat_ipv6")
+        plat, clat = (parse_prefix96(getattr(self, name), name) for name in names)
+        if plat == clat:
             problem = "prefix and clat_ipv6 are the same"
             raise UsageError(problem, "choose two prefixes", code="address-conflict")
-        return networks
+        return plat, clat
 
     @model_validator(mode="after")
     def _check_variant(self) -> Ipv4aasParams:
@@ -153,132 +158,134 @@ class Ipv4aasParams(Ipv4Links, ConnectionParams, RuleParams):
             raise UsageError(problem, hint, code="not-enough-addresses")
 
     @property
-    def middle(self) -> tuple[Link, Link]:
+    def middle_links(self) -> tuple[Link, Link]:
+        """The link between the devices as seen from the CE and from the PE."""
         return base.describe_cable(self.ce_mac, self.pe_mac, self.middle_mtu)
 
 
-def list_parts(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+def list_parts(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
     """Return the parts of both devices from left to right."""
-    variants = {"464xlat": _split_464xlat, "ds-lite": _split_ds_lite, "lw4o6": _split_lw4o6}
-    return variants.get(p.variant, _split_map)(p, links)
+    variants = {"464xlat": _build_464xlat, "ds-lite": _build_ds_lite, "lw4o6": _build_lw4o6}
+    return variants.get(params.variant, _build_map_e_or_t)(params, links)
 
 
-def list_alternatives(p: Ipv4aasParams, parts: Sequence[Part], links: Links) -> tuple[Part, ...]:
+def list_alternatives(
+    params: Ipv4aasParams, parts: Sequence[Part], links: Links
+) -> tuple[Part, ...]:
     """Return the parts that can replace several others: a single AFTR for tunnel end and NAT."""
-    if p.variant != "ds-lite":
+    if params.variant != "ds-lite":
         return ()
     _, softwire, nat = parts
-    both = Links(p.middle[1], links.right)
+    both = Links(params.middle_links[1], links.right)
     config, left, right = dslite.merge_aftr(softwire, nat), softwire.intent.left, nat.intent.right
     intent = DeviceIntent("dslite-aftr", config, both, left, right)
     return (Part("aftr", PE, intent, "vpp", stateful=True, replaces=(softwire.name, nat.name)),)
 
 
-def _pick_pool(p: Ipv4aasParams) -> dict[str, Any]:
-    pool = p.public_pool
-    return {"pool_first": pool.first, "pool_count": pool.count, "pool_ports": pool.ports}
-
-
 def _build_stateless(
-    p: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
+    params: Ipv4aasParams, links: Links, technology: type[Technology], name: str, **fields: Any
 ) -> Part:
-    """Return a stateless CE or PE with the middle link on its left; ``fields`` are further parameters."""
+    """Build a stateless CE or PE with the middle link on its left; ``fields`` are further parameters."""
     model, is_ce = technology.params_model, name == "ce"
-    own, peer = p.ce_middle_ipv6, p.pe_middle_ipv6
+    own, peer = params.ce_middle_ipv6, params.pe_middle_ipv6
     if not is_ce:
-        own, peer, links = peer, own, Links(p.middle[1], links.right)
-    ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": p.responder_ipv4}
-    plugin = technology(base.pick_params(model, p, **ends, **fields), links)
+        own, peer, links = peer, own, Links(params.middle_links[1], links.right)
+    ends = {"dut_left_ipv6": own, "tester_left_ipv6": peer.ip, "server_ipv4": params.responder_ipv4}
+    plugin = technology(base.pick_params(model, params, **ends, **fields), links)
     intent = plugin.make_dut_intent()
     if not is_ce:
-        intent = replace(intent, right=describe_link(p, links, "right", p.servers))
-    names = {name: name for name in model.model_fields if name in type(p).model_fields}
+        intent = replace(intent, right=describe_link(params, links, "right", params.servers))
+    names = {name: name for name in model.model_fields if name in type(params).model_fields}
     return Part(name, CE if is_ce else PE, intent, reference=plugin, params=names)
 
 
 def _build_stateful_ce(
-    p: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
+    params: Ipv4aasParams, links: Links, technology: type[Technology], **fields: Any
 ) -> tuple[Part, Part]:
-    """Return the CE's NAPT, and the CE without NAPT, whose IPv6 link is on the right."""
-    near, (here, inner) = p.middle[0], base.describe_cable(*base.INNER_MACS, links.left.mtu)
+    """Build the CE's NAPT, and the CE without NAPT, whose IPv6 link is on the right."""
+    near, _ = params.middle_links
+    here, inner = base.describe_cable(*base.INNER_MACS, links.left.mtu)
     left, right = base.INNER_LEFT, base.INNER_RIGHT
     ends = {"dut_right_ipv4": left, "tester_right_ipv4": right.ip}
-    napt = dslite.describe_nat44(p, Links(links.left, here), **_pick_pool(p), **ends)
+    napt = dslite.describe_nat44(params, Links(links.left, here), **params.pool_params, **ends)
     ends = {"dut_right_ipv4": right, "tester_right_ipv4": left.ip}
-    part = _build_stateless(p, Links(near, inner), technology, "ce", **ends, **fields)
+    part = _build_stateless(params, Links(near, inner), technology, "ce", **ends, **fields)
     single = part.intent
     turned = single.configuration.model_copy(update={"ipv6_side": "right"})
-    to_napt = replace(single.right, routes={IPv4Network(p.public_pool.first): left.ip})
+    to_napt = replace(single.right, routes={IPv4Network(params.public_pool.first): left.ip})
     intent = DeviceIntent(single.technology, turned, Links(inner, near), to_napt, single.left)
     ce = replace(part, intent=intent, mirrored=True)
     return Part("napt", CE, napt, "nftables", stateful=True), ce
 
 
-def _split_map(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    own: dict[str, Any] = {"ce_ipv4": p.public_pool.first, "ce_psid": p.psid}
-    relay = {"ces": ALL, "psid": 0 if p.ea_len else p.psid}
-    if p.variant == "map-e":
-        end = {"br_address": p.pe_middle_ipv6.ip}
-        br = _build_stateless(p, links, mape_br.MapEBorderRelay, "br", **relay, **end)
-        return *_build_stateful_ce(p, links, map_ce.MapECe, **own, **end), br
-    br = _build_stateless(p, links, mapt_br.MapTBorderRelay, "br", **relay)
-    napt, ce = _build_stateful_ce(p, links, map_ce.MapTCe, **own)
+def _build_map_e_or_t(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    own: dict[str, Any] = {"ce_ipv4": params.public_pool.first, "ce_psid": params.psid}
+    relay = {"ces": ALL_CUSTOMERS, "psid": 0 if params.ea_len else params.psid}
+    if params.variant == "map-e":
+        end = {"br_address": params.pe_middle_ipv6.ip}
+        br = _build_stateless(params, links, mape_br.MapEBorderRelay, "br", **relay, **end)
+        return *_build_stateful_ce(params, links, map_ce.MapECe, **own, **end), br
+    br = _build_stateless(params, links, mapt_br.MapTBorderRelay, "br", **relay)
+    napt, ce = _build_stateful_ce(params, links, map_ce.MapTCe, **own)
     # the servers behind the DMR, rather than all of it: a translator may use that itself
-    dmr = read_network6(p.dmr, "dmr")
-    routes = {embed_network(dmr, net): p.pe_middle_ipv6.ip for net in p.servers}
+    dmr = parse_ipv6_network(params.dmr, "dmr")
+    routes = {embed_network(dmr, net): params.pe_middle_ipv6.ip for net in params.servers}
     intent = replace(ce.intent, right=replace(ce.intent.right, routes=routes))
     return napt, replace(ce, intent=intent, to_ipv4="reverse"), replace(br, to_ipv4="forward")
 
 
-def _split_lw4o6(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    bits = p.port_set.psid_len
-    both = {"psid_len": bits, "br_address": p.pe_middle_ipv6.ip}
-    table = {"softwires": 1 << bits, "simulated": ALL, "ipv4_pool": f"{p.public_pool.first}/32"}
-    aftr = _build_stateless(p, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
+def _build_lw4o6(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    bits = params.port_set.psid_len
+    both = {"psid_len": bits, "br_address": params.pe_middle_ipv6.ip}
+    pool = f"{params.public_pool.first}/32"
+    table = {"softwires": 1 << bits, "simulated": ALL_CUSTOMERS, "ipv4_pool": pool}
+    aftr = _build_stateless(params, links, lwaftr.LightweightAftr, "lwaftr", **both, **table)
     reference: Any = aftr.reference
-    b4 = reference.params.load_table().read_row(p.psid).b4
-    own = {"b4_address": b4, "ipv4_address": p.public_pool.first}
-    return *_build_stateful_ce(p, links, map_ce.LwB4, **both, **own), aftr
+    b4 = reference.params.load_table().read_row(params.psid).b4
+    own = {"b4_address": b4, "ipv4_address": params.public_pool.first}
+    return *_build_stateful_ce(params, links, map_ce.LwB4, **both, **own), aftr
 
 
-def _split_ds_lite(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    near, far = p.middle
-    b4, aftr, customer = p.ce_middle_ipv6.ip, p.pe_middle_ipv6.ip, p.initiator_ipv4
-    (middle_ce, middle_pe), outer = _describe_access_links(p), Links(far, links.right)
-    customers = describe_link(p, links, "left", p.clients)
+def _build_ds_lite(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    near, far = params.middle_links
+    b4, aftr, customer = params.ce_middle_ipv6.ip, params.pe_middle_ipv6.ip, params.initiator_ipv4
+    (middle_ce, middle_pe), outer = _describe_middle_link(params), Links(far, links.right)
+    customers = describe_link(params, links, "left", params.clients)
     b4_config = B4Config(aftr=aftr, b4=b4, ipv6_side="right")
     intent = DeviceIntent("b4", b4_config, Links(links.left, near), customers, middle_ce)
     ends = {"b4_count": 1, "customer": customer, "internal": customer}
     mirror = AftrTunnelConfig(aftr=b4, first_b4=aftr, **ends)
     reference = dslite.SoftwireEnd(mirror, Links(near, links.left))
     tunnels = AftrTunnelConfig(aftr=aftr, first_b4=b4, **ends)
-    pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, p, p.servers, **_pick_pool(p))
+    pool, servers = params.pool_params, params.servers
+    pe = dslite.build_aftr(PE, tunnels, middle_pe, outer, params, servers, **pool)
     return Part("b4", CE, intent, reference=reference, mirrored=True), *pe
 
 
-def _describe_access_links(p: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
-    ce, pe = p.ce_middle_ipv6, p.pe_middle_ipv6
-    near, far = p.middle
+def _describe_middle_link(params: Ipv4aasParams) -> tuple[LinkIntent, LinkIntent]:
+    ce, pe = params.ce_middle_ipv6, params.pe_middle_ipv6
+    near, far = params.middle_links
     return LinkIntent.describe(near, [ce], [pe.ip]), LinkIntent.describe(far, [pe], [ce.ip])
 
 
-def _split_464xlat(p: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
-    near, far = p.middle
-    plat, clat = p.translation_prefixes
-    first = int(p.initiator_ipv4)
-    bits = (first ^ first + p.initiator_count - 1).bit_length()
+def _build_464xlat(params: Ipv4aasParams, links: Links) -> tuple[Part, ...]:
+    near, far = params.middle_links
+    plat, clat = params.translation_prefixes
+    first = int(params.initiator_ipv4)
+    bits = (first ^ first + params.initiator_count - 1).bit_length()
     inside = IPv4Network((first >> bits << bits, 32 - bits))
     clients, mtu = embed_network(clat, inside), frame_sizes.LOWEST_IPV6_MTU
     eam = ((inside, clients),)
     config = ClatConfig(eam=eam, prefix=plat, ipv6_side="right", lowest_ipv6_mtu=mtu)
-    to_servers = {embed_network(plat, net): p.pe_middle_ipv6.ip for net in p.servers}
-    left = describe_link(p, links, "left", [inside])
-    right = replace(_describe_access_links(p)[0], routes=to_servers)
+    to_servers = {embed_network(plat, net): params.pe_middle_ipv6.ip for net in params.servers}
+    left = describe_link(params, links, "left", [inside])
+    right = replace(_describe_middle_link(params)[0], routes=to_servers)
     ce = DeviceIntent("clat", config, Links(links.left, near), left, right)
     client = clients[first - int(inside.network_address)]
-    ends = {"dut_left_ipv6": p.pe_middle_ipv6, "tester_left_ipv6": p.ce_middle_ipv6.ip}
-    params = base.pick_params(Nat64Params, p, **_pick_pool(p), **ends, initiator_ipv6=client)
-    pe = Nat64(params, Links(far, links.right)).make_dut_intent()
+    ends = {"dut_left_ipv6": params.pe_middle_ipv6, "tester_left_ipv6": params.ce_middle_ipv6.ip}
+    pool: Any = {**params.pool_params, "initiator_ipv6": client}
+    nat64 = base.pick_params(Nat64Params, params, **ends, **pool)
+    pe = Nat64(nat64, Links(far, links.right)).make_dut_intent()
     hints: dict[str, Any] = {"options": base.TAYGA_OPTIONS, "params": {"prefix": "prefix"}}
     plat_part = Part("plat", PE, pe, "tayga-nftables", stateful=True, to_ipv4="forward", **hints)
     hints["params"] = {"plat_prefix": "prefix"}
@@ -317,7 +324,7 @@ class Ipv4aas(stateful.StatefulTechnology):
         self._refuse_unused()
 
     def _refuse_unused(self) -> None:
-        """Refuse parameters of other variants, which change no part of either device."""
+        """Refuse parameters of other variants, which would have no effect on either device."""
         p, links, common = self.params, self.links, {*ConnectionParams.model_fields, "variant"}
         given = {n: getattr(p, n) for n in type(p).model_fields if n in p.model_fields_set}
         for name, value in given.items():
@@ -372,14 +379,14 @@ class Ipv4aas(stateful.StatefulTechnology):
     def make_frame_pair(self, ipv6_frame_size: int) -> FramePair:
         p, size = self.params, ipv6_frame_size
         for link in (self.links.left, self.links.right):
-            sides = p.middle[0], link.model_copy(update={"vlan": None})
+            sides = p.middle_links[0], link.model_copy(update={"vlan": None})
             pair = frame_sizes.make_translated_pair(size, self.overhead, *sides, p.variant)
         return pair
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
         p, lowest = self.params, frame_sizes.LOWEST_IPV6_MTU
         if not self.uses_tunnels:
-            frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle[0], lowest)
+            frame_sizes.check_unfragmented(p.df, sizes.ipv6, p.middle_links[0], lowest)
 
     def rewrite(self, packets: U8, endpoint: stateful.Endpoints, *, source: bool) -> U8:
         """Rewrite packets and reset fields that are lost in translation to IPv6 (RFC 7915, section 5.1)."""

@@ -26,21 +26,20 @@ from v6t.packets.headers import PROTOCOL_IPIP, to_numbers, to_octets
 from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views, customers
 from v6t.plugins.audit_views import Softwire
-from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow
-from v6t.plugins.frame_sizes import TUNNEL_SIZES
+from v6t.plugins.customers import ALL_CUSTOMERS, CustomerCount, CustomerFlow
 from v6t.plugins.map_rules import DEFAULT_PSID_OFFSET
 from v6t.plugins.ports import PortSet
-from v6t.plugins.prefixes import read_hosts4, read_network6
-from v6t.plugins.reference_device import Checks, is_forwardable_address
+from v6t.plugins.prefixes import parse_ipv4_host_network, parse_ipv6_network
+from v6t.plugins.reference_device import Checks, select_forwardable_addresses
 from v6t.plugins.tunnels import ECN_DROP, TunnelDevice, pack_address
 from v6t.profiles.compiler.instructions import MAX_LIST
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable, list_ipv6_addresses
 
+# Settings of the table that v6t generates where no file is given.
 GENERATED_TABLE_SETTINGS = {"softwires", "ipv4_pool", "b4_prefix", "psid_len", "psid_offset"}
-"""Settings of the table that v6t generates where no file is given."""
-_MAX_ROUTES = 256  # to lwB4s; more are replaced by one route to a prefix that holds them all
-_MAX_GROUPS = 56  # classes of foreground; a direction has 64 streams
-_MAX_EXAMINED_ROWS = 256  # in which audits look for customers
+_MAX_ROUTES = 256  # to lwB4s; if there are more, one route to a common prefix replaces them
+_MAX_CLASSES = 56  # of foreground traffic; a direction has 64 streams
+_MAX_EXAMINED_ROWS = 256  # of the binding table, to find customers for audits
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +53,8 @@ class BindingTable:
     psid: U64
     psid_len: U64
     psid_offset: U64
-    b4: U8
-    br: U8
+    b4: U8  # lwB4 addresses
+    br: U8  # lwAFTR addresses
 
     def __len__(self) -> int:
         return len(self.ipv4)
@@ -111,14 +110,15 @@ def generate_table(
 def read_table(path: Path, br: IPv6Address) -> BindingTable:
     """Read a binding table from a file with one softwire per line; ``br`` is the default lwAFTR address."""
     try:
-        stamp = path.stat().st_mtime_ns
+        mtime_ns = path.stat().st_mtime_ns
     except OSError as exc:
         raise explain_read_error(f"the binding table {path}", exc) from exc
-    return _read(path, stamp, br)
+    return _read_cached_table(path, mtime_ns, br)
 
 
 @lru_cache(maxsize=4)
-def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
+def _read_cached_table(path: Path, _mtime_ns: int, br: IPv6Address) -> BindingTable:
+    """Read and check a table; ``_mtime_ns`` renews the cache when the file changes."""
     rows = list(_read_rows(path, br))
     if not rows:
         raise UsageError(f"the binding table {path} is empty", code="empty-file")
@@ -134,7 +134,7 @@ def _read(path: Path, _stamp: int, br: IPv6Address) -> BindingTable:
         (same & mixed, "has several PSID lengths or offsets"),
     ]
     for name, addresses in (("IPv4", to_octets(ipv4, 4)), ("lwB4", b4), ("lwAFTR", brs)):
-        wrong = ~is_forwardable_address(addresses)
+        wrong = ~select_forwardable_addresses(addresses)
         shown = ip_address(addresses[wrong.argmax()].tobytes())
         problems.append((wrong, f"has the {name} address {shown}, which no device forwards"))
     for wrong, problem in problems:
@@ -163,9 +163,9 @@ class LwAftrDrop(DropReason):
     """Why a lwAFTR drops a frame."""
 
     NO_SOFTWIRE = "no softwire for the IPv4 address and port"
-    WRONG_OUTER = "outer addresses are not those of the softwire"
+    WRONG_OUTER_ADDRESSES = "outer addresses are not those of the softwire"
     TOO_BIG = "too big for the IPv6 link"
-    UNMARKED = ECN_DROP
+    NOT_ECN_CAPABLE = ECN_DROP
 
 
 class LwAftrParams(customers.TunnelRelayParams):
@@ -179,23 +179,27 @@ class LwAftrParams(customers.TunnelRelayParams):
     psid_len: int = Field(6, ge=0, le=16, description="PSID length of the generated table")
     psid_offset: int = Field(DEFAULT_PSID_OFFSET, ge=0, le=16, description="its PSID offset")
     binding_table: Path | None = Field(None, description="file with the rows")
-    simulated: CustomerCount = Field(ALL, ge=0, description="softwires with traffic; 'all'")
+    simulated: CustomerCount = Field(
+        ALL_CUSTOMERS, ge=0, description="softwires with traffic; 'all'"
+    )
 
     @cached_property
-    def generated(self) -> GeneratedSoftwires:
-        pool = read_hosts4(self.ipv4_pool, "ipv4_pool")
-        b4s = read_network6(self.b4_prefix, "b4_prefix")
+    def generated_softwires(self) -> GeneratedSoftwires:
+        pool = parse_ipv4_host_network(self.ipv4_pool, "ipv4_pool")
+        b4s = parse_ipv6_network(self.b4_prefix, "b4_prefix")
         return GeneratedSoftwires(pool, b4s, self.psid_len, (self.softwires - 1).bit_length())
 
     def load_table(self) -> BindingTable:
         if self.binding_table is not None:
             return read_table(self.binding_table, self.br_address)
-        return generate_table(self.generated, self.softwires, self.psid_offset, self.br_address)
+        return generate_table(
+            self.generated_softwires, self.softwires, self.psid_offset, self.br_address
+        )
 
     @property
-    def customers(self) -> list[str]:
+    def customer_prefixes(self) -> list[str]:
         if self.binding_table is None:
-            return [str(self.generated.b4_prefix)]
+            return [str(self.generated_softwires.b4_prefix)]
         high = np.unique(to_numbers(self.load_table().b4[:, :8])).tolist()
         if len(high) > _MAX_ROUTES:
             length = 64 - (high[0] ^ high[-1]).bit_length()
@@ -214,7 +218,7 @@ class LwAftrParams(customers.TunnelRelayParams):
     def _check_table(self) -> LwAftrParams:
         if self.binding_table is None:
             self._check_generated()
-            rows, bound = self.softwires, self.server_ipv4 in self.generated.ipv4_pool
+            rows, bound = self.softwires, self.server_ipv4 in self.generated_softwires.ipv4_pool
         else:
             unused = " and ".join(sorted(self.model_fields_set & GENERATED_TABLE_SETTINGS))
             if unused:
@@ -240,7 +244,7 @@ class LwAftrParams(customers.TunnelRelayParams):
         if self.psid_len == 16 and not self.psid_offset:
             problem = "with psid_offset 0 and a PSID of 16 bits a lwB4 of PSID 0 has only port 0"
             raise UsageError(problem, "shorten the PSID", code="not-enough-addresses")
-        table, needed = self.generated, (self.softwires - 1 >> self.psid_len) + 1
+        table, needed = self.generated_softwires, (self.softwires - 1 >> self.psid_len) + 1
         if needed > table.ipv4_pool.num_addresses:
             problem = f"{self.softwires} softwires need {needed} addresses, more than {table.ipv4_pool} has"
             hint = "widen ipv4_pool, or lengthen psid_len"
@@ -259,10 +263,8 @@ class LightweightAftr(TunnelDevice, customers.Relay):
     title = "lwAFTR of lightweight 4over6: IPv4 of many lwB4s in IPv6, by binding table"
     rfcs = ("RFC 7596 section 6",)
     params_model = LwAftrParams
-    overhead = 40
     sides = ("lwB4s", "server")
     drops = LwAftrDrop
-    rfc_frame_sizes = TUNNEL_SIZES
     params: LwAftrParams
 
     @cached_property
@@ -275,21 +277,21 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         return list(_simulate_listed_rows(self.params, self._table, direction, seed))
 
     def make_negative_layers(
-        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+        self, flow: CustomerFlow, valid: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         if direction == "reverse":
             return {}
         wrong = str(IPv6Address(int(flow.relay) ^ 1 << 127))
-        changed = {"spoof-b4": good.replace_fields("IPv6", src=wrong)}
-        changed["spoof-ipv4"] = good.replace_fields("IP", src=str(self.params.server_ipv4))
+        changed = {"spoof-b4": valid.replace_fields("IPv6", src=wrong)}
+        changed["spoof-ipv4"] = valid.replace_fields("IP", src=str(self.params.server_ipv4))
         bits = flow.psid.bits if flow.psid else ()
         b4 = () if self.params.binding_table is None else _join_octets(self._table.b4)
         # a second softwire of a lwB4 may have the port after all
         if bits and bits[0].variable.kind is Kind.LIST and len(np.unique(b4)) == len(b4):
             # the next PSID belongs to another softwire or to none
-            port: Any = good.find_layer("UDP").fields["sport"]
+            port: Any = valid.find_layer("UDP").fields["sport"]
             port = port.add_constant(1, bits[0].variable.name)
-            changed["spoof-port"] = good.replace_fields("UDP", sport=port)
+            changed["spoof-port"] = valid.replace_fields("UDP", sport=port)
         return changed
 
     @cached_property
@@ -309,7 +311,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         row = table.find_rows(inner["src"], udp["sport"])
         right = (table.b4[row] == outer["src_octets"]).all(axis=1)
         right &= (table.br[row] == outer["dst_octets"]).all(axis=1)
-        return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER, ~right)]
+        return [(LwAftrDrop.NO_SOFTWIRE, row < 0), (LwAftrDrop.WRONG_OUTER_ADDRESSES, ~right)]
 
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
         table = self._table
@@ -336,7 +338,7 @@ class LightweightAftr(TunnelDevice, customers.Relay):
         sibling, other = (next(map(_make_customer, each), None) for each in (sharing, apart))
         served = _make_customer(chosen), sibling, other
         find, rows_of = self._table.find_b4, self._table.list_softwires
-        common = self.kind, *ends, self.params.server_ipv4, *served, find
+        common = self.params.display_name, *ends, self.params.server_ipv4, *served, find
         relay = audit_views.SharedAddressRelay(*common, list_softwires=rows_of)
         return relay, customers.make_tunnel_view(relay)
 
@@ -355,11 +357,12 @@ def _make_customer(row: audit_views.Softwire) -> audit_views.Customer:
 
 
 def _join_octets(addresses: U8) -> np.ndarray:
+    """View each address as one value, so that addresses can be compared."""
     return np.ascontiguousarray(addresses).view("V16")[:, 0]
 
 
 def _simulate_generated_rows(params: LwAftrParams, direction: Direction, seed: int) -> CustomerFlow:
-    table, width = params.generated, params.generated.index_bits
+    table, width = params.generated_softwires, params.generated_softwires.index_bits
     count = params.simulated or params.softwires
     number = None
     if width and count <= MAX_LIST:
@@ -383,8 +386,8 @@ def _simulate_listed_rows(
     for row in rows:
         sharing = (int(table.psid_offset[row]), int(table.psid_len[row]), table.br[row].tobytes())
         groups.setdefault(sharing, []).append(row)
-    if len(groups) > _MAX_GROUPS:
-        problem = f"softwires have {len(groups)} port sharings or lwAFTRs, more than {_MAX_GROUPS}"
+    if len(groups) > _MAX_CLASSES:
+        problem = f"softwires have {len(groups)} port sharings or lwAFTRs, more than {_MAX_CLASSES}"
         raise UsageError(problem, "simulate fewer, or unify the table", code="beyond-trex")
     for (offset, length, br), members in groups.items():
         chosen = np.array(members)

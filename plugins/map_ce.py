@@ -19,7 +19,6 @@ from v6t.packets.reference import DropReason
 from v6t.plugins import audit_views, map_rules
 from v6t.plugins.base import DeviceIntent
 from v6t.plugins.customers import CustomerFlow, CustomerTechnology
-from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import RuleParams, make_rule_config
 from v6t.plugins.mapt_br import DmrParams, DmrTranslator
 from v6t.plugins.params import (
@@ -37,7 +36,7 @@ from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import ECN_DROP, TunnelDevice, match_address, pack_address
 from v6t.profiles.model import Expression, Layer, TrafficClass, Variable
 
-DEFAULT_PSID = 9
+DEFAULT_PSID = 9  # of the customer; the highest one if PSIDs are shorter
 
 
 class CustomerDrop(DropReason):
@@ -47,7 +46,7 @@ class CustomerDrop(DropReason):
     BAD_PORT = "port outside the customer's port set"
     WRONG_RELAY = "does not come from the relay"
     TOO_BIG = "too big, or to be fragmented"
-    UNMARKED = ECN_DROP
+    NOT_ECN_CAPABLE = ECN_DROP
 
 
 class CustomerAddresses(NamedTuple):
@@ -72,7 +71,7 @@ class CustomerParams(RightIpv4Link, Mixture):
     rv_dport: DestinationPorts = Field(DestinationPorts(), description="reverse destination ports")
     negative_percent: int = negative_share("share of frames that are not the customer's [%]")
 
-    psid_parameter: ClassVar[str] = "psid"
+    psid_parameter: ClassVar[str] = "psid"  # name of the parameter with the PSID
     if TYPE_CHECKING:
         br_address: IPv6Address
 
@@ -114,7 +113,7 @@ class MapCeParams(CustomerParams, RuleParams):
     ce_psid: int = Field(DEFAULT_PSID, ge=0, description="PSID; by default at most the highest one")
 
     psid_parameter: ClassVar[str] = "ce_psid"
-    embeds_host: ClassVar[bool] = False
+    embeds_host: ClassVar[bool] = False  # in the interface identifier, as in MAP-T
 
     def count_psid_bits(self) -> int:
         return self.make_rule(None).psid_len
@@ -130,11 +129,11 @@ class MapCeParams(CustomerParams, RuleParams):
 
     @cached_property
     def end_user_prefix(self) -> IPv6Network:
-        return self.rule.end_user_prefix(self.ce_ipv4, self.ce_psid)
+        return self.rule.compute_end_user_prefix(self.ce_ipv4, self.ce_psid)
 
     @cached_property
     def customer(self) -> CustomerAddresses:
-        rule, ports = self.rule, self.rule.port_set(self.ce_psid)
+        rule, ports = self.rule, self.rule.make_port_set(self.ce_psid)
         if self.ce_ipv4 not in rule.ipv4_prefix:
             problem = f"ce_ipv4 {self.ce_ipv4} is outside the rule's IPv4 prefix {rule.ipv4_prefix}"
             raise UsageError(problem, code="outside-prefix")
@@ -200,6 +199,7 @@ class CustomerEdge(CustomerTechnology):
 
     @property
     def relay_network(self) -> IPv6Address | IPv6Network:
+        """Destination of the customer's packets on the IPv6 link."""
         return self.params.relay_address
 
     def simulate_customers(self, direction: Direction, seed: int) -> list[CustomerFlow]:
@@ -209,23 +209,24 @@ class CustomerEdge(CustomerTechnology):
         return [CustomerFlow(ipv6, host, self.params.relay_address, ports, None, (HOST,))]
 
     def make_negative_layers(
-        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+        self, flow: CustomerFlow, valid: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
-        """Return layers of other customers' frames: with another port set, and with another address."""
+        """Return layers with the port, and with the address, of another customer."""
         (_, ipv4, ports), changed = self.params.customer, {}
         end = "dst" if direction == "forward" else "src"
         if ports.psid_len:
             name = f"{end[0]}port"
-            port: Any = good.find_layer("UDP").fields[name]
+            port: Any = valid.find_layer("UDP").fields[name]
             stray = replace(port, base=port.base ^ 1 << ports.low_bits)
-            changed["stray-port"] = good.replace_fields("UDP", **{name: stray})
-        if any(layer.name == "IP" for layer in good.layers):
+            changed["stray-port"] = valid.replace_fields("UDP", **{name: stray})
+        if any(layer.name == "IP" for layer in valid.layers):
             neighbor = IPv4Address(int(ipv4.network_address) ^ ipv4.num_addresses)
             stray = replace(flow.ipv4, base=str(neighbor))
-            changed["stray-address"] = good.replace_fields("IP", **{end: stray})
+            changed["stray-address"] = valid.replace_fields("IP", **{end: stray})
         return changed
 
     def check_owner(self, addresses: Any, port: Any) -> Checks:
+        """Return drop reasons of packets whose address or port is not the customer's."""
         _, ipv4, ports = self.params.customer
         masked = addresses & np.uint32(int(ipv4.netmask))
         return [
@@ -242,10 +243,13 @@ class CustomerEdge(CustomerTechnology):
     def make_edge_view(self, **fields: Any) -> audit_views.CustomerEdge:
         ipv6, ipv4, ports = self.params.customer
         server = self.params.server_ipv4
-        return audit_views.CustomerEdge(self.kind, ipv4, ports, server, ipv6, **fields)
+        return audit_views.CustomerEdge(
+            self.params.display_name, ipv4, ports, server, ipv6, **fields
+        )
 
     @property
     def audit_endpoint(self) -> tuple[IPv4Address, int]:
+        """Address and port of a customer's host, for audits."""
         ipv6, ipv4, ports = self.params.customer
         customer = audit_views.Customer(ipv6, ipv4.network_address, ports)
         return customer.ipv4, customer.port if ports.psid_len else 443
@@ -254,8 +258,6 @@ class CustomerEdge(CustomerTechnology):
 class TunnelEdge(TunnelDevice, CustomerEdge):
     """A customer device that encapsulates IPv4 in IPv6."""
 
-    overhead = 40
-    rfc_frame_sizes = TUNNEL_SIZES
     config_model: ClassVar[type[LwB4Config]] = LwB4Config
 
     def select_tunnel_packets(self, outer: Any) -> Mask:
@@ -332,16 +334,17 @@ class MapTCe(DmrTranslator, CustomerEdge):
         return self.check_owner(ipv4, port)
 
     def make_configuration(self) -> CustomerConfig:
-        return MapTCeConfig(**self.params.config_values, **self.params.dmr_values)
+        return MapTCeConfig(**self.params.config_values, **self.params.dmr_config_values)
 
     def list_audit_views(self) -> tuple[audit_views.AuditView, ...]:
         p, (host, port) = self.params, self.audit_endpoint
         shared = p.customer.ports.psid_len > 0
-        edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_values)
+        edge = self.make_edge_view(rule=p.rule, psid=p.ce_psid, **p.dmr_config_values)
         server = p.relay_address, (p.server_ipv4,), port if shared else 40123
         customer = host, p.customer.ipv6, port
         ports = {"uses_ports": shared, "may_reassemble": shared}
-        return edge, self.make_translator_view(server, customer, **ports)
+        ends = *server, *customer
+        return edge, audit_views.Translator("left", *ends, p.lowest_ipv6_mtu, **ports)
 
     def suggest_audit_params(self) -> dict[str, Any]:
         """Return an EA length with which the CE does not share its address."""

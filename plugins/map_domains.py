@@ -18,20 +18,19 @@ from v6t.packets.direction import Direction
 from v6t.plugins import audit_views
 from v6t.plugins.audit_views import Customer, SharedAddressRelay
 from v6t.plugins.base import PluginParams
-from v6t.plugins.customers import ALL, CustomerCount, CustomerFlow, Relay, RelayParams
-from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea, parse_rule
-from v6t.plugins.prefixes import read_hosts4
+from v6t.plugins.customers import ALL_CUSTOMERS, CustomerCount, CustomerFlow, Relay, RelayParams
+from v6t.plugins.map_rules import MapRule, RuleTable, find_served_eas, parse_rule
+from v6t.plugins.prefixes import parse_ipv4_host_network
 from v6t.profiles.model import Expression, Kind, Layer, TrafficClass, Variable
 
-MAX_LISTED_CES = 65535  # in a TRex value list; more CEs have consecutive EA values
+MAX_LISTED_CES = 65535  # in a TRex value list; if there are more, their EA values are consecutive
 _NESTED_SUFFIX_BITS, _CE_PREFIX_BITS = 4, 2  # of the nested rule, and of a CE's prefix, in audits
 
 
 class RuleParams(PluginParams):
     """Parameters of one mapping rule."""
 
-    psid_parameter: ClassVar[str] = "psid"
-    """Name of the parameter with the CE's PSID, for rules without EA bits."""
+    psid_parameter: ClassVar[str] = "psid"  # name of the parameter with the CE's PSID
 
     rule_ipv6: str = Field("2001:db8:ce::/51", description="rule IPv6 prefix (BMR and FMR)")
     rule_ipv4: str = Field("192.0.2.0/24", description="rule IPv4 prefix")
@@ -52,7 +51,7 @@ class RuleParams(PluginParams):
 
 
 class Domain(RuleParams):
-    """One MAP domain: a rule, the number of simulated CEs, and the share of the traffic."""
+    """One MAP domain: a rule, the number of simulated CEs, and their share of the traffic."""
 
     psid: int = Field(0, ge=0, description="PSID of the one CE of a rule without EA bits")
     ces: CustomerCount = Field(1000, ge=0, description="simulated CEs; 'all': the whole rule")
@@ -63,6 +62,7 @@ class Domain(RuleParams):
 
     @property
     def ea_bounds(self) -> tuple[int, int]:
+        """Lowest and highest EA value of the simulated CEs."""
         rule = self.rule
         edge = 1 << rule.psid_len if self.exclude_network_broadcast and rule.ea_len else 0
         return edge, rule.ce_count - 1 - edge
@@ -70,7 +70,7 @@ class Domain(RuleParams):
     @model_validator(mode="after")
     def _check_ces(self) -> Domain:
         rule = self.rule  # raises UsageError with what to change
-        read_hosts4(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # CEs are drawn from all of it
+        parse_ipv4_host_network(self.rule_ipv4, "rule IPv4 prefix", "rule_ipv4")  # of all CEs
         low, high = self.ea_bounds
         room, problem, hint, code = high - low + 1, "", "", "not-enough-addresses"
         if self.ces > room > 0 and "ces" not in self.model_fields_set:
@@ -83,7 +83,7 @@ class Domain(RuleParams):
         elif self.psid and rule.ea_len:
             problem = f"psid {self.psid} has no effect: {rule.ea_len} EA bits hold the PSIDs"
             hint, code = "leave psid out, or set ea_len to 0 and psid_len", "setting-without-effect"
-        elif rule.port_set(self.psid).ranges[0] == (self.psid, self.psid) and (
+        elif rule.make_port_set(self.psid).ranges[0] == (self.psid, self.psid) and (
             rule.suffix_len if rule.ea_len else not self.psid
         ):  # a port each
             problem = "with psid_offset 0 and a PSID of 16 bits a CE of PSID 0 has only port 0"
@@ -94,7 +94,7 @@ class Domain(RuleParams):
 
 
 class MapParams(RelayParams, Domain):
-    """Parameters of a MAP relay; ``domains`` holds the domains after the first."""
+    """Parameters of a MAP relay, including those of the first domain."""
 
     domains: tuple[Domain, ...] = Field((), description="further MAP domains")
 
@@ -107,7 +107,7 @@ class MapParams(RelayParams, Domain):
             self.refuse_addresses_within(rule.ipv4_prefix, "the rule IPv4 prefix", "server_ipv4")
         for domain in self.all_domains:
             low, high = domain.ea_bounds
-            room = sum(map(len, self.find_served_ea(domain, low)))
+            room = sum(map(len, self.find_served_eas(domain, low)))
             most, lost = min(room, MAX_LISTED_CES), high - low + 1 - room
             if lost and not 0 < domain.ces <= most:
                 fewer = f"set the domain's ces to at most {most}, or " if room else ""
@@ -125,7 +125,7 @@ class MapParams(RelayParams, Domain):
                 problem = f"two domains have the same rule IPv4 prefix {prefix}"
                 hint = "give each domain its own IPv4 prefix; one may lie within another"
                 raise UsageError(problem, hint, code="duplicate")
-            ranges = rule.port_set(domain.psid).ranges
+            ranges = rule.make_port_set(domain.psid).ranges
             own = {port for low, high in ranges for port in range(low, high + 1)}
             # all ports of a rule with EA bits belong to its own CEs
             common = own & taken.setdefault(prefix, set())
@@ -134,9 +134,10 @@ class MapParams(RelayParams, Domain):
                 raise UsageError(problem, "give each domain its own PSID", code="conflict")
             taken[prefix] |= set(range(1 << 16)) if rule.ea_len else own
 
-    def find_served_ea(self, domain: Domain, low: int) -> list[range]:
+    def find_served_eas(self, domain: Domain, low: int) -> list[range]:
+        """Return the EA values from ``low`` on that no other domain takes over."""
         rules = [d.rule for d in self.all_domains if d is not domain]
-        return find_served_ea(domain.rule, low, domain.ea_bounds[1], rules)
+        return find_served_eas(domain.rule, low, domain.ea_bounds[1], rules)
 
     @property
     def all_domains(self) -> tuple[Domain, ...]:
@@ -147,7 +148,7 @@ class MapParams(RelayParams, Domain):
         return tuple(domain.rule for domain in self.all_domains)
 
     @property
-    def customers(self) -> list[str]:
+    def customer_prefixes(self) -> list[str]:
         return [str(rule.ipv6_prefix) for rule in self.rules]
 
 
@@ -156,8 +157,7 @@ class MapRelay(Relay):
 
     sides = ("CEs", "server")
     params: MapParams
-    embeds_host: ClassVar[bool] = False
-    """Whether interface identifiers hold a host's complete address (MAP-T)."""
+    embeds_host: ClassVar[bool] = False  # in the interface identifier, as in MAP-T
 
     @cached_property
     def rules(self) -> RuleTable:
@@ -176,26 +176,26 @@ class MapRelay(Relay):
         layout = rule.host_address_layout if self.embeds_host else rule.address_layout
         ce, relay = str(rule.map_address(address, psid)), self.params.relay_address
         ipv6 = Expression.from_layout(layout, ce, ipv4=ipv4, psid=psids)
-        ports, varying = rule.port_set(psid), psids if ea else None
+        ports, varying = rule.make_port_set(psid), psids if ea else None
         return CustomerFlow(ipv6, ipv4, relay, ports, varying, (EA, HOST), domain.share)
 
     def make_negative_layers(
-        self, flow: CustomerFlow, good: TrafficClass, direction: Direction
+        self, flow: CustomerFlow, valid: TrafficClass, direction: Direction
     ) -> dict[str, tuple[Layer, ...]]:
         """Return layers of forward frames with one field that a relay must reject (RFC 7597, section 8.1)."""
         if direction == "reverse":
             return {}
         p, rule = self.params, self.params.rule
         outside = replace(flow.ipv6, base=str(_spoof_prefix(p, IPv6Address(str(flow.ipv6.base)))))
-        changed = {"spoof-prefix": good.replace_fields("IPv6", src=outside)}
+        changed = {"spoof-prefix": valid.replace_fields("IPv6", src=outside)}
         if rule.ea_len and rule.suffix_len:
             # the IPv4 suffix is the first EA bits, and only the one in the identifier changes
             end = 112 if rule.iid_format == "rfc7597" else 104
             other = flow.ipv6.add_constant(1 << rule.psid_len, EA, range(64, end))
-            changed["spoof-address"] = good.replace_fields("IPv6", src=other)
+            changed["spoof-address"] = valid.replace_fields("IPv6", src=other)
         if rule.ea_len and rule.psid_len:
-            port: Any = good.find_layer("UDP").fields["sport"]
-            changed["spoof-port"] = good.replace_fields("UDP", sport=port.add_constant(1, EA))
+            port: Any = valid.find_layer("UDP").fields["sport"]
+            changed["spoof-port"] = valid.replace_fields("UDP", sport=port.add_constant(1, EA))
         return changed
 
     def make_rule_configs(self) -> tuple[MapRuleConfig, ...]:
@@ -207,7 +207,7 @@ class MapRelay(Relay):
         tunnels, owner = frozenset(() if translation else (relay,)), RuleTable(p.rules).find_ce
         ends = relay, tunnels, p.server_ipv4
         customers = _choose_customers(p)
-        return SharedAddressRelay(self.kind, *ends, *customers, owner, p.rules, **translation)
+        return SharedAddressRelay(p.display_name, *ends, *customers, owner, p.rules, **translation)
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         rule, suffix = self.params.rule, self.params.rule.suffix_len
@@ -234,19 +234,21 @@ def _make_ea_variable(
     low, high = domain.ea_bounds
     if rule.psid_len == 16 and not rule.psid_offset and not rule.suffix_len:
         low = max(low, 1)  # the CE with EA value 0 has port 0 and no other
-    if domain.ces == ALL:
+    if domain.ces == ALL_CUSTOMERS:
         return Variable(EA, rule.ea_len, Kind.UNIFORM, low=low, high=high)
-    served = params.find_served_ea(domain, low)
+    served = params.find_served_eas(domain, low)
     count = min(domain.ces, sum(map(len, served)))
     if count > MAX_LISTED_CES:
         return Variable(EA, rule.ea_len, Kind.PERMUTATION, low=low, high=low + count - 1)
     name = domain.rule_ipv6
-    values = _draw_ea(tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}")
+    values = _draw_ea_values(
+        tuple(served), count, f"{seed}/ces/{name}", f"{seed}/{direction}/{name}"
+    )
     return Variable(EA, rule.ea_len, Kind.LIST, values=values)
 
 
 @lru_cache(maxsize=32)  # every frame size has the same
-def _draw_ea(
+def _draw_ea_values(
     served: tuple[range, ...], count: int, sample_seed: str, order_seed: str
 ) -> tuple[int, ...]:
     starts = list(accumulate(map(len, served), initial=0))
@@ -258,6 +260,7 @@ def _draw_ea(
 
 
 def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
+    """Return the address with one bit flipped, so that it is outside all rules."""
     for bit in range(params.rule.ipv6_prefix.prefixlen - 1, -1, -1):
         flipped = IPv6Address(int(address) ^ 1 << 127 - bit)
         if not any(flipped in rule.ipv6_prefix for rule in params.rules):
@@ -267,13 +270,13 @@ def _spoof_prefix(params: MapParams, address: IPv6Address) -> IPv6Address:
 
 
 def make_rule_config(rule: MapRule) -> MapRuleConfig:
-    """Convert a rule to the model in device intents."""
+    """Convert a rule to its form in device intents."""
     values = {name: getattr(rule, name) for name in MapRuleConfig.model_fields}
     return MapRuleConfig(**{name: value for name, value in values.items() if value is not None})
 
 
 def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
-    """Return a rule within another: its last IPv4 addresses, the next IPv6 prefix, another PSID offset."""
+    """Return parameters of a more specific rule, with the last IPv4 addresses of ``rule``."""
     *_, pool = rule.ipv4_prefix.subnets(new_prefix=32 - _NESTED_SUFFIX_BITS)
     adjacent = rule.ipv6_prefix.network_address + rule.ipv6_prefix.num_addresses
     prefixes = {"rule_ipv6": f"{adjacent}/{rule.ipv6_prefix.prefixlen}", "rule_ipv4": str(pool)}
@@ -282,14 +285,14 @@ def _make_nested_rule(rule: MapRule) -> dict[str, Any]:
 
 
 def _choose_customers(params: MapParams) -> tuple[Customer, Customer | None, Customer | None]:
-    """Return a customer, one with the same address and one with another address, or None for these two."""
+    """Return a customer, one with the same address or None, and one with another address or None."""
     rule = params.rule
     ratio = rule.sharing_ratio if rule.ea_len else 1
-    served = params.find_served_ea(params, 0)
+    served = params.find_served_eas(params, 0)
 
     def make_customer(ea: int) -> Customer:
         ipv4, psid = rule.decode_ea(ea)
-        return Customer(rule.map_address(ipv4, psid), ipv4, rule.port_set(psid))
+        return Customer(rule.map_address(ipv4, psid), ipv4, rule.make_port_set(psid))
 
     def select_served_ces(*eas: int) -> list[int]:
         return [ea for ea in eas if any(ea in some for some in served)]

@@ -20,7 +20,7 @@ from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.headers import to_octets
 from v6t.plugins.ports import PortSet, PortSharing
-from v6t.plugins.prefixes import read_network4, read_network6
+from v6t.plugins.prefixes import parse_ipv4_network, parse_ipv6_network
 from v6t.plugins.translation import select_within
 
 MAX_EA_LEN = 48
@@ -29,19 +29,15 @@ DEFAULT_PSID_OFFSET = 6
 
 @dataclass(frozen=True)
 class MapRule:
-    """A mapping rule, which is validated when it is created.
-
-    ``psid_len`` is given only where ``ea_len`` does not determine it (RFC 7597, example 5); ``psid`` is that
-    of the one CE of a shared address without EA bits (RFC 7597, section 5.2), if known.
-    """
+    """A mapping rule, which is validated when it is created."""
 
     ipv6_prefix: IPv6Network
     ipv4_prefix: IPv4Network
     ea_len: int
     psid_offset: int = DEFAULT_PSID_OFFSET
-    psid_len: int = -1
+    psid_len: int = -1  # -1: the EA bits determine it (RFC 7597, example 5, has none)
     iid_format: IidFormat = "rfc7597"
-    psid: int | None = None
+    psid: int | None = None  # of the only CE of a rule without EA bits (RFC 7597, section 5.2)
 
     def __post_init__(self) -> None:
         n, r, o, p = self.ipv6_prefix.prefixlen, 32 - self.suffix_len, self.ea_len, self.suffix_len
@@ -69,7 +65,9 @@ class MapRule:
             code = "setting-without-effect"
         if problem:
             raise UsageError(problem, hint, code=code)
-        _ = self.port_sharing if self.psid is None else self.port_set(self.psid)  # raises errors
+        _ = (
+            self.port_sharing if self.psid is None else self.make_port_set(self.psid)
+        )  # raises errors
 
     @property
     def suffix_len(self) -> int:
@@ -110,7 +108,7 @@ class MapRule:
         """Layout of MAP-T addresses, which hold a host's complete IPv4 address."""
         return address_layouts.map_address_layout(self, embeds_host=True)
 
-    def port_set(self, psid: int) -> PortSet:
+    def make_port_set(self, psid: int) -> PortSet:
         return PortSet(self.psid_offset, self.psid_len, psid)
 
     def find_psid(self, port: int) -> int | None:
@@ -134,7 +132,7 @@ class MapRule:
         psid = self.ce_layouts.psid.encode(ea=ea) if self.ea_len else self.psid or 0
         return IPv4Address(self.ce_layouts.ipv4.encode(ea=ea, host=0)), psid
 
-    def end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
+    def compute_end_user_prefix(self, ipv4: IPv4Address, psid: int) -> IPv6Network:
         """Compute the prefix delegated to the CE, with length ``n + o``."""
         value = address_layouts.end_user_prefix_layout(self).encode(ea=self.encode_ea(ipv4, psid))
         return IPv6Network((value, self.ipv6_prefix.prefixlen + self.ea_len))
@@ -172,14 +170,14 @@ def parse_rule(
     """Parse and validate a rule; ``psid`` is ignored if the rule has EA bits."""
     if psid_len is not None and not 0 <= psid_len <= 16:
         raise UsageError(f"psid_len {psid_len} is outside 0..16", code="out-of-range")
-    ipv6 = read_network6(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
-    ipv4 = read_network4(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4")
+    ipv6 = parse_ipv6_network(ipv6_prefix, "rule IPv6 prefix", "rule_ipv6")
+    ipv4 = parse_ipv4_network(ipv4_prefix, "rule IPv4 prefix", "rule_ipv4")
     length, only = -1 if psid_len is None else psid_len, psid if psid_len and not ea_len else None
     return MapRule(ipv6, ipv4, ea_len, psid_offset, length, iid_format, only)
 
 
-def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
-    """Return the EA values in ``low..high`` that no more specific rule covers, as ascending ranges."""
+def find_served_eas(rule: MapRule, low: int, high: int, rules: Iterable[MapRule]) -> list[range]:
+    """Return ascending ranges of the EA values in ``low..high`` that no more specific rule covers."""
     free = [range(low, high + 1)] if low <= high else []
     for narrow in rules:
         for outer, inner in (
@@ -200,7 +198,7 @@ def find_served_ea(rule: MapRule, low: int, high: int, rules: Iterable[MapRule])
 
 
 class MapSources(NamedTuple):
-    """CEs looked up by IPv6 source and port, ``(n,)`` each."""
+    """Results of a look-up of CEs by IPv6 source and port, ``(n,)`` each."""
 
     known: Mask  # a rule contains the source
     consistent: Mask  # the parts of the address agree
@@ -210,9 +208,9 @@ class MapSources(NamedTuple):
 
 
 class MapDestinations(NamedTuple):
-    """CEs looked up by IPv4 destination and port."""
+    """Results of a look-up of CEs by IPv4 destination and port."""
 
-    ipv6: U8  # (n, 16)
+    ipv6: U8  # (n, 16), addresses of the CEs
     known: Mask  # (n,), a rule contains the destination
     owned: Mask  # (n,), the port belongs to a CE of that rule
 

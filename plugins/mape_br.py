@@ -11,7 +11,6 @@ from v6t.packets.arrays import Mask
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import AuditView
 from v6t.plugins.customers import TunnelRelayParams, make_tunnel_view
-from v6t.plugins.frame_sizes import TUNNEL_SIZES
 from v6t.plugins.map_domains import MapParams, MapRelay
 from v6t.plugins.reference_device import Checks
 from v6t.plugins.tunnels import ECN_DROP, TunnelDevice, match_address, pack_address
@@ -27,10 +26,10 @@ class MapEDrop(DropReason):
     NO_DESTINATION = "no rule for the IPv4 destination"
     NO_PORT = "destination port does not belong to a CE"
     TOO_BIG = "too big for the IPv6 link"
-    UNMARKED = ECN_DROP
+    NOT_ECN_CAPABLE = ECN_DROP
 
 
-OTHER_ADDRESSES = {  # of RFC 9637, for rules that contain the default ones
+RFC9637_ADDRESSES = {  # suggested for rules that contain the default addresses
     "br_address": "3fff:6::1",
     "tester_left_ipv6": "3fff:6::2",
     "dut_right_ipv6": "3fff:7::1/64",
@@ -47,7 +46,7 @@ class MapEParams(TunnelRelayParams, MapParams):
     def _check_br_address(self) -> MapEParams:
         for rule in self.rules:
             self.refuse_addresses_within(
-                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", **OTHER_ADDRESSES
+                rule.ipv6_prefix, "the rule IPv6 prefix", "br_address", **RFC9637_ADDRESSES
             )
         return self
 
@@ -59,9 +58,7 @@ class MapEBorderRelay(TunnelDevice, MapRelay):
     title = "MAP-E border relay: IPv4 of many CEs in IPv6, decapsulated and encapsulated"
     rfcs = ("RFC 7597",)
     params_model = MapEParams
-    overhead = 40
     drops = MapEDrop
-    rfc_frame_sizes = TUNNEL_SIZES
     params: MapEParams
 
     def select_tunnel_packets(self, outer: Any) -> Mask:

@@ -24,9 +24,9 @@ from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, 
 from v6t.plugins.map_domains import MapParams, MapRelay, RuleParams
 from v6t.plugins.map_rules import MapDestinations, MapSources, RuleTable
 from v6t.plugins.params import device
-from v6t.plugins.prefixes import read_network6
-from v6t.plugins.reference_device import DROP_ALL, Answer, Checks
-from v6t.plugins.translation import check_prefix, embed
+from v6t.plugins.prefixes import parse_ipv6_network
+from v6t.plugins.reference_device import DROP_ALL, Checks, Outcome
+from v6t.plugins.translation import check_rfc6052_prefix, embed_ipv4
 from v6t.profiles.model import FramePair, Traffic
 
 
@@ -41,19 +41,19 @@ class DmrParams(PluginParams):
 
     @cached_property
     def dmr_prefix(self) -> IPv6Network:
-        return check_prefix(read_network6(self.dmr, "dmr"))
+        return check_rfc6052_prefix(parse_ipv6_network(self.dmr, "dmr"))
 
     @property
     def relay_address(self) -> IPv6Address:
         """IPv6 address of the server, behind the DMR."""
-        return embed(self.dmr_prefix, self.server_ipv4)
+        return embed_ipv4(self.dmr_prefix, self.server_ipv4)
 
     @property
     def embedded_addresses(self) -> EmbeddedIpv4:
         return {"dmr": (self.dmr_prefix, (self.server_ipv4,))}
 
     @property
-    def dmr_values(self) -> dict[str, Any]:
+    def dmr_config_values(self) -> dict[str, Any]:
         return {"dmr": self.dmr_prefix, "lowest_ipv6_mtu": self.lowest_ipv6_mtu}
 
     def refuse_dmr_overlap(self, domain: RuleParams) -> None:
@@ -63,7 +63,7 @@ class DmrParams(PluginParams):
 
 
 class DmrTranslator(CustomerTechnology):
-    """A border relay or CE of MAP-T; ``drops`` has TOO_BIG."""
+    """A border relay or CE of MAP-T; subclasses set ``drops`` with a member TOO_BIG."""
 
     rfcs = (
         "RFC 7599",
@@ -77,11 +77,11 @@ class DmrTranslator(CustomerTechnology):
 
     @abstractmethod
     def check_sender(self, ce: MapSources, port: Any) -> Checks:
-        """Return drop reasons for IPv6 packets, given the CEs of their addresses, and ports."""
+        """Return drop reasons of IPv6 packets from the CEs and ports of their senders."""
 
     @abstractmethod
     def check_receiver(self, ce: MapDestinations, ipv4: Any, port: Any) -> Checks:
-        """Return drop reasons for IPv4 packets, given the CEs of their addresses, addresses and ports."""
+        """Return drop reasons of IPv4 packets from the CEs, addresses and ports of their receivers."""
 
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         if direction == "reverse":
@@ -94,7 +94,7 @@ class DmrTranslator(CustomerTechnology):
         return RuleTable(self.params.rules, embeds_host=True)
 
     def select_translated(self, header: Any, behind_dmr: Mask) -> Mask:
-        """Select the IPv6 packets that are translated, given those with a peer behind the DMR."""
+        """Select the IPv6 packets that are translated, of those with a peer behind the DMR."""
         return behind_dmr
 
     @cached_property
@@ -102,20 +102,21 @@ class DmrTranslator(CustomerTechnology):
         return translation.Rfc6052Array(self.params.dmr_prefix)
 
     def _name_fields(self, direction: Direction) -> tuple[str, str, str]:
+        """Return the customer's and the server's address field, and the customer's port field."""
         from_customer = direction == self.customer_direction
         return ("src", "dst", "sport") if from_customer else ("dst", "src", "dport")
 
-    def answer_forward(self, packets: U8) -> Answer:
+    def translate_forward(self, packets: U8) -> Outcome:
         customer, server, port_field = self._name_fields("forward")
         header = view(packets, IPV6)
         host, behind_dmr = self._dmr.to_ipv4(header[f"{server}_octets"])
         native = ~self.select_translated(header, behind_dmr)
         if packets.shape[1] < 48:
-            return Answer(DROP_ALL.drops, native=native)
+            return Outcome(DROP_ALL.drops, native=native)
         port = view(packets, UDP, 40)[port_field]
         ce = self.rules.find_sources(header[f"{customer}_high"], header[f"{customer}_low"], port)
 
-        def build(rows: Mask) -> U8:
+        def build_packets(rows: Mask) -> U8:
             ends = {customer: to_octets(ce.ipv4, 4), server: host}
             columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
             return translation.build_ipv4(*columns)
@@ -126,9 +127,9 @@ class DmrTranslator(CustomerTechnology):
             (EXHAUSTED, header["hlim"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] - 20 > self.links.right.mtu),
         ]
-        return Answer(checks, build, version=4, native=native)
+        return Outcome(checks, build_packets, version=4, native=native)
 
-    def answer_reverse(self, packets: U8) -> Answer:
+    def translate_reverse(self, packets: U8) -> Outcome:
         plain = translation.select_plain_udp(packets, 4)
         if not plain.any():
             return DROP_ALL
@@ -138,7 +139,7 @@ class DmrTranslator(CustomerTechnology):
         df = header["flags_frag"] & DONT_FRAGMENT != 0
         mtu = np.where(df, self.links.left.mtu, self.params.lowest_ipv6_mtu)
 
-        def build(rows: Mask) -> U8:
+        def build_packets(rows: Mask) -> U8:
             host, _ = self._dmr.to_ipv6(header[f"{server}_octets"])
             ends = {customer: ce.ipv6, server: host}
             columns = translation.select_rows(rows, packets, ends["src"], ends["dst"])
@@ -150,15 +151,7 @@ class DmrTranslator(CustomerTechnology):
             (EXHAUSTED, header["ttl"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] + 20 > mtu),
         ]
-        return Answer(checks, build)
-
-    def make_translator_view(
-        self,
-        ipv6_host: tuple[IPv6Address, tuple[IPv4Address, ...], int],
-        ipv4_host: tuple[IPv4Address, IPv6Address, int],
-        **fields: Any,
-    ) -> Translator:
-        return Translator("left", *ipv6_host, *ipv4_host, self.params.lowest_ipv6_mtu, **fields)
+        return Outcome(checks, build_packets)
 
     def list_audit_variants(self) -> Mapping[str, Mapping[str, Any]]:
         raised = {RAISED_MTU: {"lowest_ipv6_mtu": 1400}}
@@ -213,12 +206,13 @@ class MapTBorderRelay(DmrTranslator, MapRelay):
         return [(MapTDrop.NO_DESTINATION, ~ce.known), (MapTDrop.NO_PORT, ~ce.owned)]
 
     def make_configuration(self) -> MapTRelayConfig:
-        return MapTRelayConfig(rules=self.make_rule_configs(), **self.params.dmr_values)
+        return MapTRelayConfig(rules=self.make_rule_configs(), **self.params.dmr_config_values)
 
     def list_audit_views(self) -> tuple[AuditView, ...]:
-        relay = self.make_relay_view(**self.params.dmr_values)
+        relay = self.make_relay_view(**self.params.dmr_config_values)
         customer = relay.customer
         own = customer.ipv6, (customer.ipv4,), customer.port
         shared = customer.ports.psid_len > 0
         kind = {"uses_ports": shared, "may_reassemble": True}  # RFC 7599, section 10.2
-        return relay, self.make_translator_view(own, (relay.server, relay.relay, 443), **kind)
+        server = relay.server, relay.relay, 443
+        return relay, Translator("left", *own, *server, self.params.lowest_ipv6_mtu, **kind)

@@ -17,7 +17,7 @@ from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, Links, Part
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import address, describe_link, device, tester
 from v6t.plugins.stateful import Endpoints, Pool6Params, StatefulTechnology, translate_version
-from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, read_prefix96
+from v6t.plugins.translation import Mapping, Mappings, MappingsArray, embed_network, parse_prefix96
 from v6t.profiles.model import FramePair
 
 _TRANSLATOR, _NAT = "2001:2:0:f002::1", "2001:2:0:f002::2"  # on the link between both parts
@@ -46,7 +46,7 @@ class Nat46Params(Pool6Params):
 
     @property
     def prefix(self) -> IPv6Network:
-        return read_prefix96(self.clients_prefix, "clients_prefix")
+        return parse_prefix96(self.clients_prefix, "clients_prefix")
 
     @property
     def embedded_addresses(self) -> EmbeddedIpv4:

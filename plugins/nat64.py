@@ -20,14 +20,14 @@ from v6t.plugins.four_tuples import TupleField
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, check_unfragmented
 from v6t.plugins.params import Ipv6Links, RightIpv4Link, address
 from v6t.plugins.stateful import Endpoints, Napt, Pool4Params, translate_version
-from v6t.plugins.translation import WELL_KNOWN, Rfc6052Array, embed, read_prefix
+from v6t.plugins.translation import WELL_KNOWN, Rfc6052Array, embed_ipv4, parse_rfc6052_prefix
 from v6t.profiles.model import FramePair
 
-TIMERS_S = {
+# Lifetimes of sessions in seconds (RFC 6146, section 4).
+SESSION_LIFETIMES_S = {
     "UDP_MIN": 120, "UDP_DEFAULT": 300, "TCP_TRANS": 240, "TCP_EST": 7440, "TCP_INCOMING_SYN": 6,
     "FRAGMENT_MIN": 2, "ICMP_DEFAULT": 60,
 }  # fmt: skip
-"""Lifetimes of sessions (RFC 6146, section 4) [s]."""
 
 
 class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
@@ -43,7 +43,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
     @cached_property
     def server_prefix(self) -> IPv6Network:
-        return read_prefix(self.prefix, "prefix")
+        return parse_rfc6052_prefix(self.prefix, "prefix")
 
     @property
     def initiator_step(self) -> int:
@@ -60,7 +60,7 @@ class Nat64Params(RightIpv4Link, Ipv6Links, Pool4Params):
 
     @property
     def server(self) -> IPv6Address:
-        return embed(self.server_prefix, self.responder_ipv4)
+        return embed_ipv4(self.server_prefix, self.responder_ipv4)
 
     @property
     def server_layout(self) -> BitLayout:
@@ -93,7 +93,7 @@ class Nat64(Napt):
     overhead = 20
     ip_versions = (6, 4)
     default_driver = "tayga-nftables"
-    usual_timeout_s = TIMERS_S["UDP_DEFAULT"]
+    usual_timeout_s = SESSION_LIFETIMES_S["UDP_DEFAULT"]
     mapping = "RFC 6146 asks for endpoint-independent mapping: one BIB entry per client endpoint"
     rfc_frame_sizes = IPV6_SIZES
     params: Nat64Params
@@ -102,9 +102,9 @@ class Nat64(Napt):
         p = self.params
         suffix, source = p.server_layout.copies[-1], super().list_address_fields()[1]
         if p.initiator_offset != 14:
-            source = replace(source, last=8 * p.initiator_offset + 15, first=p.first_number)
-        last, first = suffix.destination + suffix.length - 1, int(p.responder_ipv4)
-        servers = (last, first, p.responder_count, str(p.server))
+            source = replace(source, last_bit=8 * p.initiator_offset + 15, first=p.first_number)
+        last_bit, first = suffix.destination + suffix.length - 1, int(p.responder_ipv4)
+        servers = (last_bit, first, p.responder_count, str(p.server))
         return [TupleField("responders", "IPv6.dst", *servers), source]
 
     def check_traffic(self, direction: Direction, sizes: FramePair) -> None:
@@ -126,7 +126,7 @@ class Nat64(Napt):
         ends = p.initiator_ipv6, p.pool, 40123, p.responder_ipv4, p.server, 443
         kind: Any = {"stateful": True, "uses_ports": True, "may_reassemble": True}  # RFC 6146, 3.4
         translator = views.Translator("left", *ends, LOWEST_IPV6_MTU, **kind)
-        nat = self.describe_nat(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
+        nat = self.make_nat_view(prefix=p.server_prefix, lowest_ipv6_mtu=LOWEST_IPV6_MTU)
         return nat, translator
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:

@@ -18,15 +18,15 @@ from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV6_SIZES
 from v6t.plugins.params import LinkParams, address, describe_link, negative_share
-from v6t.plugins.prefixes import read_network6
-from v6t.plugins.reference_device import Answer
+from v6t.plugins.prefixes import parse_ipv6_network
+from v6t.plugins.reference_device import Outcome
 from v6t.plugins.router import HostBits, RouterDrop
-from v6t.plugins.traffic import change_header, combine, foreground, ipv6
+from v6t.plugins.traffic import change_header, combine, make_foreground, make_ipv6
 from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import match_address
 from v6t.profiles.model import FramePair, Traffic
 
-PREFIX_LEN = 48
+PREFIX_LEN = 48  # of both prefixes
 
 
 class Nptv6Params(LinkParams):
@@ -42,17 +42,18 @@ class Nptv6Params(LinkParams):
     negative_percent: int = negative_share("share of frames whose hop limit ends at the device [%]")
 
     @cached_property
-    def inside(self) -> IPv6Network:
-        return read_network6(self.internal, "internal")
+    def internal_prefix(self) -> IPv6Network:
+        return parse_ipv6_network(self.internal, "internal")
 
     @cached_property
-    def outside(self) -> IPv6Network:
-        return read_network6(self.external, "external")
+    def external_prefix(self) -> IPv6Network:
+        return parse_ipv6_network(self.external, "external")
 
     @model_validator(mode="after")
     def _check_lengths(self) -> Nptv6Params:
-        if {self.inside.prefixlen, self.outside.prefixlen} != {PREFIX_LEN}:
-            problem = f"{self.inside} and {self.outside} cannot be translated, only /{PREFIX_LEN}"
+        if {self.internal_prefix.prefixlen, self.external_prefix.prefixlen} != {PREFIX_LEN}:
+            prefixes = f"{self.internal_prefix} and {self.external_prefix}"
+            problem = f"{prefixes} cannot be translated, only /{PREFIX_LEN}"
             raise UsageError(problem, f"choose prefixes of /{PREFIX_LEN}", code="not-a-prefix")
         if self.hosts.policy != "fixed" and not 8 <= self.hosts.offset <= 14:
             problem = f"hosts.offset {self.hosts.offset} is not behind prefix and subnet"
@@ -61,18 +62,28 @@ class Nptv6Params(LinkParams):
 
     @property
     def first_host(self) -> IPv6Address:
-        return self.inside.network_address + 2
+        return self.internal_prefix.network_address + 2
 
     @property
     def adjustment(self) -> int:
-        """Number added to the subnet word in one's complement on the way out (RFC 6296, section 3.1)."""
-        networks = self.inside, self.outside
+        """Number added to outbound subnet words to keep checksums valid (RFC 6296, section 3.1)."""
+        networks = self.internal_prefix, self.external_prefix
         inside, outside = (sum_words(net.network_address.packed[:6]) for net in networks)
         return (inside - outside) % 0xFFFF
 
+    def translate_prefix(self, high: U64, *, inbound: bool = False) -> U64:
+        """Replace the internal prefix by the external one, or back, in upper halves of addresses."""
+        old, new, adjustment = self.internal_prefix, self.external_prefix, self.adjustment
+        if inbound:
+            old, new, adjustment = new, old, -adjustment % 0xFFFF
+        # one's complement has two zeros: 0xFFFF is written as 0
+        subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
+        translated = np.uint64(int(new.network_address) >> 64) | subnet
+        return np.where(select_within(high, old, 64), translated, high)
+
 
 class Nptv6(StatelessTechnology):
-    """An NPTv6 translator with the inside on its left; the subnet word keeps checksums valid."""
+    """An NPTv6 translator with the internal network on its left link."""
 
     name = "nptv6"
     title = "NPTv6: a site's IPv6 prefix translated statelessly to a provider's"
@@ -88,60 +99,52 @@ class Nptv6(StatelessTechnology):
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         p, host = self.params, self.params.first_host
         if direction == "forward":
-            header = ipv6(p, p.hosts.vary("host", host), p.server)
+            header = make_ipv6(p, p.hosts.vary("host", host), p.server)
         else:
-            header = ipv6(p, p.server, p.hosts.vary("host", self.find_external_address(host)))
-        made = foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
+            header = make_ipv6(p, p.server, p.hosts.vary("host", self.find_external_address(host)))
+        made = make_foreground(self, direction, sizes, header, draw_order=("sport", "dport"))
         expired = change_header(made, "expired", "IPv6", hlim=1)
         return combine(self, made, [expired], direction, sizes, seed)
 
-    def answer_forward(self, packets: U8) -> Answer:
+    def translate_forward(self, packets: U8) -> Outcome:
         p, header = self.params, view(packets, IPV6)
         known = match_address(header["dst_octets"], p.server)
         known |= match_address(header["dst_octets"], p.tester_right_ipv6)
-        return _answer(packets, known, "src_high", (p.inside, p.outside, p.adjustment))
+        return self._translate(packets, known, "src_high")
 
-    def answer_reverse(self, packets: U8) -> Answer:
+    def translate_reverse(self, packets: U8) -> Outcome:
         p, header = self.params, view(packets, IPV6)
         known = match_address(header["dst_octets"], p.tester_left_ipv6)
-        known |= select_within(header["dst_high"], p.outside, 64)
-        return _answer(packets, known, "dst_high", (p.outside, p.inside, -p.adjustment % 0xFFFF))
+        known |= select_within(header["dst_high"], p.external_prefix, 64)
+        return self._translate(packets, known, "dst_high")
+
+    def _translate(self, packets: U8, routed: Mask, field: str) -> Outcome:
+        """Drop packets without a route, and replace the prefix in one address field of the others."""
+
+        def build_packets(rows: Mask) -> U8:
+            out = packets[rows]
+            decrement_hops(out, 6)
+            header, inbound = view(out, IPV6), field == "dst_high"
+            high = header[field].astype(np.uint64)
+            header[field] = self.params.translate_prefix(high, inbound=inbound)
+            return out
+
+        exhausted = view(packets, IPV6)["hlim"] <= 1
+        drops = [(RouterDrop.NO_ROUTE, ~routed), (EXHAUSTED, exhausted)]
+        return Outcome(drops, build_packets)
 
     def find_external_address(self, host: IPv6Address) -> IPv6Address:
-        p = self.params
         high, low = divmod(int(host), 1 << 64)
-        (high,) = _translate(np.array([high], np.uint64), p.inside, p.outside, p.adjustment)
+        (high,) = self.params.translate_prefix(np.array([high], np.uint64))
         return IPv6Address(int(high) << 64 | low)
 
     def make_dut_intent(self) -> DeviceIntent:
         p, links = self.params, self.links
-        left = describe_link(p, links, "left", [p.inside])
+        left = describe_link(p, links, "left", [p.internal_prefix])
         right = describe_link(p, links, "right", [p.server])
-        prefixes = NptConfig(internal=p.inside, external=p.outside)
+        prefixes = NptConfig(internal=p.internal_prefix, external=p.external_prefix)
         return DeviceIntent(self.name, prefixes, links, left, right)
 
     def list_audit_views(self) -> tuple[PrefixTranslator]:
         p = self.params
-        return (PrefixTranslator(p.inside, p.outside, p.first_host, p.server),)
-
-
-def _answer(
-    packets: U8, known: Mask, field: str, change: tuple[IPv6Network, IPv6Network, int]
-) -> Answer:
-    def build(rows: Mask) -> U8:
-        out = packets[rows]
-        decrement_hops(out, 6)
-        header = view(out, IPV6)
-        header[field] = _translate(header[field].astype(np.uint64), *change)
-        return out
-
-    exhausted = view(packets, IPV6)["hlim"] <= 1
-    return Answer([(RouterDrop.NO_ROUTE, ~known), (EXHAUSTED, exhausted)], build)
-
-
-def _translate(high: U64, old: IPv6Network, new: IPv6Network, adjustment: int) -> U64:
-    """Replace the old prefix by the new one in the upper halves of addresses."""
-    # one's complement has two zeros: 0xFFFF is written as 0
-    subnet = ((high & np.uint64(0xFFFF)) + np.uint64(adjustment)) % np.uint64(0xFFFF)
-    translated = np.uint64(int(new.network_address) >> 64) | subnet
-    return np.where(select_within(high, old, 64), translated, high)
+        return (PrefixTranslator(p.internal_prefix, p.external_prefix, p.first_host, p.server),)

@@ -12,21 +12,20 @@ from ipaddress import (
     ip_address,
     ip_interface,
 )
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 from v6t.base.errors import UsageError
 from v6t.intent.device import LinkIntent
 from v6t.packets.direction import Direction
+from v6t.plugins.audit_views import SideName
 from v6t.plugins.base import Links, PluginParams
 from v6t.plugins.ports import DestinationPorts, SourcePorts, make_udp_header
 from v6t.profiles.model import Layer
 
-SideName = Literal["left", "right"]
-
 
 def address(default: str, description: str) -> Any:
-    """Declare an address parameter, or with a prefix length an interface address."""
+    """Declare a parameter with an address, or with a prefix length an interface address."""
     value = ip_interface(default) if "/" in default else ip_address(default)
     return Field(value, description=description)
 
@@ -38,7 +37,7 @@ def device(default: str, side: SideName) -> Any:
 
 
 def tester(default: str, side: SideName) -> Any:
-    """Declare the tester's address on a link, which is the next hop to all test hosts behind it."""
+    """Declare the tester's address on a link, which is the next hop to the test hosts behind it."""
     version = ip_address(default).version
     return address(default, f"tester's IPv{version} address on the {side} link")
 
@@ -51,8 +50,7 @@ def negative_share(description: str) -> Any:
 class Mixture(PluginParams):
     """Shares of foreground and background traffic, and header fields of all test frames."""
 
-    allows_background_only: ClassVar[bool] = True
-    """Whether the background alone can be measured: native IPv6 through the device."""
+    allows_background_only: ClassVar[bool] = True  # m = 0: native IPv6 through the device
 
     bg_sport: SourcePorts = Field(SourcePorts(), description="background source ports")
     bg_dport: DestinationPorts = Field(
@@ -82,6 +80,7 @@ class Mixture(PluginParams):
         return self
 
     def refuse_background(self, reason: str) -> None:
+        """Refuse background traffic and its parameters, for technologies that cannot have it."""
         if self.n != self.m:
             raise UsageError(reason, "set n = m", code="no-background")
         for name in ("bg_sport", "bg_dport"):
@@ -130,7 +129,7 @@ class LinkParams(Ipv6Links, Mixture):
 def describe_link(
     params: PluginParams, links: Links, side: SideName, networks: Iterable[object] = ()
 ) -> LinkIntent:
-    """Describe a link with the addresses in its parameters; the tester is the next hop to ``networks``."""
+    """Describe a link by its parameters; the tester is the device's next hop to ``networks``."""
     names = [[f"{who}_{side}_ipv{version}" for version in (4, 6)] for who in ("dut", "tester")]
     known = type(params).model_fields
     device, tester = ([getattr(params, name) for name in both if name in known] for both in names)

@@ -26,9 +26,9 @@ CE_PORT, PEER_PORT = "ce_port", "peer_port"
 
 
 class Bounds(PluginParams):
-    """Base class of ranges; subclasses declare ``min`` and ``max``."""
+    """Base class of parameters with a range; subclasses declare ``min`` and ``max``."""
 
-    noun: ClassVar[str] = "port"
+    value_name: ClassVar[str] = "port"  # in messages
     if TYPE_CHECKING:
         min: int
         max: int
@@ -36,7 +36,9 @@ class Bounds(PluginParams):
     @model_validator(mode="after")
     def _check_order(self) -> Bounds:
         if self.min > self.max:
-            problem = f"the smallest {self.noun} {self.min} is larger than the largest {self.max}"
+            problem = (
+                f"the smallest {self.value_name} {self.min} is larger than the largest {self.max}"
+            )
             raise InvalidValue(problem, code="empty-range")
         return self
 
@@ -66,8 +68,7 @@ class ValueRange(Bounds):
 class PortRange(ValueRange):
     """Ports drawn from ``min..max``, without port 0 (RFC 6335); the policy ``fixed`` always sends ``min``."""
 
-    fixed_port: ClassVar[int] = 1
-    """Port that the policy ``fixed`` sends without ``min`` (RFC 2544)."""
+    fixed_port: ClassVar[int] = 1  # sent by the policy ``fixed`` if ``min`` is not set
 
     @model_validator(mode="before")
     @classmethod
@@ -77,6 +78,7 @@ class PortRange(ValueRange):
         return value
 
     def build_field(self, name: str) -> Variable | int:
+        """Return the port of a header: a variable, or a number if the port is fixed."""
         fixed = self.policy == "fixed" or self.min == self.max
         return self.min if fixed else self.make_variable(name)
 
@@ -105,7 +107,7 @@ def make_udp_header(source: PortRange, destination: PortRange, prefix: str = "")
 
 @dataclass(frozen=True)
 class PortSharing:
-    """Division of an address's ports into port sets; with an offset, the lowest ports belong to none."""
+    """Division of the ports of an IPv4 address among customers (RFC 7597, section 5.1)."""
 
     psid_offset: int
     psid_len: int
@@ -162,6 +164,7 @@ class PortSet(PortSharing):
         return sum(last - first + 1 for first, last in self.ranges)
 
     def select_ports(self, ports: Any) -> Any:
+        """Return whether each port belongs to the port set."""
         psids, owned = self.find_psids(ports)
         return owned & (psids == self.psid)
 

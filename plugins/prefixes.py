@@ -12,7 +12,8 @@ from v6t.base.strict_model import refuse_zone
 Network = TypeVar("Network", IPv4Network, IPv6Network)
 Address = TypeVar("Address", IPv4Address, IPv6Address)
 
-UNFORWARDED = {
+# Networks whose addresses no device forwards, by description.
+UNFORWARDABLE = {
     "this network (RFC 1122, section 3.2.1.3)": ip_network("0.0.0.0/8"),
     "loopback": ip_network("127.0.0.0/8"),
     "IPv4 link-local (RFC 3927)": ip_network("169.254.0.0/16"),
@@ -26,41 +27,41 @@ UNFORWARDED = {
 }
 
 
-def refuse_unforwarded(value: Any, *, partly: bool = False) -> None:
-    """Raise ValueError for a value within :data:`UNFORWARDED`, and for overlaps if ``partly``."""
+def refuse_unforwardable(value: Any, *, refuse_overlaps: bool = False) -> None:
+    """Refuse unforwardable addresses, and networks of which all, or with ``refuse_overlaps`` some, are."""
     if isinstance(value, (IPv4Address, IPv6Address)):  # an interface is an address, too
         value = ip_network(value.packed)
     if not isinstance(value, (IPv4Network, IPv6Network)):
         return
-    for noun, net in UNFORWARDED.items():
+    for noun, net in UNFORWARDABLE.items():
         if value.version == net.version and value.overlaps(net):
             inside = value.prefixlen >= net.prefixlen
             shown = value.network_address if value.num_addresses == 1 else value
             verb = "is" if inside else "contains"
-            if inside or partly:
+            if inside or refuse_overlaps:
                 problem = f"{shown} {verb} {noun} ({net}), which no device forwards"
                 raise InvalidValue(problem, code="not-forwarded")
 
 
-def read_network6(text: str, noun: str, setting: str = "") -> IPv6Network:
-    """Read an IPv6 prefix; messages call it ``noun``; ``setting`` is its parameter if the name differs."""
-    return _read_network(IPv6Network, text, noun, setting, partly=True)
+def parse_ipv6_network(text: str, label: str, setting: str = "") -> IPv6Network:
+    """Parse an IPv6 prefix; errors name it ``label`` and its parameter ``setting`` (default: ``label``)."""
+    return _parse_network(IPv6Network, text, label, setting, refuse_overlaps=True)
 
 
-def read_network4(text: str, noun: str, setting: str = "") -> IPv4Network:
-    """Read an IPv4 prefix, which may contain addresses that no device forwards; see :func:`read_network6`."""
-    return _read_network(IPv4Network, text, noun, setting, partly=False)
+def parse_ipv4_network(text: str, label: str, setting: str = "") -> IPv4Network:
+    """Parse an IPv4 prefix, of which a part may be unforwardable; see :func:`parse_ipv6_network`."""
+    return _parse_network(IPv4Network, text, label, setting, refuse_overlaps=False)
 
 
-def read_hosts4(text: str, noun: str, setting: str = "") -> IPv4Network:
-    """Read an IPv4 prefix whose addresses can all be hosts; see :func:`read_network6`."""
-    return _read_network(IPv4Network, text, noun, setting, partly=True)
+def parse_ipv4_host_network(text: str, label: str, setting: str = "") -> IPv4Network:
+    """Parse an IPv4 prefix whose addresses are all forwardable; see :func:`parse_ipv6_network`."""
+    return _parse_network(IPv4Network, text, label, setting, refuse_overlaps=True)
 
 
-def _read_network(
-    kind: type[Network], text: str, noun: str, setting: str, *, partly: bool
+def _parse_network(
+    kind: type[Network], text: str, label: str, setting: str, *, refuse_overlaps: bool
 ) -> Network:
-    path = (setting or noun,)
+    path = (setting or label,)
     try:
         network = kind(text)
     except ValueError as exc:
@@ -68,30 +69,21 @@ def _read_network(
         hint = f"write it as {example}"
         with contextlib.suppress(ValueError):
             hint = f"did you mean {kind(text, strict=False)}?"
-        problem = f"{noun} '{text}' is not an IPv{version} prefix: {exc}"
+        problem = f"{label} '{text}' is not an IPv{version} prefix: {exc}"
         raise UsageError(problem, hint, path=path, code="not-a-prefix") from exc
     try:
-        refuse_unforwarded(refuse_zone(network), partly=partly)
+        refuse_unforwardable(refuse_zone(network), refuse_overlaps=refuse_overlaps)
     except InvalidValue as exc:
         hint = "choose another prefix"
-        raise UsageError(f"{noun}: {exc}", hint, path=path, code=exc.code) from exc
+        raise UsageError(f"{label}: {exc}", hint, path=path, code=exc.code) from exc
     return network
 
 
-def read_address4(text: str, noun: str) -> IPv4Address:
-    """Read an IPv4 address, which messages call ``noun``."""
-    return _read_address(IPv4Address, text, noun)
-
-
-def read_address6(text: str, noun: str) -> IPv6Address:
-    """Read an IPv6 address, which messages call ``noun``."""
-    return _read_address(IPv6Address, text, noun)
-
-
-def _read_address(kind: type[Address], text: str, noun: str) -> Address:
+def parse_address(kind: type[Address], text: str, label: str) -> Address:
+    """Parse an IPv4 or IPv6 address, as ``kind`` says; errors name it ``label``."""
     try:
         return refuse_zone(kind(text))
     except ValueError as exc:
         version = 4 if kind is IPv4Address else 6
-        problem = f"{noun} '{text}' is not an IPv{version} address"
-        raise UsageError(problem, path=(noun,), code="not-an-address") from exc
+        problem = f"{label} '{text}' is not an IPv{version} address"
+        raise UsageError(problem, path=(label,), code="not-an-address") from exc

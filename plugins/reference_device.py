@@ -18,23 +18,23 @@ from v6t.packets.checksum import has_valid_sum
 from v6t.packets.direction import Direction
 from v6t.packets.headers import IP, decrement_hops, read_hops, view
 from v6t.packets.reference import EXHAUSTED, FORWARDED, NOT_FORWARDED, NOT_OURS, Expected
-from v6t.plugins.prefixes import UNFORWARDED
+from v6t.plugins.prefixes import UNFORWARDABLE
 from v6t.plugins.translation import LongestMatch
 
-ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}
+ETHERTYPE = {4: b"\x08\x00", 6: b"\x86\xdd"}  # by IP version
 
 
 class LinkHeaders(NamedTuple):
     """Ethernet headers of one link without the EtherType, as the device receives and sends them."""
 
-    ingress: bytes
-    egress: bytes
+    ingress: bytes  # of received frames
+    egress: bytes  # of sent frames
 
     @property
     def ip_offset(self) -> int:
         return len(self.ingress) + 2
 
-    def accepts(self, frames: U8) -> Mask:
+    def select_accepted(self, frames: U8) -> Mask:
         """Select frames to the device's MAC address with the link's VLAN tag, from any source."""
         head = np.frombuffer(self.ingress, dtype=np.uint8)
         ours: Mask = (frames[:, :6] == head[:6]).all(axis=1)
@@ -50,26 +50,23 @@ def make_link_headers(link: Link, vlan: int | None = None) -> LinkHeaders:
     return LinkHeaders(dut + tester + tag, tester + dut + tag)
 
 
+# Drop reasons with their conditions; the first condition that holds decides.
 Checks: TypeAlias = Sequence[tuple[Reasons | int, Mask | bool]]
-"""Drop reasons with their conditions; the first condition that holds decides."""
 
 
 def _build_nothing(_: Mask) -> U8:
+    """Stand in for a build function where all packets are dropped or routed."""
     raise AssertionError("all packets are dropped")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Answer of a device to a batch of packets: drop reasons in order, and a function that builds the rest.
-
-    ``build`` returns the packets of rows without a drop reason, in IP ``version``. Packets in ``native`` are
-    routed unchanged; ``drops`` does not apply to them.
-    """
+class Outcome:
+    """What a device does with a batch of packets: drop, translate or route them."""
 
     drops: Checks
-    build: Callable[[Mask], U8] = _build_nothing
-    version: int = 6
-    native: Mask | None = None
+    build: Callable[[Mask], U8] = _build_nothing  # returns translated packets of the selected rows
+    version: int = 6  # of translated packets
+    native: Mask | None = None  # packets that are routed unchanged, whatever ``drops`` says
 
     def resolve(self, packets: U8) -> tuple[Reasons, list[tuple[Mask, U8, int]]]:
         """Return drop reasons ``(n,)``, and the forwarded packets as (rows, packets, IP version)."""
@@ -91,11 +88,10 @@ class Answer:
         return reason, leaving
 
 
-DROP_ALL = Answer([(NOT_FORWARDED, True)])
-"""The answer to packets that no device forwards."""
+DROP_ALL = Outcome([(NOT_FORWARDED, True)])
 
-Handler: TypeAlias = Callable[[U8], Answer]
-"""Function that answers equally long IP packets of one version, ``(n, length)``, at least a header long."""
+# Function that handles IP packets of one version and length, ``(n, length)``, at least a header long.
+Handler: TypeAlias = Callable[[U8], Outcome]
 
 
 class ReferenceDevice:
@@ -123,7 +119,7 @@ class ReferenceDevice:
             if octets <= at:
                 reason[ours] = NOT_FORWARDED
                 break
-            ours &= arrival.accepts(frames)
+            ours &= arrival.select_accepted(frames)
             reason[ours] = NOT_FORWARDED
             kinds = frames[:, at - 2 : at].view(">u2")[:, 0]
             for version, handler in handlers.items():
@@ -132,7 +128,7 @@ class ReferenceDevice:
                 if octets < at + IP[version].itemsize or not mine.any():
                     continue
                 packets = frames[:, at:] if mine.all() else frames[mine, at:]
-                good = is_forwardable(packets, version)
+                good = select_forwardable(packets, version)
                 if not good.all():
                     mine[mine] = good
                     packets = packets[good]
@@ -157,7 +153,7 @@ class ReferenceDevice:
 
 def route_all(version: int) -> Handler:
     """Return a handler that forwards all packets natively."""
-    return lambda packets: Answer((), native=np.ones(len(packets), dtype=bool), version=version)
+    return lambda packets: Outcome((), native=np.ones(len(packets), dtype=bool), version=version)
 
 
 def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Reasons:
@@ -168,31 +164,31 @@ def choose_reasons(count: int, *checks: tuple[Reasons | int, Mask | bool]) -> Re
     return chosen
 
 
-_UNFORWARDED = {
-    octets: LongestMatch([net for net in UNFORWARDED.values() if net.max_prefixlen == 8 * octets])
+_UNFORWARDABLE_BY_OCTETS = {
+    octets: LongestMatch([net for net in UNFORWARDABLE.values() if net.max_prefixlen == 8 * octets])
     for octets in (4, 16)
 }
+# First octets of unforwardable addresses, by address length; only such addresses are looked up.
 _SUSPECT_OCTETS = {4: np.zeros(256, dtype=bool), 16: np.zeros(256, dtype=bool)}
-"""First octets of addresses that no device forwards; only such addresses are looked up."""
-for _net in UNFORWARDED.values():
+for _net in UNFORWARDABLE.values():
     _SUSPECT_OCTETS[_net.max_prefixlen // 8][_net[0].packed[0] : _net[-1].packed[0] + 1] = True
 
 
-def is_forwardable_address(addresses: U8) -> Mask:
-    """Select the rows of ``(n, 4)`` or ``(n, 16)`` addresses that a device forwards."""
+def select_forwardable_addresses(addresses: U8) -> Mask:
+    """Select the addresses, ``(n, 4)`` or ``(n, 16)``, that a device forwards."""
     octets = addresses.shape[1]
     good: Mask = ~_SUSPECT_OCTETS[octets][addresses[:, 0]]
     if not good.all():
         rows = np.flatnonzero(~good)
-        good[rows] = _UNFORWARDED[octets].find(addresses[rows]) < 0
+        good[rows] = _UNFORWARDABLE_BY_OCTETS[octets].find(addresses[rows]) < 0
     return good
 
 
-def is_forwardable(packets: U8, version: int) -> Mask:
-    """Select the rows of ``(n, length)`` packets, at least a header long, that a device may forward."""
+def select_forwardable(packets: U8, version: int) -> Mask:
+    """Select the packets, ``(n, length)`` and at least a header long, that a device may forward."""
     length, header = packets.shape[1], view(packets, IP[version])
-    good: Mask = is_forwardable_address(header["src_octets"])
-    good &= is_forwardable_address(header["dst_octets"])
+    good: Mask = select_forwardable_addresses(header["src_octets"])
+    good &= select_forwardable_addresses(header["dst_octets"])
     if version == 6:
         good &= (header["plen"] <= length - 40) & (header["ver_tc"] >> 4 == 6)
         return good

@@ -15,17 +15,23 @@ from v6t.packets.direction import Direction
 from v6t.packets.headers import HOPS, IP, view
 from v6t.packets.reference import DropReason
 from v6t.plugins.audit_views import Router as RouterView
+from v6t.plugins.audit_views import SideName
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.frame_sizes import IPV4_SIZES, IPV6_SIZES
 from v6t.plugins.params import Ipv4Links, LinkParams, address, describe_link, negative_share
 from v6t.plugins.ports import Policy, ValueRange
-from v6t.plugins.reference_device import Answer, Handler, ReferenceDevice
-from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.reference_device import Handler, Outcome, ReferenceDevice
+from v6t.plugins.traffic import (
+    change_header,
+    combine,
+    make_foreground,
+    make_ipv4,
+    make_ipv6,
+)
 from v6t.plugins.translation import LongestMatch
 from v6t.profiles.model import FramePair, Traffic, Variable
 
-Side = Literal["left", "right"]
-SIDES: tuple[Side, Side] = ("left", "right")
+SIDES: tuple[SideName, SideName] = ("left", "right")
 
 
 class RouterDrop(DropReason):
@@ -34,24 +40,25 @@ class RouterDrop(DropReason):
     NO_ROUTE = "no route to the destination"
 
 
-def _read_number(value: Any) -> Any:
+def _parse_hex(value: Any) -> Any:
     return int(value, 16) if isinstance(value, str) and value.lower().startswith("0x") else value
 
 
-Number = Annotated[int, BeforeValidator(_read_number)]
+IntOrHex = Annotated[int, BeforeValidator(_parse_hex)]
 
 
 class HostBits(ValueRange):
     """Sixteen bits of an IPv6 host's address that change from frame to frame."""
 
-    noun: ClassVar[str] = "host"
+    value_name: ClassVar[str] = "host"
 
     policy: Policy = "fixed"
-    min: Number = Field(0, ge=0, le=65535)
-    max: Number = Field(65535, ge=0, le=65535)
+    min: IntOrHex = Field(0, ge=0, le=65535)
+    max: IntOrHex = Field(65535, ge=0, le=65535)
     offset: int = Field(12, description="octet of the address at which the 16 bits begin")
 
     def vary(self, name: str, base: IPv4Address | IPv6Address) -> object:
+        """Return the address, with 16 bits from a variable unless the policy is fixed."""
         if self.policy == "fixed":
             return str(base)
         return self.make_variable(name).place(8 * self.offset, str(base))
@@ -60,29 +67,28 @@ class HostBits(ValueRange):
 class Ipv4HostBits(HostBits):
     """Sixteen bits of an IPv4 host's address, without the addresses that RFC 2544 assigns to the router."""
 
-    min: Number = Field(2, ge=0, le=65535)
-    max: Number = Field(65534, ge=0, le=65535)
+    min: IntOrHex = Field(2, ge=0, le=65535)
+    max: IntOrHex = Field(65534, ge=0, le=65535)
     offset: int = Field(2, description="octet of the address at which the 16 bits begin")
 
 
 class RouterParams(LinkParams):
-    """Parameters of both routers."""
+    """Parameters of an IPv4 or IPv6 router."""
 
     version: ClassVar[Literal[4, 6]]
-    offsets: ClassVar[tuple[int, ...]]
-    """Octets of an address at which the host bits may begin."""
-    network_octet: ClassVar[int]
-    """Octet of an address that numbers the networks of a side."""
+    offsets: ClassVar[tuple[int, ...]]  # octets of an address at which the host bits may begin
+    network_octet: ClassVar[int]  # octet of an address that numbers the networks of a side
 
     left_networks: int = Field(1, ge=1, le=256, description="destination networks on the left")
     right_networks: int = Field(1, ge=1, le=256, description="destination networks on the right")
     negative_percent: int = negative_share("share of frames whose TTL ends at the router [%]")
 
-    def describe_side(self, side: Side) -> tuple[Any, HostBits, int]:
+    def describe_side(self, side: SideName) -> tuple[Any, HostBits, int]:
+        """Return the first host, its varying bits, and the number of networks of a side."""
         host = getattr(self, f"{side}_ipv{self.version}")
         return host, getattr(self, f"{side}_hosts"), getattr(self, f"{side}_networks")
 
-    def list_networks(self, side: Side) -> list[Network]:
+    def list_networks(self, side: SideName) -> list[Network]:
         """Return the networks of a side: ``/24`` or ``/64`` each, or one ``/16`` if IPv4 hosts vary."""
         host, hosts, count = self.describe_side(side)
         octets = self.network_octet + 1
@@ -92,7 +98,8 @@ class RouterParams(LinkParams):
         first, kind = int(host) >> shift, IPv4Network if self.version == 4 else IPv6Network
         return [kind((first + i << shift, 8 * octets)) for i in range(count)]
 
-    def make_address(self, side: Side, *, destination: bool) -> object:
+    def make_address(self, side: SideName, *, destination: bool) -> object:
+        """Return the address field of frames; networks vary only in destinations."""
         host, hosts, networks = self.describe_side(side)
         if not destination or networks == 1:
             return hosts.vary(f"{side}_host", host)
@@ -164,15 +171,16 @@ class Router(StatelessTechnology):
         p = self.params
         near, far = SIDES if direction == "forward" else SIDES[::-1]
         ends = p.make_address(near, destination=False), p.make_address(far, destination=True)
-        header = ipv4(p, *ends) if p.version == 4 else ipv6(p, *ends)
-        made = foreground(self, direction, sizes, header)
+        header = make_ipv4(p, *ends) if p.version == 4 else make_ipv6(p, *ends)
+        made = make_foreground(self, direction, sizes, header)
         expired = change_header(made, "expired", header.name, **{HOPS[p.version]: 1})
         return combine(self, made, [expired], direction, sizes, seed)
 
     def build_reference_device(self) -> ReferenceDevice:
         return ReferenceDevice(self.links, self._route_to("right"), self._route_to("left"))
 
-    def _route_to(self, side: Side) -> dict[int, Handler]:
+    def _route_to(self, side: SideName) -> dict[int, Handler]:
+        """Return handlers by IP version that route packets to the networks of a side."""
         p = self.params
         networks: dict[int, list[Network]] = {6: [getattr(p, f"dut_{side}_ipv6").network]}
         networks.setdefault(p.version, []).extend(p.list_networks(side))
@@ -188,9 +196,9 @@ class Router(StatelessTechnology):
         return (RouterView(*(self.params.describe_side(side)[0] for side in SIDES)),)
 
 
-def _route(networks: LongestMatch, version: int, packets: U8) -> Answer:
+def _route(networks: LongestMatch, version: int, packets: U8) -> Outcome:
     known = networks.find(view(packets, IP[version])["dst_octets"]) >= 0
-    return Answer([(RouterDrop.NO_ROUTE, True)], native=known)
+    return Outcome([(RouterDrop.NO_ROUTE, True)], native=known)
 
 
 class Ipv4Router(Router):

@@ -32,9 +32,9 @@ from v6t.plugins.base import DeviceIntent, EmbeddedIpv4, PluginParams, Stateless
 from v6t.plugins.frame_sizes import IPV6_SIZES, LOWEST_IPV6_MTU, LowestIpv6Mtu, check_unfragmented
 from v6t.plugins.params import LinkParams, address, negative_share
 from v6t.plugins.ports import VARIABLE_KINDS, Policy
-from v6t.plugins.prefixes import refuse_unforwarded
-from v6t.plugins.reference_device import Answer, Checks, ReferenceDevice
-from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.prefixes import refuse_unforwardable
+from v6t.plugins.reference_device import Checks, Outcome, ReferenceDevice
+from v6t.plugins.traffic import change_header, combine, make_foreground, make_ipv4, make_ipv6
 from v6t.plugins.translation import WELL_KNOWN, Mapping, Mappings, parse_mappings, read_eam_file
 from v6t.plugins.tunnels import match_address
 from v6t.profiles.compiler.instructions import MAX_LIST
@@ -42,12 +42,12 @@ from v6t.profiles.model import Expression, FramePair, Kind, Traffic, Variable, l
 
 _T = TypeVar("_T")
 
-MAX_LISTED = 1 << 20  # addresses that are mapped one by one
-MAX_COVER = 4  # a route may cover this many times the number of its hosts
+MAX_HOSTS = 1 << 20  # of a range in several mappings; each host is mapped by itself
+MAX_COVER_RATIO = 4  # of addresses that a route covers to hosts that need it
 
 
 class HostRange(PluginParams):
-    """Hosts from ``first`` to ``last``; hosts beyond the IPv6 link are given by their IPv4 addresses, too."""
+    """Hosts from ``first`` to ``last``, given by IPv4 addresses on both sides of the translator."""
 
     first: IPv4Address
     last: IPv4Address | None = Field(None, description="none: one host only")
@@ -59,8 +59,8 @@ class HostRange(PluginParams):
         if self.last is not None and self.last < self.first:
             problem = f"the last host {self.last} comes before the first {self.first}"
             raise InvalidValue(problem, code="conflict")
-        for network in self.networks():
-            refuse_unforwarded(network, partly=True)
+        for network in self.list_networks():
+            refuse_unforwardable(network, refuse_overlaps=True)
         return self
 
     @property
@@ -71,24 +71,24 @@ class HostRange(PluginParams):
     def count(self) -> int:
         return int(self.last_host) - int(self.first) + 1
 
-    def networks(self) -> list[IPv4Network]:
+    def list_networks(self) -> list[IPv4Network]:
         return list(summarize_address_range(self.first, self.last_host))
 
 
 class Host(NamedTuple):
-    """One end of the test traffic: addresses in the template frame, and header field values by IP version."""
+    """One end of the test traffic, described by its first host."""
 
     ipv4: IPv4Address
     ipv6: IPv6Address
-    values: dict[int, object]
+    values: dict[int, object]  # address fields of all hosts, by IP version
 
 
 def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
-    """Describe how a range of hosts varies: by bits within one mapping, else by lists of addresses."""
+    """Describe a range of hosts: by varying bits within one mapping, else by lists of addresses."""
     first, last = hosts.first, hosts.last_host
-    mapping = mappings.find_uniform(first, last)
+    mapping = mappings.find_common_mapping(first, last)
     if mapping is None and first != last:
-        return _list_hosts(name, hosts, mappings, seed)
+        return _describe_listed_hosts(name, hosts, mappings, seed)
     ipv6 = mappings.to_ipv6(first)
     if ipv6 is None or mappings.to_ipv4(ipv6) != first:
         problem = f"the test host {first} does not have an IPv6 address that maps back to it"
@@ -106,10 +106,10 @@ def describe_host(name: str, hosts: HostRange, mappings: Mappings, seed: int) ->
     return Host(first, ipv6, {4: value4, 6: Expression.from_layout(in_ipv6, str(ipv6), **variable)})
 
 
-def _list_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
+def _describe_listed_hosts(name: str, hosts: HostRange, mappings: Mappings, seed: int) -> Host:
     span, code = f"{hosts.first} to {hosts.last_host}", "not-enough-addresses"
-    if hosts.count > MAX_LISTED:
-        problem = f"{span} are {hosts.count} addresses of several mappings, more than {MAX_LISTED}"
+    if hosts.count > MAX_HOSTS:
+        problem = f"{span} are {hosts.count} addresses of several mappings, more than {MAX_HOSTS}"
         raise UsageError(problem, "choose a range within one mapping, or a shorter one", code=code)
     numbers = np.arange(int(hosts.first), int(hosts.last_host) + 1, dtype=np.uint64)
     table, octets = translation.MappingsArray(mappings), to_octets(numbers, 4)
@@ -143,7 +143,7 @@ def list_ipv6_networks(hosts: HostRange, mappings: Mappings, peers: HostRange) -
     others = [_find_cover(*run) for run in _split_range(peers, mappings)]
     for mapping, first, last in _split_range(hosts, mappings):
         ends, bits = [(first, last)], (int(first) ^ int(last)).bit_length()
-        large = 1 << bits > MAX_COVER * (int(last) - int(first) + 1)
+        large = 1 << bits > MAX_COVER_RATIO * (int(last) - int(first) + 1)
         if large or any(map(_find_cover(mapping, first, last).overlaps, others)):
             ends = [(net[0], net[-1]) for net in summarize_address_range(first, last)]
         networks += [_find_cover(mapping, *both) for both in ends]
@@ -151,6 +151,7 @@ def list_ipv6_networks(hosts: HostRange, mappings: Mappings, peers: HostRange) -
 
 
 def _find_cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6Network:
+    """Return the smallest IPv6 network of the hosts from ``first`` to ``last``."""
     low, high = int(mapping.to_ipv6(first)), int(mapping.to_ipv6(last))
     bits = (low ^ high).bit_length()
     return IPv6Network((low >> bits << bits, 128 - bits))
@@ -159,6 +160,7 @@ def _find_cover(mapping: Mapping, first: IPv4Address, last: IPv4Address) -> IPv6
 def _split_range(
     hosts: HostRange, mappings: Mappings
 ) -> Iterator[tuple[Mapping, IPv4Address, IPv4Address]]:
+    """Yield each mapping of a range with the first and the last host that it maps."""
     first, end, eams = int(hosts.first), int(hosts.last_host) + 1, mappings.eams
     edges = {int(e.ipv4[0]) for e in eams} | {int(e.ipv4[-1]) + 1 for e in eams}
     starts = np.array([first, *sorted(edge for edge in edges if first < edge < end)])
@@ -186,8 +188,7 @@ class TranslatorParams(LinkParams):
     """Parameters of a stateless translator: hosts on both sides, link addresses, negative traffic."""
 
     display_name: ClassVar[str] = "translation"
-    prefix_parameter: ClassVar[str] = "prefix"
-    """Name of the parameter with the prefix for addresses without an explicit mapping."""
+    prefix_parameter: ClassVar[str] = "prefix"  # for addresses without an explicit mapping
 
     ipv6_hosts: HostRange = _declare_hosts(
         "198.18.0.2", "hosts beyond the IPv6 link, named in IPv4"
@@ -214,7 +215,7 @@ class TranslatorParams(LinkParams):
         if table.prefix is None:
             return {}
         ends = [end for each in hosts for end in (each.first, each.last_host)]
-        behind = [end for end in ends if table.find_ipv4(end) is table.prefix]
+        behind = [end for end in ends if table.find_by_ipv4(end) is table.prefix]
         return {self.prefix_parameter: (table.prefix.ipv6, behind)}
 
     @model_validator(mode="after")
@@ -238,24 +239,23 @@ class TranslatorParams(LinkParams):
 
     def find_unmapped(self, address: Address) -> Address | None:
         """Return an unmapped address that differs from ``address`` in one bit, or None."""
-        find: Any = self.mappings.find_ipv4 if address.version == 4 else self.mappings.find_ipv6
+        find: Any = getattr(self.mappings, f"find_by_ipv{address.version}")
         bits = range(31, -1, -1) if address.version == 4 else range(127, 63, -1)
         near = (type(address)(int(address) ^ 1 << bit) for bit in bits)
         return next((each for each in near if find(each) is None), None)
 
 
 class StatelessTranslator(StatelessTechnology):
-    """A stateless translator (RFC 7915) with the address mappings in its parameters."""
+    """A stateless translator (RFC 7915) with the address mappings of its parameters."""
 
     overhead = 20
     drops = TranslatorDrop
     rfc_frame_sizes = IPV6_SIZES
-    prefix_side: ClassVar[Literal["ipv6", "ipv4"]] = "ipv4"
-    """The link whose hosts are behind the RFC 6052 prefix."""
+    prefix_side: ClassVar[Literal["ipv6", "ipv4"]] = "ipv4"  # hosts behind the RFC 6052 prefix
     config_model: ClassVar[type[SiitConfig]] = SiitConfig
     params: TranslatorParams
 
-    def _order(self, six: _T, four: _T) -> tuple[_T, _T]:
+    def _order_by_link(self, six: _T, four: _T) -> tuple[_T, _T]:
         """Return the values for the left and the right link."""
         return (six, four) if self.ip_versions[0] == 6 else (four, six)
 
@@ -263,35 +263,35 @@ class StatelessTranslator(StatelessTechnology):
         p = self.params
         six, four = p.describe_hosts(seed)
         source: Address = six.ipv6
-        if direction == self._order("forward", "reverse")[0]:
-            header = ipv6(p, six.values[6], four.values[6])
+        if direction == self._order_by_link("forward", "reverse")[0]:
+            header = make_ipv6(p, six.values[6], four.values[6])
         else:
-            link = self._order(self.links.left, self.links.right)[0]
+            link = self._order_by_link(self.links.left, self.links.right)[0]
             check_unfragmented(p.df, sizes.ipv6, link, p.lowest_ipv6_mtu)
-            header, source = ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
-        made = foreground(self, direction, sizes, header)
+            header, source = make_ipv4(p, four.values[4], six.values[4]), p.ipv4_hosts.first
+        made = make_foreground(self, direction, sizes, header)
         negative = []
         unmapped = p.find_unmapped(source) if p.negative_percent else None
         if unmapped is not None:
             negative = [change_header(made, "unmapped", header.name, src=str(unmapped))]
-        ends = self._order(p.bg_ipv6_side, p.bg_ipv4_side)
+        ends = self._order_by_link(p.bg_ipv6_side, p.bg_ipv4_side)
         return combine(self, made, negative, direction, sizes, seed, ends)
 
     def build_reference_device(self) -> ReferenceDevice:
         from_six = {6: partial(self._translate, 6)}
         from_four = {4: partial(self._translate, 4), 6: self._route}
-        return ReferenceDevice(self.links, *self._order(from_six, from_four))
+        return ReferenceDevice(self.links, *self._order_by_link(from_six, from_four))
 
     @cached_property
     def _table(self) -> translation.MappingsArray:
         return translation.MappingsArray(self.params.mappings)
 
-    def _translate(self, version: int, packets: U8) -> Answer:
+    def _translate(self, version: int, packets: U8) -> Outcome:
         header, octets = view(packets, IP[version]), packets.shape[1]
         find = self._table.to_ipv6 if version == 4 else self._table.to_ipv4
         source, known = find(header["src_octets"])
         destination, mapped = find(header["dst_octets"])
-        six, four = self._order(self.links.left, self.links.right)
+        six, four = self._order_by_link(self.links.left, self.links.right)
         size_checks: Checks
         if version == 4:
             native, plain = None, translation.select_plain_udp(packets, 4)
@@ -306,7 +306,7 @@ class StatelessTranslator(StatelessTechnology):
             convert, plain = translation.build_ipv4, translation.select_plain_udp(packets, 6)
             size_checks = [(TranslatorDrop.TOO_BIG, octets - 20 > four.mtu)]
 
-        def build(rows: Mask) -> U8:
+        def build_packets(rows: Mask) -> U8:
             return convert(*translation.select_rows(rows, packets, source, destination))
 
         checks = [
@@ -314,26 +314,27 @@ class StatelessTranslator(StatelessTechnology):
             (TranslatorDrop.NO_MAPPING, ~(known & mapped)),
             (TranslatorDrop.UNTRANSLATABLE, ~plain),
         ]
-        return Answer([*checks, *size_checks], build, version=10 - version, native=native)
+        return Outcome([*checks, *size_checks], build_packets, version=10 - version, native=native)
 
-    def _route(self, packets: U8) -> Answer:
+    def _route(self, packets: U8) -> Outcome:
+        """Route background packets to the IPv6 side, and drop others."""
         native = match_address(view(packets, IPV6)["dst_octets"], self.params.bg_ipv6_side)
-        return Answer([(TranslatorDrop.NO_MAPPING, True)], native=native)
+        return Outcome([(TranslatorDrop.NO_MAPPING, True)], native=native)
 
     def make_dut_intent(self) -> DeviceIntent:
-        p, links = self.params, self._order(self.links.left, self.links.right)
-        sides = self._order("left", "right")
+        p, links = self.params, self._order_by_link(self.links.left, self.links.right)
+        sides = self._order_by_link("left", "right")
         (device6, tester6), (native, via) = (
             [getattr(p, f"{who}_{side}_ipv6") for who in ("dut", "tester")] for side in sides
         )
         networks = [*list_ipv6_networks(p.ipv6_hosts, p.mappings, p.ipv4_hosts), p.bg_ipv6_side]
         six = LinkIntent.describe(links[0], [device6], [tester6], dict.fromkeys(networks, tester6))
-        routes = {**dict.fromkeys(p.ipv4_hosts.networks(), p.tester_ipv4), p.bg_ipv4_side: via}
+        routes = {**dict.fromkeys(p.ipv4_hosts.list_networks(), p.tester_ipv4), p.bg_ipv4_side: via}
         devices, testers = [p.dut_ipv4, native], [p.tester_ipv4, via]
         four = LinkIntent.describe(links[1], devices, testers, routes)
         table: Any = {"eam": self._eam_pairs, "prefix": p.rfc6052_prefix, "ipv6_side": sides[0]}
         configuration = self.config_model(**table, lowest_ipv6_mtu=p.lowest_ipv6_mtu)
-        return DeviceIntent(self.name, configuration, self.links, *self._order(six, four))
+        return DeviceIntent(self.name, configuration, self.links, *self._order_by_link(six, four))
 
     @property
     def _eam_pairs(self) -> Any:
@@ -371,11 +372,11 @@ class EamEntry(PluginParams):
     __repr__ = __str__
 
 
+# Mappings of the test bed of Lencse and Shima (2020), from the README of siitperf.
 SIITPERF_MAPPINGS = (
     EamEntry(ipv4="198.18.0.0/24", ipv6="2001:2::/120"),
     EamEntry(ipv4="198.19.0.0/24", ipv6="2001:2:0:1000::/120"),
 )
-"""Mappings of the test bed of Lencse and Shima (2020), from the README of siitperf."""
 
 
 class SiitParams(TranslatorParams):
@@ -458,7 +459,7 @@ class ClatParams(TranslatorParams):
         if self.ipv4_hosts.first not in own or self.ipv4_hosts.last_host not in own:
             problem = f"the customer's hosts are not within clat_ipv4 {own}"
             raise UsageError(problem, "choose ipv4_hosts within it", code="outside-prefix")
-        if any(net.overlaps(own) for net in self.ipv6_hosts.networks()):
+        if any(net.overlaps(own) for net in self.ipv6_hosts.list_networks()):
             problem = f"the servers beyond the PLAT lie within clat_ipv4 {own}"
             raise UsageError(problem, "choose ipv6_hosts outside it", code="address-conflict")
         return self

@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 from v6t.base.errors import UsageError
+from v6t.intent.device import Address
 from v6t.intent.families import DeviceConfig
 from v6t.packets import reference
 from v6t.packets.arrays import U8, Mask
@@ -32,28 +33,25 @@ from v6t.plugins.base import DeviceIntent, Technology
 from v6t.plugins.four_tuples import FourTuples, TupleField
 from v6t.plugins.params import Mixture, address, describe_link, device, tester
 from v6t.plugins.ports import Ports
-from v6t.plugins.prefixes import refuse_unforwarded
-from v6t.plugins.traffic import combine, ethernet, ipv4, ipv6
+from v6t.plugins.prefixes import refuse_unforwardable
+from v6t.plugins.traffic import combine, make_ethernet, make_ipv4, make_ipv6
 from v6t.plugins.translation import MappingsArray, Rfc6052Array, build_ipv4, build_ipv6
 from v6t.plugins.tunnels import ECN_DROP
 from v6t.profiles.model import FramePair, Layer, Role, Traffic, TrafficClass
 
 
-def _read_number(value: Any) -> Any:
+def _parse_number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-Address = IPv4Address | IPv6Address
-Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_read_number)]
-MODES = "0 not at all, 1 up, 2 down, 3 pseudorandom"  # as siitperf numbers them
-LOWEST_PORT = 1024
-EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}
-SERVER_PORT = 443
-"""Port of the server that all subscribers connect to."""
+Enumeration = Annotated[Literal[0, 1, 2, 3], BeforeValidator(_parse_number)]
+LOWEST_PORT = 1024  # of clients and of NATs; lower ports are well-known
+EXAMPLE_SUBSCRIBERS = {"subscribers": 1000, "connections_per_subscriber": 200}  # for hints
+SERVER_PORT = 443  # of the server that all subscribers connect to
 
+# Share of a pool's ports above which Linux, which tries 128 random ports, fails to open some connections.
 MAX_POOL_USE = 0.9
-"""Share of a pool's ports above which Linux, which tries 128 random ports, fails to open some connections."""
-ALL_PORTS = Ports(min=LOWEST_PORT, max=65535)
+PUBLIC_PORTS = Ports(min=LOWEST_PORT, max=65535)
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,8 @@ class PublicPool:
     def port_bounds(self) -> tuple[int, int]:
         return self.ports.min, self.ports.max
 
-    def contains(self, rows: U8) -> Mask:
-        """Select the rows of a Responder's table whose source is a public address and port."""
+    def select_sources(self, rows: U8) -> Mask:
+        """Select the rows of a Responder's table whose source is an address and port of the pool."""
         addresses, ports = read_learned_source(rows)
         value, first = to_numbers(ports), int(self.first)
         good: Mask = (value >= np.uint64(self.ports.min)) & (value <= np.uint64(self.ports.max))
@@ -78,6 +76,12 @@ class PublicPool:
             addresses = addresses[:, 8:]
         low = np.uint64(first & (1 << 64) - 1)
         return good & (to_numbers(addresses) - low < np.uint64(self.count))
+
+
+def declare_enumeration(default: int, values: str) -> Any:
+    """Declare whether, and in which order, connections take all ports or addresses."""
+    modes = "0 not at all, 1 up, 2 down, 3 pseudorandom"  # as siitperf numbers them
+    return Field(default, description=f"{values} take all values: {modes}")
 
 
 def enclose_hosts(first: Address, count: int, step: int = 1) -> list[Any]:
@@ -92,15 +96,14 @@ class ConnectionParams(Mixture):
     """Parameters of all stateful technologies."""
 
     allows_background_only: ClassVar[bool] = False
-    transport: ClassVar[str] = "UDP"
-    """Scapy's name of the header with the ports; without ports, :meth:`list_port_fields` is overridden."""
+    transport: ClassVar[str] = "UDP"  # scapy's name of the header with the ports
 
     initiator_ports: Ports = Field(Ports(min=1024, max=41023), description="the Initiator's ports")
     responder_ports: Ports = Field(Ports(min=1, max=100), description="ports of the Responder")
     initiator_count: int = Field(1, ge=1, le=65536, description="addresses of the Initiator")
     responder_count: int = Field(1, ge=1, le=65536, description="addresses of the Responder")
-    enumerate_ports: Enumeration = Field(3, description=f"ports take all values: {MODES}")
-    enumerate_ips: Enumeration = Field(0, description=f"addresses take all values: {MODES}")
+    enumerate_ports: Enumeration = declare_enumeration(3, "ports")
+    enumerate_ips: Enumeration = declare_enumeration(0, "addresses")
     low_ports: bool = Field(False, description="allow initiator ports below 1024 (RFC 6146)")
     subscribers: int = Field(
         0, ge=0, le=60_000, description="clients of one server; 0: see initiator_count"
@@ -113,7 +116,7 @@ class ConnectionParams(Mixture):
     @classmethod
     def _derive_from_subscribers(cls, values: dict[str, Any]) -> dict[str, Any]:
         derived = cls.derive_params(values)
-        plain = {n: _read_number(v) for n, v in values.items()}
+        plain = {n: _parse_number(v) for n, v in values.items()}
         given = {n: v.model_dump() if isinstance(v, Ports) else v for n, v in plain.items()}
         if twice := sorted(n for n in derived if given.get(n, derived[n]) != derived[n]):
             problem = f"{twice[0]} follows from subscribers and connections_per_subscriber"
@@ -127,7 +130,7 @@ class ConnectionParams(Mixture):
     @classmethod
     def derive_params(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
         names = ("subscribers", "connections_per_subscriber")
-        given = [_read_number(values.get(name, 0)) for name in names]
+        given = [_parse_number(values.get(name, 0)) for name in names]
         if not any(given) or not all(isinstance(n, int) for n in given):
             return {}
         if not all(given):
@@ -147,6 +150,7 @@ class ConnectionParams(Mixture):
 
     @classmethod
     def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters of a large enough public pool, unless ``values`` has them."""
         return {}
 
     @property
@@ -154,8 +158,8 @@ class ConnectionParams(Mixture):
         return self.subscribers * self.connections_per_subscriber
 
     @property
-    def ranges(self) -> dict[str, str]:
-        """Parameters with the first address of a range, each with the parameter that counts the addresses."""
+    def range_counters(self) -> dict[str, str]:
+        """Names of the parameters with the first address of each range and with its size."""
         kinds, names = ("first", "ipv4", "ipv6"), type(self).model_fields
         counters = {f"{who}_count": who for who in ("initiator", "responder", "pool", "public")}
         pairs = ((f"{who}_{kind}", n) for n, who in counters.items() for kind in kinds)
@@ -163,14 +167,14 @@ class ConnectionParams(Mixture):
 
     @model_validator(mode="after")
     def _check_ranges(self) -> ConnectionParams:
-        for name, counter in self.ranges.items():
+        for name, counter in self.range_counters.items():
             first, count = getattr(self, name), getattr(self, counter)
             if first is None:
                 continue
             last = four_tuples.find_last_address(name, first, count)
             try:
                 for net in summarize_address_range(first, last):
-                    refuse_unforwarded(net, partly=True)
+                    refuse_unforwardable(net, refuse_overlaps=True)
             except ValueError as exc:
                 problem, hint = f"{name} with {counter} {count}: {exc}", "choose another, or fewer"
                 raise UsageError(problem, hint, path=(name,), code="out-of-range") from exc
@@ -214,6 +218,7 @@ class ConnectionParams(Mixture):
 
     @property
     def client_ports(self) -> int:
+        """Number of source ports of each client."""
         return self.initiator_ports.count if self.enumerate_ports else 1
 
     @property
@@ -222,7 +227,7 @@ class ConnectionParams(Mixture):
         return self.client_ports * (self.initiator_count if self.enumerate_ips else 1)
 
     def _find_first_address(self, counter: str) -> Any:
-        return next(getattr(self, first) for first in self.ranges if self.ranges[first] == counter)
+        return next(getattr(self, n) for n, c in self.range_counters.items() if c == counter)
 
     @property
     def initiator(self) -> Any:
@@ -248,10 +253,12 @@ class ConnectionParams(Mixture):
 
     @property
     def clients(self) -> list[Any]:
+        """Networks of the Initiator's addresses."""
         return enclose_hosts(self.initiator, self.initiator_count, self.initiator_step)
 
     @property
     def servers(self) -> list[Any]:
+        """Networks of the Responder's addresses."""
         return enclose_hosts(self.responder, self.responder_count)
 
     @property
@@ -260,6 +267,7 @@ class ConnectionParams(Mixture):
 
     @property
     def pool(self) -> tuple[Any, ...]:
+        """All public addresses."""
         return tuple(self.public_pool.first + i for i in range(self.public_pool.count))
 
     def check_pool(self, first: str, responder: str, count: str, owner: str = "device") -> None:
@@ -288,6 +296,7 @@ class ConnectionParams(Mixture):
         ]
 
     def enumerate_tuples(self, addresses: Sequence[TupleField], seed: int) -> FourTuples:
+        """Enumerate the four-tuples of all connections, in the configured order."""
         fields = [*(addresses if self.enumerate_ips else []), *self.list_port_fields()]
         mode = self.enumerate_ports or self.enumerate_ips
         if mode != 3:
@@ -295,10 +304,11 @@ class ConnectionParams(Mixture):
         try:
             return four_tuples.shuffle_tuples(fields, seed)
         except UsageError as exc:
-            self._add_hint(exc, fields, seed)
+            self._suggest_parameters(exc, fields, seed)
             raise
 
-    def _add_hint(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
+    def _suggest_parameters(self, exc: UsageError, fields: Sequence[TupleField], seed: int) -> None:
+        """Suggest parameters whose four-tuples can be enumerated, in the error."""
         clients, each = self.subscribers, self.connections_per_subscriber
         for number in range(each + 1, 2 * each + 1):  # none without subscribers
             more = [replace(f, count=number) if f.count == each else f for f in fields]
@@ -321,7 +331,7 @@ class PoolParams(ConnectionParams):
 
     pool_first: Address
     pool_count: int = Field(1, ge=1, le=65536, description="public addresses of the device")
-    pool_ports: Ports = Field(ALL_PORTS, description="public ports of each address")
+    pool_ports: Ports = Field(PUBLIC_PORTS, description="public ports of each address")
 
     @model_validator(mode="after")
     def _check_pool(self) -> PoolParams:
@@ -334,6 +344,7 @@ class PoolParams(ConnectionParams):
 
     @property
     def limits(self) -> dict[str, Any]:
+        """Configured limits of the NAT: port blocks, timeouts and sessions."""
         return {}
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:
@@ -364,7 +375,7 @@ class Pool4Params(PoolParams):
 
     @classmethod
     def size_pool(cls, clients: int, ports: int, values: Mapping[str, Any]) -> dict[str, Any]:
-        block, room = _read_number(values.get("port_block", 0)), ALL_PORTS.count
+        block, room = _parse_number(values.get("port_block", 0)), PUBLIC_PORTS.count
         if {"pool_count", "pool_ports"} & set(values) or block not in range(room + 1):
             return {}
         count = -(-clients // (room // max(block, ports)))
@@ -422,7 +433,7 @@ class StatefulDrop(DropReason):
 
     NO_CONNECTION = "belongs to no connection"
     OUTSIDE_POOL = "outside the public addresses and ports"
-    UNMARKED = ECN_DROP
+    NOT_ECN_CAPABLE = ECN_DROP
 
 
 class StatefulTechnology(Technology):
@@ -431,47 +442,47 @@ class StatefulTechnology(Technology):
     stateful = True
     sides = ("Initiator", "Responder")
     drops = StatefulDrop
-    mapping: ClassVar[str] = ""
-    """Address and port mapping that the technology's RFC requires, for the report."""
+    mapping: ClassVar[str] = ""  # address and port mapping that RFCs require, for reports
+    # Default lifetime of UDP connections (RFC 4787, section 4.3; RFC 6146, section 4).
     usual_timeout_s: ClassVar[float] = 300.0
-    """Default lifetime of UDP connections (RFC 4787, section 4.3; RFC 6146, section 4)."""
     params: ConnectionParams
 
     def build_traffic(self, direction: Direction, sizes: FramePair, seed: int = 1) -> Traffic:
         self.check_traffic(direction, sizes)
         p, forward = self.params, direction == "forward"
         size, order = self.list_link_sizes(sizes)[not forward], ()
-        layers = ethernet(self.links, direction)
+        layers = make_ethernet(self.links, direction)
         if forward:
             tuples = p.enumerate_tuples(self.list_address_fields(), seed)
-            layers = tuples.vary_layers([*layers, *self.client_layers(), self.client_transport()])
+            headers = *self.make_client_layers(), self.make_client_transport()
+            layers = tuples.vary_layers([*layers, *headers])
             order = tuples.draw_order
         else:
-            header = _HEADERS[self.ip_versions[1]](p, p.responder, p.public_pool.first)
-            layers = (*layers, header, self.server_transport())
+            header = _HEADER_BUILDERS[self.ip_versions[1]](p, p.responder, p.public_pool.first)
+            layers = (*layers, header, self.make_server_transport())
         foreground = TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=order)
         return combine(self, foreground, [], direction, sizes, seed)
 
     def list_address_fields(self) -> list[TupleField]:
         """Return the varying destination and source address of the Initiator's frames."""
         p, describe = self.params, four_tuples.describe_addresses
-        (header,) = self.client_layers()
+        (header,) = self.make_client_layers()
         return [
             describe("responders", f"{header.name}.dst", p.server, p.responder_count),
             describe("initiators", f"{header.name}.src", p.initiator, p.initiator_count),
         ]
 
-    def client_layers(self) -> tuple[Layer, ...]:
+    def make_client_layers(self) -> tuple[Layer, ...]:
         """Return the headers of the Initiator's frames between Ethernet and transport."""
         p = self.params
-        return (_HEADERS[self.ip_versions[0]](p, p.initiator, p.server),)
+        return (_HEADER_BUILDERS[self.ip_versions[0]](p, p.initiator, p.server),)
 
-    def client_transport(self) -> Layer:
-        """Return the header with the Initiator's and the Responder's port, or the ICMP query."""
+    def make_client_transport(self) -> Layer:
+        """Return the transport header of the Initiator's frames, or the ICMP query."""
         p = self.params
         return Layer(p.transport, {"sport": p.initiator_ports.min, "dport": p.responder_ports.min})
 
-    def server_transport(self) -> Layer:
+    def make_server_transport(self) -> Layer:
         """Return the transport header of the Responder's frames, or the ICMP answer."""
         p = self.params
         ports = {"sport": p.responder_ports.min, "dport": p.public_pool.ports.min}
@@ -481,17 +492,17 @@ class StatefulTechnology(Technology):
         """Refuse frames that a correct device would not forward whole."""
 
     def find_drops(self, direction: Direction, packets: U8) -> reference_device.Checks:
-        """Return the technology's own drop reasons for IP packets, with their conditions."""
+        """Return additional drop reasons of IP packets; subclasses override this."""
         return ()
 
     def translate(self, direction: Direction, packets: U8, initial: U8, learned: U8) -> U8:
-        """Translate packets of connections with these first packets and rows of the Responder's table."""
+        """Translate packets with the first packets and Responder table rows of their connections."""
         if direction == "forward":
             return self.rewrite(packets, read_learned_source(learned), source=True)
         return self.rewrite(packets, read_source(initial), source=False)
 
     def rewrite(self, packets: U8, endpoint: Endpoints, *, source: bool) -> U8:
-        """Return packets as they leave the device; ``endpoint`` replaces the source or the destination."""
+        """Return packets as the device sends them; ``endpoint`` replaces the source or destination."""
         return rewrite(packets, endpoint, source=source, hops=self.hops)
 
     def expect_for_connections(
@@ -501,19 +512,19 @@ class StatefulTechnology(Technology):
         if not len(frames):
             return Expected(frames, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8))
         order = 1 if direction == "forward" else -1
-        here, there = self._sides[::order]
+        here, there = self._link_headers[::order]
         arriving, leaving = self.ip_versions[::order]
         packets = frames[:, here.ip_offset :]
-        opened = initial[:, self._sides[0].ip_offset :]
+        opened = initial[:, self._link_headers[0].ip_offset :]
         translated = self.translate(direction, packets, opened, learned)
         head = np.frombuffer(there.egress + reference_device.ETHERTYPE[leaving], dtype=np.uint8)
         out = np.concatenate([np.tile(head, (len(frames), 1)), translated], axis=1)
         entered, left = (read_hops(x, *locate_endpoints(x[0]).networks[-1]) for x in (frames, out))
         reason = reference_device.choose_reasons(
             len(frames),
-            (reference.NOT_OURS, ~here.accepts(frames)),
-            (reference.NOT_FORWARDED, ~reference_device.is_forwardable(packets, arriving)),
-            (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.contains(learned)),
+            (reference.NOT_OURS, ~here.select_accepted(frames)),
+            (reference.NOT_FORWARDED, ~reference_device.select_forwardable(packets, arriving)),
+            (StatefulDrop.OUTSIDE_POOL, ~self.params.public_pool.select_sources(learned)),
             *self.find_drops(direction, packets),
             (reference.EXHAUSTED, (left == 0) | (left > entered)),
         )
@@ -524,7 +535,7 @@ class StatefulTechnology(Technology):
         return self._native_device.expect(direction, frames)
 
     @cached_property
-    def _sides(self) -> tuple[reference_device.LinkHeaders, reference_device.LinkHeaders]:
+    def _link_headers(self) -> tuple[reference_device.LinkHeaders, reference_device.LinkHeaders]:
         left, right = map(reference_device.make_link_headers, (self.links.left, self.links.right))
         return left, right
 
@@ -549,10 +560,11 @@ class Napt(StatefulTechnology):
         right = describe_link(p, self.links, "right", p.servers)
         return DeviceIntent(self.name, self.make_configuration(), self.links, left, right)
 
-    def describe_nat(self, **fields: Any) -> views.Nat:
+    def make_nat_view(self, **fields: Any) -> views.Nat:
+        """Return the audit view of the NAT; ``fields`` are further attributes."""
         p = self.params
-        hosts = views.choose_hosts(p.initiator, p.initiator_count, p.initiator_step)
-        servers = views.choose_hosts(p.responder, p.responder_count)
+        hosts = (p.initiator, p.initiator + p.initiator_step)[: p.initiator_count]
+        servers = (p.responder, p.responder + 1)[: p.responder_count]
         fields |= {"public_ports": p.public_pool.port_bounds, **p.limits}
         return views.Nat(hosts, servers, p.pool, **fields)
 
@@ -560,30 +572,30 @@ class Napt(StatefulTechnology):
         return views.TWO_HOST_PARAMS
 
     def list_audit_views(self) -> tuple[views.AuditView, ...]:
-        return (self.describe_nat(),)
+        return (self.make_nat_view(),)
 
     def list_audit_variants(self) -> dict[str, dict[str, Any]]:
         return self.params.list_audit_variants()
 
 
-_HEADERS = {4: ipv4, 6: ipv6}
+_HEADER_BUILDERS = {4: make_ipv4, 6: make_ipv6}
 
+# Addresses ``(n, 4)`` or ``(n, 16)``, and ports or ICMP identifiers ``(n, 2)``.
 Endpoints = tuple[U8, U8]
-"""Addresses ``(n, 4)`` or ``(n, 16)``, and ports or ICMP identifiers ``(n, 2)``."""
 
 
-def _locate(packets: U8) -> FrameLayout:
+def _locate_endpoints(packets: U8) -> FrameLayout:
     return locate_endpoints(packets[0], f"IPv{packets[0, 0] >> 4}")
 
 
 def read_source(packets: U8) -> Endpoints:
-    """Return source address and port of IP packets."""
-    layout = _locate(packets)
+    """Return the source addresses and ports of IP packets."""
+    layout = _locate_endpoints(packets)
     return packets[:, layout.address(source=True)], packets[:, layout.port(source=True)]
 
 
 def read_learned_source(rows: U8) -> Endpoints:
-    """Return source address and port of rows of a Responder's table."""
+    """Return the source addresses and ports in rows of a Responder's table."""
     size = (rows.shape[1] - 4) // 2
     return rows[:, :size], rows[:, -4:-2]
 
@@ -591,7 +603,7 @@ def read_learned_source(rows: U8) -> Endpoints:
 def translate_version(
     packets: U8, addresses: MappingsArray | Rfc6052Array, endpoint: Endpoints, *, source: bool
 ) -> U8:
-    """Translate packets to the other IP version; ``endpoint`` replaces one end, the other is mapped."""
+    """Translate packets to the other IP version; one end becomes ``endpoint``, the other is mapped."""
     if packets[0, 0] >> 4 == 6:
         header, find, build = view(packets, IPV6), addresses.to_ipv4, build_ipv4
     else:
@@ -599,7 +611,7 @@ def translate_version(
     mapped, _ = find(header["dst_octets" if source else "src_octets"])
     address = np.ascontiguousarray(endpoint[0])
     out = build(packets, *((address, mapped) if source else (mapped, address)))
-    layout = _locate(out)
+    layout = _locate_endpoints(out)
     out[:, layout.port(source=source)] = endpoint[1]
     layout.write_checksum(out)
     return out
@@ -608,7 +620,7 @@ def translate_version(
 def rewrite(packets: U8, endpoint: Endpoints, *, source: bool, hops: int = 1) -> U8:
     """Return copies with ``endpoint`` as source or destination, smaller TTLs and valid checksums."""
     out = packets.copy()
-    layout = _locate(out)
+    layout = _locate_endpoints(out)
     out[:, layout.address(source=source)], out[:, layout.port(source=source)] = endpoint
     remaining = read_hops(out, layout.version)
     remaining -= np.uint8(hops)

@@ -16,7 +16,7 @@ from v6t.plugins.ports import make_udp_header
 from v6t.profiles.model import Expression, FramePair, Layer, Role, Traffic, TrafficClass
 
 
-def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
+def make_ethernet(links: Links, direction: Direction, vlan: int | None = None) -> list[Layer]:
     """Return the Ethernet header of the tester's frames, with the VLAN tag of the link or with ``vlan``."""
     link = links.left if direction == "forward" else links.right
     layers = [Layer("Ether", {"src": link.tester_mac, "dst": link.dut_mac})]
@@ -24,19 +24,20 @@ def ethernet(links: Links, direction: Direction, vlan: int | None = None) -> lis
     return layers if tag is None else [*layers, Layer("Dot1Q", {"vlan": tag})]
 
 
-def ipv4(params: Mixture, src: object, dst: object) -> Layer:
+def make_ipv4(params: Mixture, src: object, dst: object) -> Layer:
     """Return the IPv4 header of test frames; addresses may be expressions."""
     flags = 2 if params.df else 0
-    addresses = {"src": _field(src), "dst": _field(dst)}
+    addresses = {"src": _to_field(src), "dst": _to_field(dst)}
     return Layer("IP", {**addresses, "ttl": params.ttl, "id": 0, "flags": flags})
 
 
-def ipv6(params: Mixture, src: object, dst: object) -> Layer:
+def make_ipv6(params: Mixture, src: object, dst: object) -> Layer:
     """Return the IPv6 header of test frames; addresses may be expressions."""
-    return Layer("IPv6", {"src": _field(src), "dst": _field(dst), "hlim": params.ttl})
+    return Layer("IPv6", {"src": _to_field(src), "dst": _to_field(dst), "hlim": params.ttl})
 
 
-def _field(address: object) -> object:
+def _to_field(address: object) -> object:
+    """Return an address as text, and an expression unchanged."""
     return address if isinstance(address, Expression) else str(address)
 
 
@@ -44,7 +45,7 @@ def _build_background(
     technology: Technology,
     direction: Direction,
     sizes: FramePair,
-    ends: tuple[IPv6Address, IPv6Address] | None,
+    bg_ends: tuple[IPv6Address, IPv6Address] | None,
 ) -> list[TrafficClass]:
     params: Any = technology.params
     links, side, vlan = technology.links, 0 if direction == "forward" else 1, None
@@ -60,68 +61,62 @@ def _build_background(
         check_mtu(size + count_tag_octets(link), link, "IPv6")
     if links.background_vlans is not None:
         left, right = links.background_vlans
-        ends, vlan = (IPv6Address(left.tester), IPv6Address(right.tester)), (left, right)[side].vlan
-    elif ends is None:
-        ends = params.tester_left_ipv6, params.tester_right_ipv6
-    header = ipv6(params, ends[side], ends[1 - side])
+        bg_ends = IPv6Address(left.tester), IPv6Address(right.tester)
+        vlan = (left, right)[side].vlan
+    elif bg_ends is None:
+        bg_ends = params.tester_left_ipv6, params.tester_right_ipv6
+    header = make_ipv6(params, bg_ends[side], bg_ends[1 - side])
     udp = make_udp_header(params.bg_sport, params.bg_dport, "bg_")
-    layers = (*ethernet(links, direction, vlan), header, udp)
+    layers = (*make_ethernet(links, direction, vlan), header, udp)
     size += count_tag_octets((links.left, links.right)[side])
     return [TrafficClass("bg", Role.BACKGROUND, layers, size)]
 
 
-def mix_classes(
+def combine(
     technology: Technology,
+    foreground: TrafficClass | Sequence[tuple[TrafficClass, int]],
+    negative: Sequence[TrafficClass],
     direction: Direction,
     sizes: FramePair,
-    foreground: Sequence[tuple[TrafficClass, int]],
-    negative: Sequence[TrafficClass],
     seed: int,
-    ends: tuple[IPv6Address, IPv6Address] | None = None,
+    bg_ends: tuple[IPv6Address, IPv6Address] | None = None,
 ) -> Traffic:
     """Combine traffic classes and the configured background, and set their weights.
 
-    Each foreground class has a share; negative classes share ``negative_percent`` equally. Background frames
-    go between ``ends`` (left, right), by default the tester's addresses, or in their own VLANs.
+    Several foreground classes have a share each; negative classes share ``negative_percent`` equally.
+    Background frames go between ``bg_ends``, by default the tester's addresses, or in their own VLANs.
     """
     p: Any = technology.params
+    if isinstance(foreground, TrafficClass):
+        foreground = [(foreground, 1)]
     percent = getattr(p, "negative_percent", 0)
     kinds = len(negative) if percent else 0
     shares = sum(share for _, share in foreground)
     scale = kinds * (100 - percent) if kinds else 1
     classes = [replace(c, weight=scale * p.m * share) for c, share in foreground if p.m]
-    for c in _build_background(technology, direction, sizes, ends):
+    for c in _build_background(technology, direction, sizes, bg_ends):
         classes.append(replace(c, weight=scale * (p.n - p.m) * shares))
     if kinds:
         classes += [replace(c, weight=p.n * shares * percent) for c in negative]
     return Traffic(direction, tuple(classes), seed)
 
 
-def foreground(
+def make_foreground(
     technology: Technology,
     direction: Direction,
     sizes: FramePair,
     *headers: Layer,
     draw_order: tuple[str, ...] = (),
 ) -> TrafficClass:
-    """Return the foreground class of a technology with :class:`LinkParams`: Ethernet, ``headers``, UDP."""
+    """Return the foreground class with Ethernet, ``headers`` and UDP, for :class:`LinkParams`."""
     params: Any = technology.params
-    layers = (*ethernet(technology.links, direction), *headers, params.make_udp_header(direction))
+    layers = (
+        *make_ethernet(technology.links, direction),
+        *headers,
+        params.make_udp_header(direction),
+    )
     size = technology.list_link_sizes(sizes)[0 if direction == "forward" else 1]
     return TrafficClass("fg", Role.FOREGROUND, layers, size, draw_order=draw_order)
-
-
-def combine(
-    technology: Technology,
-    foreground: TrafficClass,
-    negative: Sequence[TrafficClass],
-    direction: Direction,
-    sizes: FramePair,
-    seed: int,
-    ends: tuple[IPv6Address, IPv6Address] | None = None,
-) -> Traffic:
-    """Combine one foreground class with negative and background classes, see :func:`mix_classes`."""
-    return mix_classes(technology, direction, sizes, [(foreground, 1)], negative, seed, ends)
 
 
 def change_header(

@@ -24,16 +24,16 @@ from v6t.packets.arrays import U8, U64, Mask
 from v6t.packets.bit_layout import BitLayout
 from v6t.packets.checksum import sum_columns, write_ipv4_checksum, write_update
 from v6t.packets.headers import DONT_FRAGMENT, IP, IPV4, IPV6, UDP, to_numbers, to_octets, view
-from v6t.plugins.prefixes import read_network4, read_network6
+from v6t.plugins.prefixes import parse_ipv4_network, parse_ipv6_network
 
-_WORD_BITS = np.uint64(64)
+_WORD_BITS = np.uint64(64)  # in each half of an IPv6 address
 MIN_DF_OCTETS = 1261  # IPv4 packets of this size and longer leave with DF (RFC 7915, section 5.1)
 
-PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)
-WELL_KNOWN = IPv6Network("64:ff9b::/96")
+PREFIX_LENGTHS = (32, 40, 48, 56, 64, 96)  # of RFC 6052
+WELL_KNOWN = IPv6Network("64:ff9b::/96")  # the well-known prefix of RFC 6052
 
 
-def check_prefix(prefix: IPv6Network) -> IPv6Network:
+def check_rfc6052_prefix(prefix: IPv6Network) -> IPv6Network:
     """Return a prefix behind which an IPv4 address can be embedded (RFC 6052), or raise UsageError."""
     if prefix.prefixlen not in PREFIX_LENGTHS:
         problem = f"an IPv4 address cannot be embedded behind a prefix of /{prefix.prefixlen}"
@@ -45,41 +45,41 @@ def check_prefix(prefix: IPv6Network) -> IPv6Network:
     return prefix
 
 
-def read_prefix(text: str, name: str) -> IPv6Network:
-    """Read the RFC 6052 prefix of a parameter; ``wkp`` and ``well-known`` are the well-known one."""
+def parse_rfc6052_prefix(text: str, name: str) -> IPv6Network:
+    """Parse the RFC 6052 prefix of a parameter; ``wkp`` stands for the well-known prefix."""
     named = str(WELL_KNOWN) if text in {"wkp", "well-known"} else text
-    return check_prefix(read_network6(named, name))
+    return check_rfc6052_prefix(parse_ipv6_network(named, name))
 
 
-def read_prefix96(text: str, name: str) -> IPv6Network:
-    """Read a /96, whose last 32 bits hold an IPv4 address."""
-    prefix = read_network6(text, name)
+def parse_prefix96(text: str, name: str) -> IPv6Network:
+    """Parse a prefix that must be a /96, so that an IPv4 address fits behind it."""
+    prefix = parse_ipv6_network(text, name)
     if prefix.prefixlen != 96:
         problem = f"{name} {prefix} must be a /96, whose last bits hold an IPv4 address"
         raise UsageError(problem, "use a /96", path=(name,), code="not-a-prefix")
-    return check_prefix(prefix)
+    return check_rfc6052_prefix(prefix)
 
 
-def may_represent(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
-    """Return whether a prefix may embed an address: the well-known one only global ones (RFC 6052, 3.1)."""
+def may_embed(prefix: IPv6Network, ipv4: IPv4Address) -> bool:
+    """Return whether a prefix may embed an address; the well-known prefix embeds only global ones."""
     return prefix != WELL_KNOWN or ipv4.is_global
 
 
-def embed(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
+def embed_ipv4(prefix: IPv6Network, ipv4: IPv4Address) -> IPv6Address:
     """Compute the IPv6 address that represents ``ipv4`` behind ``prefix``."""
     return Rfc6052Mapping(prefix).to_ipv6(ipv4)
 
 
 def embed_network(prefix: IPv6Network, ipv4: IPv4Network) -> IPv6Network:
     """Compute the IPv6 network that represents an IPv4 network behind ``prefix``."""
-    first, mask = embed(prefix, ipv4.network_address), embed(prefix, ipv4.netmask)
+    first, mask = embed_ipv4(prefix, ipv4.network_address), embed_ipv4(prefix, ipv4.netmask)
     ones = int(mask) ^ int(prefix.network_address)
     length = 129 - (ones & -ones).bit_length() if ones else prefix.prefixlen
     return IPv6Network((first, length))
 
 
 def extract_ipv4(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
-    """Read the IPv4 address in ``ipv6``; bits after it are ignored."""
+    """Return the IPv4 address embedded in ``ipv6``; bits after it are ignored."""
     mapping = Rfc6052Mapping(prefix)
     if ipv6 not in prefix:
         raise UsageError(f"{ipv6} is not within {prefix}", code="outside-prefix")
@@ -88,7 +88,7 @@ def extract_ipv4(prefix: IPv6Network, ipv6: IPv6Address) -> IPv4Address:
 
 @dataclass(frozen=True)
 class Mapping:
-    """An explicit mapping: the IPv4 suffix follows the IPv6 prefix, zeros follow the suffix (RFC 7757)."""
+    """An explicit address mapping (RFC 7757): IPv6 prefix, IPv4 suffix, and zeros."""
 
     ipv4: IPv4Network
     ipv6: IPv6Network
@@ -115,7 +115,7 @@ class Rfc6052Mapping(Mapping):
     """A prefix of RFC 6052, which maps all IPv4 addresses."""
 
     def __init__(self, ipv6: IPv6Network) -> None:
-        super().__init__(IPv4Network("0.0.0.0/0"), check_prefix(ipv6))
+        super().__init__(IPv4Network("0.0.0.0/0"), check_rfc6052_prefix(ipv6))
 
     @cached_property
     def layout(self) -> BitLayout:
@@ -141,26 +141,26 @@ class Mappings:
             hint = "give eam entries, or a prefix such as 64:ff9b::/96"
             raise UsageError(problem, hint, code="nothing-to-translate")
 
-    def find_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
+    def find_by_ipv4(self, ipv4: IPv4Address) -> Mapping | None:
         hits = (e for e in self.eams if ipv4 in e.ipv4)
         return max(hits, key=lambda e: e.ipv4.prefixlen, default=self.prefix)
 
-    def find_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
+    def find_by_ipv6(self, ipv6: IPv6Address) -> Mapping | None:
         hits = (e for e in self.eams if ipv6 in e.ipv6)
         prefix = self.prefix if self.prefix and ipv6 in self.prefix.ipv6 else None
         return max(hits, key=lambda e: e.ipv6.prefixlen, default=prefix)
 
     def to_ipv6(self, ipv4: IPv4Address) -> IPv6Address | None:
-        mapping = self.find_ipv4(ipv4)
+        mapping = self.find_by_ipv4(ipv4)
         return None if mapping is None else mapping.to_ipv6(ipv4)
 
     def to_ipv4(self, ipv6: IPv6Address) -> IPv4Address | None:
-        mapping = self.find_ipv6(ipv6)
+        mapping = self.find_by_ipv6(ipv6)
         return None if mapping is None else mapping.to_ipv4(ipv6)
 
-    def find_uniform(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
-        """Return the only mapping of ``first..last`` in both directions, or None if there are several."""
-        mapping = self.find_ipv4(first)
+    def find_common_mapping(self, first: IPv4Address, last: IPv4Address) -> Mapping | None:
+        """Return the mapping of all addresses from ``first`` to ``last``, or None if they have several."""
+        mapping = self.find_by_ipv4(first)
         if mapping is None or last not in mapping.ipv4:
             return None
         low, high = mapping.to_ipv6(first), mapping.to_ipv6(last)
@@ -177,8 +177,10 @@ class Mappings:
 def parse_mappings(pairs: Iterable[Sequence[str]], prefix: str | None) -> Mappings:
     """Parse an address table from pairs of an IPv4 and an IPv6 prefix."""
     names = "EAM IPv4 prefix", "EAM IPv6 prefix"
-    eams = tuple(Mapping(read_network4(a, names[0]), read_network6(b, names[1])) for a, b in pairs)
-    return Mappings(eams, Rfc6052Mapping(read_network6(prefix, "prefix")) if prefix else None)
+    eams = tuple(
+        Mapping(parse_ipv4_network(a, names[0]), parse_ipv6_network(b, names[1])) for a, b in pairs
+    )
+    return Mappings(eams, Rfc6052Mapping(parse_ipv6_network(prefix, "prefix")) if prefix else None)
 
 
 def read_eam_file(path: Path) -> list[tuple[str, str]]:
@@ -229,29 +231,29 @@ class LongestMatch:
 
 
 def select_within(addresses: U64, prefix: IPv4Network | IPv6Network, shift: int = 0) -> Mask:
-    """Select the addresses, given without their last ``shift`` bits, that are within a prefix."""
+    """Select the addresses within a prefix; ``shift`` is the number of their missing low bits."""
     mask, network = (int(a) >> shift for a in (prefix.netmask, prefix.network_address))
     inside: Mask = addresses & np.uint64(mask) == np.uint64(network)
     return inside
 
 
 class Rfc6052Array:
-    """Embedding of address arrays behind one RFC 6052 prefix."""
+    """Address mapping by one RFC 6052 prefix, for address arrays."""
 
     def __init__(self, prefix: IPv6Network) -> None:
-        self._places = embedded_address_layout(check_prefix(prefix)).octet_places(ADDRESS)
+        self._places = embedded_address_layout(check_rfc6052_prefix(prefix)).octet_places(ADDRESS)
         self._octets = prefix.prefixlen // 8
         self._prefix = np.frombuffer(prefix.network_address.packed, dtype=np.uint8)
 
     def to_ipv6(self, ipv4: U8) -> tuple[U8, Mask]:
-        """Return IPv6 addresses, and a mask of the rows that have one: all."""
+        """Return the IPv6 addresses, and a mask that selects all of them."""
         out = np.empty((len(ipv4), 16), dtype=np.uint8)
         out[:] = self._prefix
         out[:, self._places] = ipv4
         return out, np.ones(len(ipv4), dtype=bool)
 
     def to_ipv4(self, ipv6: U8) -> tuple[U8, Mask]:
-        """Return IPv4 addresses, and a mask of the rows that have one; octets after them are ignored."""
+        """Return the embedded IPv4 addresses, and a mask of the rows that are within the prefix."""
         inside: Mask = (ipv6[:, : self._octets] == self._prefix[: self._octets]).all(axis=1)
         return ipv6[:, self._places], inside
 
@@ -302,7 +304,7 @@ class MappingsArray:
 
 
 def select_plain_udp(packets: U8, version: int) -> Mask:
-    """Select rows that are one whole UDP datagram with a checksum, without options or extension headers."""
+    """Select unfragmented UDP packets with a checksum, without options or extension headers."""
     length, at = packets.shape[1], IP[version].itemsize
     if length < at + UDP.itemsize:
         return np.zeros(len(packets), dtype=bool)
@@ -319,12 +321,12 @@ def select_plain_udp(packets: U8, version: int) -> Mask:
 
 
 def select_rows(rows: Mask, *columns: U8) -> Sequence[U8]:
-    """Return the selected rows of each array, without copying if all are selected."""
+    """Return the selected rows of each array, not copied if all are selected."""
     return columns if rows.all() else [column[rows] for column in columns]
 
 
 def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate plain UDP in IPv4 to IPv6 with flow label 0; addresses are ``(n, 16)``."""
+    """Translate IPv4 packets with plain UDP to IPv6, with these addresses ``(n, 16)``."""
     count, length = packets.shape
     out = np.empty((count, length + 20), dtype=np.uint8)
     if not count:
@@ -340,7 +342,7 @@ def build_ipv6(packets: U8, source: U8, destination: U8) -> U8:
 
 
 def build_ipv4(packets: U8, source: U8, destination: U8) -> U8:
-    """Translate plain UDP in IPv6 to IPv4 with identification 0; addresses are ``(n, 4)``."""
+    """Translate IPv6 packets with plain UDP to IPv4, with these addresses ``(n, 4)``."""
     count, length = packets.shape[0], packets.shape[1] - 20
     out = np.empty((count, length), dtype=np.uint8)
     if not count:

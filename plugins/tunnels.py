@@ -19,71 +19,72 @@ from v6t.packets.checksum import write_ipv4_checksum
 from v6t.packets.header_policy import combine_ecn
 from v6t.packets.headers import IP, IPV4, IPV6, UDP, decrement_hops, read_traffic_class, view
 from v6t.packets.reference import EXHAUSTED, NOT_FORWARDED, DropReason
-from v6t.plugins.reference_device import DROP_ALL, Answer, Checks, is_forwardable
+from v6t.plugins.frame_sizes import TUNNEL_SIZES
+from v6t.plugins.reference_device import DROP_ALL, Checks, Outcome, select_forwardable
 
-OUTER_HOPS = 64
-PORT_TRANSPORTS = (headers.PROTOCOL_UDP, headers.PROTOCOL_TCP)  # the transports with ports
-ECN_DROP = "congestion mark on a packet that is not ECN-capable"
-"""Text of the drop reason for packets that RFC 6040, section 4.2 drops."""
+OUTER_HOPS = 64  # TTL or hop limit of outer headers
+PORT_TRANSPORTS = (headers.PROTOCOL_UDP, headers.PROTOCOL_TCP)  # protocol numbers
+ECN_DROP = "congestion mark on a packet that is not ECN-capable"  # RFC 6040, section 4.2
 _ECN, _DSCP, _CE = 0x03, np.uint8(0xFC), 3
 
 
 class TunnelDevice(ABC):
-    """A device with tunnels of IPv4 in IPv6 on its left link; ``drops`` defines TOO_BIG and UNMARKED."""
+    """A device with IPv4-in-IPv6 tunnels on its left link; ``drops`` needs TOO_BIG, NOT_ECN_CAPABLE."""
 
     links: Links
     drops: ClassVar[type[DropReason]]
     transports: ClassVar[Sequence[int]] = (headers.PROTOCOL_UDP,)
-    uniform: ClassVar[bool] = False
-    """Whether decapsulation copies the outer DSCP to the inner header (RFC 2983, section 3)."""
+    overhead: ClassVar[int] = 40
+    rfc_frame_sizes: ClassVar[tuple[int, ...]] = TUNNEL_SIZES
+    uniform_model: ClassVar[bool] = False  # copies the outer DSCP (RFC 2983, section 3)
 
     @abstractmethod
     def select_tunnel_packets(self, outer: Any) -> Mask:
         """Select the IPv6 packets for the device's tunnels, by their headers."""
 
     def select_native(self, outer: Any, tunnelled: Mask) -> Mask | None:
-        """Select the IPv6 packets that are routed; by default all that are not for the device's tunnels."""
+        """Select the IPv6 packets that are routed: by default, those outside the device's tunnels."""
         return ~tunnelled
 
     @abstractmethod
     def check_source(self, outer: Any, inner: Any, udp: Any) -> Checks:
-        """Return the drop reasons for packets from tunnels with wrong addresses or ports."""
+        """Return drop reasons for tunnel packets whose outer addresses, source or port are wrong."""
 
     @abstractmethod
     def choose_tunnel(self, header: Any, udp: Any) -> tuple[Checks, Callable[[Mask], Any]]:
-        """Return drop reasons for IPv4 packets, and a function that returns the outer addresses of rows."""
+        """Return drop reasons of IPv4 packets, and a function from selected rows to outer addresses."""
 
-    def answer_forward(self, packets: U8) -> Answer:
+    def translate_forward(self, packets: U8) -> Outcome:
         outer = view(packets, IPV6)
         tunnelled = self.select_tunnel_packets(outer)
         native = self.select_native(outer, tunnelled)
         if packets.shape[1] < 68:
-            return Answer(DROP_ALL.drops, native=native)
+            return Outcome(DROP_ALL.drops, native=native)
         inner, udp = view(packets, IPV4, 40), view(packets, UDP, 60)
         checks = [
-            (NOT_FORWARDED, ~tunnelled | ~carries_ports(packets, self.transports)),
+            (NOT_FORWARDED, ~tunnelled | ~select_tunnelled_ipv4(packets, self.transports)),
             *self.check_source(outer, inner, udp),
             (EXHAUSTED, inner["ttl"] <= 1),
-            (self.drops["UNMARKED"], select_ecn_drops(packets)),
+            (self.drops["NOT_ECN_CAPABLE"], select_ecn_drops(packets)),
         ]
 
-        def build(rows: Mask) -> U8:
-            return decapsulate(packets[rows], uniform=self.uniform)
+        def build_packets(rows: Mask) -> U8:
+            return decapsulate(packets[rows], uniform_model=self.uniform_model)
 
-        return Answer(checks, build, version=4, native=native)
+        return Outcome(checks, build_packets, version=4, native=native)
 
-    def answer_reverse(self, packets: U8) -> Answer:
+    def translate_reverse(self, packets: U8) -> Outcome:
         if packets.shape[1] < 28:
             return DROP_ALL
         header = view(packets, IPV4)
         own_checks, choose_ends = self.choose_tunnel(header, view(packets, UDP, 20))
         checks = [
-            (NOT_FORWARDED, ~has_ports(packets, self.transports)),
+            (NOT_FORWARDED, ~select_with_ports(packets, self.transports)),
             *own_checks,
             (EXHAUSTED, header["ttl"] <= 1),
             (self.drops["TOO_BIG"], packets.shape[1] + 40 > self.links.left.mtu),
         ]
-        return Answer(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
+        return Outcome(checks, lambda rows: encapsulate(packets[rows], *choose_ends(rows)))
 
 
 def pack_address(address: IPv4Address | IPv6Address) -> U8:
@@ -118,13 +119,13 @@ def encapsulate(packets: U8, source: U8, destination: U8, outer_version: int = 6
     return out
 
 
-def decapsulate(packets: U8, outer_version: int = 6, *, uniform: bool = False) -> U8:
-    """Remove outer headers, none of :func:`select_ecn_drops`; ``uniform``: copy the outer DSCP."""
+def decapsulate(packets: U8, outer_version: int = 6, *, uniform_model: bool = False) -> U8:
+    """Remove outer headers of packets without ECN drops; ``uniform_model`` copies the outer DSCP."""
     inner_version = 10 - outer_version
     inner = packets[:, IP[outer_version].itemsize :].copy()
     decrement_hops(inner, inner_version)
     outer, old = _read_tos(packets, outer_version), _read_tos(inner, inner_version)
-    tos = (outer if uniform else old) & _DSCP | combine_ecn(old & _ECN, outer & _ECN)
+    tos = (outer if uniform_model else old) & _DSCP | combine_ecn(old & _ECN, outer & _ECN)
     if inner_version == 4:
         headers.write_tos(inner, tos)
     else:
@@ -139,24 +140,28 @@ def select_ecn_drops(packets: U8, outer_version: int = 6) -> Mask:
     return mask
 
 
-def _read_tos(packets: U8, version: int, at: int = 0) -> U8:
-    header = view(packets, IP[version], at)
+def _read_tos(packets: U8, version: int, offset: int = 0) -> U8:
+    header = view(packets, IP[version], offset)
     tos: U8 = header["tos"] if version == 4 else read_traffic_class(header)
     return tos
 
 
-def carries_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
-    """Select rows that are IPv4 in IPv6 with an inner packet that is forwardable and :func:`has_ports`."""
+def select_tunnelled_ipv4(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
+    """Select IPv4-in-IPv6 packets whose inner packet is forwardable and has ports."""
     count, length = packets.shape
     if length < 68:
         return np.zeros(count, dtype=bool)
     outer = view(packets, IPV6)
     good: Mask = (outer["nh"] == headers.PROTOCOL_IPIP) & (outer["plen"] == length - 40)
-    return good & has_ports(packets[:, 40:], transports) & is_forwardable(packets[:, 40:], 4)
+    return (
+        good
+        & select_with_ports(packets[:, 40:], transports)
+        & select_forwardable(packets[:, 40:], 4)
+    )
 
 
-def carries_ipv6(packets: U8) -> Mask:
-    """Select rows that are one whole, forwardable IPv6 packet in an IPv4 packet without options."""
+def select_tunnelled_ipv6(packets: U8) -> Mask:
+    """Select IPv6-in-IPv4 packets without IPv4 options whose inner packet is whole and forwardable."""
     count, length = packets.shape
     if length < 60:
         return np.zeros(count, dtype=bool)
@@ -164,11 +169,11 @@ def carries_ipv6(packets: U8) -> Mask:
     good: Mask = (outer["ver_ihl"] == 0x45) & (outer["proto"] == headers.PROTOCOL_IPV6)
     good &= (outer["flags_frag"] & 0x3FFF == 0) & (outer["len"] == length)
     good &= (inner["ver_tc"] >> 4 == 6) & (inner["plen"] == length - 60)
-    return good & is_forwardable(packets[:, 20:], 6)
+    return good & select_forwardable(packets[:, 20:], 6)
 
 
-def has_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
-    """Select rows that are one whole IPv4 packet without options, of a transport with ports."""
+def select_with_ports(packets: U8, transports: Sequence[int] = PORT_TRANSPORTS) -> Mask:
+    """Select unfragmented IPv4 packets without options, whose transport protocol has ports."""
     count, length = packets.shape
     if length < 28:
         return np.zeros(count, dtype=bool)

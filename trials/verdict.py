@@ -99,7 +99,7 @@ def _find_faults(trial: Trial, counted: DirectionResult, tolerance: float) -> It
         )
     for name, count in counted.classes.items():
         if count.sent < count.required:
-            yield f"the tester sent {count.sent} of {count.required} frames of {name}"
+            yield f"the tester sent {count.sent:,} of {count.required:,} frames of {name}"
 
 
 def _find_failures(counted: DirectionResult, tolerance: float) -> Iterator[str]:
@@ -108,11 +108,11 @@ def _find_failures(counted: DirectionResult, tolerance: float) -> Iterator[str]:
         lost = count.required - count.received
         if count.role == "negative":
             if forwarded := count.received + count.surplus:
-                yield f"{forwarded} frames of {name} were forwarded but must be dropped"
+                yield f"{forwarded:,} frames of {name} were forwarded but must be dropped"
             continue
         if lost > tolerance * count.required:
-            yield f"lost {lost} of {count.required} frames of {name}"
+            yield f"lost {lost:,} of {count.required:,} frames of {name}"
         if count.surplus or lost < 0:
-            yield f"surplus of {count.surplus or -lost} frames of {name}"
+            yield f"surplus of {count.surplus or -lost:,} frames of {name}"
     if counted.mismatch is not None:
         yield "a frame differs from the reference translation"

@@ -177,18 +177,14 @@ class MapTRelayDevice(TranslatingDevice):
     def map_for(self, packet: IPPacket) -> TableMap:
         if packet.version == 6:
             ce = self.sharing.find_customer(packet.src)
-            if ce is None or not self.is_own_port(packet, ce):  # RFC 7599, section 8.1
+            port = ip.port(packet, is_source=True)
+            if ce is None or ce[0].psid_of(port) != ce[2]:  # RFC 7599, section 8.1
                 raise Drop(WRONG_SOURCE)
             return TableMap.map_host(ce[1], packet.src, self.view.dmr)
         ends = self.sharing.find(packet.dst, ip.port(packet))
         if ends is None:
             raise Drop(IcmpError(3, 13))
         return TableMap.map_host(packet.dst, ends[0], self.view.dmr)
-
-    def is_own_port(self, packet: IPPacket, ce: tuple[MapDomain, Address, str]) -> bool:
-        domain, _, psid = ce
-        number = ip.port(packet, is_source=True)
-        return not psid or (number is not None and domain.psid_of(number) == psid)
 
     def reassemble(self, packet: IPPacket) -> IPPacket:
         """Wait for packets whose ports count: fragments have none (RFC 7599, section 10.2)."""

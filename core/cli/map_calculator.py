@@ -11,7 +11,7 @@ from v6t.base.ethernet import max_frame_rate_fps, parse_line_rate
 from v6t.packets.address_layouts import EA, IidFormat, end_user_prefix_layout
 from v6t.plugins import translation
 from v6t.plugins.map_rules import MapRule, parse_rule
-from v6t.plugins.prefixes import read_address4, read_address6, read_network6
+from v6t.plugins.prefixes import parse_address, parse_ipv6_network
 from v6t.plugins.translation import parse_mappings
 
 
@@ -46,9 +46,12 @@ def calc_map(
         if (ipv4, psid, port) != (None, None, None):
             message = "give either --ipv6, or --ipv4 with --psid or --port"
             raise UsageError(message, code="missing-setting")
-        address, number = _find_ce(rule, read_address6(ipv6, "IPv6 address"))
+        address, number = _find_ce(rule, parse_address(IPv6Address, ipv6, "IPv6 address"))
     elif ipv4 is not None:
-        address, number = read_address4(ipv4, "IPv4 address"), _find_psid(rule, psid, port)
+        address, number = (
+            parse_address(IPv4Address, ipv4, "IPv4 address"),
+            _find_psid(rule, psid, port),
+        )
     elif psid is not None and rule.suffix_len == 0:
         address, number = rule.ipv4_prefix.network_address, psid
     else:
@@ -57,12 +60,12 @@ def calc_map(
             "give --ipv6, or --ipv4 with --psid or --port",
             code="missing-setting",
         )
-    ports = rule.port_set(number)
+    ports = rule.make_port_set(number)
     owned: IPv4Address | IPv4Network = address
     if rule.host_bits:
         owned = IPv4Network((int(address), 32 - rule.host_bits), strict=False)
     return {
-        "end_user_prefix": str(rule.end_user_prefix(address, number)),
+        "end_user_prefix": str(rule.compute_end_user_prefix(address, number)),
         "map_address": str(rule.map_address(address, number)),
         "ipv4": str(owned),
         "psid": number if rule.is_shared else None,
@@ -83,7 +86,7 @@ def list_map_warnings(arguments: Mapping[str, Any]) -> Iterator[str]:
     """
     if arguments["ipv6"] is None:
         return
-    address = read_address6(arguments["ipv6"], "IPv6 address")
+    address = parse_address(IPv6Address, arguments["ipv6"], "IPv6 address")
     identifier = address.packed[8:]
     named = []
     if identifier[:2] == bytes(2) and identifier[2]:
@@ -151,20 +154,20 @@ def calc_rfc6052(prefix: str, ipv4: str | None = None, ipv6: str | None = None) 
     Raises:
         UsageError: neither or both addresses are given, or RFC 6052 has no such prefix length.
     """
-    network = translation.check_prefix(read_network6(prefix, "prefix"))
+    network = translation.check_rfc6052_prefix(parse_ipv6_network(prefix, "prefix"))
     _check_one_address(ipv4, ipv6)
     if ipv4 is not None:
-        four = read_address4(ipv4, "IPv4 address")
-        six = translation.embed(network, four)
+        four = parse_address(IPv4Address, ipv4, "IPv4 address")
+        six = translation.embed_ipv4(network, four)
     else:
-        six = read_address6(str(ipv6), "IPv6 address")
+        six = parse_address(IPv6Address, str(ipv6), "IPv6 address")
         four = translation.extract_ipv4(network, six)
     return {"prefix": str(network), "ipv4": str(four), "ipv6": str(six)}
 
 
 def list_rfc6052_warnings(prefix: str, ipv4: str, ipv6: str) -> Iterator[str]:
     """Yield warnings about values of :func:`calc_rfc6052` that violate RFC 6052."""
-    embedded = translation.embed(IPv6Network(prefix), IPv4Address(ipv4))
+    embedded = translation.embed_ipv4(IPv6Network(prefix), IPv4Address(ipv4))
     if str(embedded) != ipv6:
         yield (
             f"{ipv6} has bits set outside the embedded address, which must be 0 (RFC 6052, section "
@@ -193,12 +196,12 @@ def calc_eam(
     four: IPv4Address | None = None
     six: IPv6Address | None = None
     if ipv4 is not None:
-        four = read_address4(ipv4, "IPv4 address")
-        mapping = mappings.find_ipv4(four)
+        four = parse_address(IPv4Address, ipv4, "IPv4 address")
+        mapping = mappings.find_by_ipv4(four)
         six = mapping.to_ipv6(four) if mapping else None
     else:
-        six = read_address6(str(ipv6), "IPv6 address")
-        mapping = mappings.find_ipv6(six)
+        six = parse_address(IPv6Address, str(ipv6), "IPv6 address")
+        mapping = mappings.find_by_ipv6(six)
         four = mapping.to_ipv4(six) if mapping else None
     return {
         "ipv4": None if four is None else str(four),
@@ -216,7 +219,7 @@ def calc_rate(line_rate: str, frame_size: int, overhead: int = 0) -> dict[str, A
     """Compute the maximum frame rate of a link per direction (RFC 8219 appendix A)."""
     rate = parse_line_rate(line_rate)
     return {
-        "line_rate_bps": rate,
+        "line_rate_bps": round(rate),
         "frame_size": frame_size,
         "overhead": overhead,
         "max_fps": max_frame_rate_fps(rate, frame_size, overhead),

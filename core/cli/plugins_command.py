@@ -133,7 +133,7 @@ def _check(name: str | None, as_json: bool) -> None:
         message = "which plugin shall be checked?"
         raise UsageError(message, "v6t plugins --check NAME", code="missing-setting")
     kind = load_plugin(name)
-    report = check_plugin(kind, entry=name)
+    report = check_plugin(kind, entry_point=name)
     problems, note = check_audit(kind) if not report.findings else ([], "")
     findings = (Finding(f"audit, {where}", "audit", text) for where, text in problems)
     report = replace(

@@ -70,8 +70,11 @@ def command(
     else:
         for name in chosen:
             if name not in ALL_FILES:
-                known = ", ".join(ALL_FILES)
-                raise UsageError(f"unknown format '{name}'", known, code="unknown-name")
+                known = f"known: {', '.join(ALL_FILES)}"
+                hint = (
+                    "open report.html in a browser and print it to PDF" if name == "pdf" else known
+                )
+                raise UsageError(f"unknown format '{name}'", hint, code="unknown-name")
         drawn: FiguresWanted = "none" if no_figures else figures
         written = write(directory, output, chosen, paper=paper, figures=drawn)
     for path in written:

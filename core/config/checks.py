@@ -50,10 +50,10 @@ def check_benchmark_settings(bound: BoundRun, *, single_frames: bool = False) ->
     if bound.tester.negative_traffic_problem and _sends_negative(bound):
         raise UsageError(*bound.tester.negative_traffic_problem, code="unsupported-by-tester")
     for benchmark in benchmarks:
-        if benchmark.alone and len(benchmarks) > 1:
+        if benchmark.runs_alone and len(benchmarks) > 1:
             problem = f"{benchmark.name} cannot share a run with other benchmarks"
             raise UsageError(problem, "leave the others out of --measure", code="conflict")
-        if benchmark.needs_one_size and any(
+        if benchmark.requires_single_size and any(
             isinstance(size, str) for size in bound.settings.frame_sizes
         ):
             problem = f"{benchmark.name} cannot use a mix of frame sizes"

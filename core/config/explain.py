@@ -366,7 +366,7 @@ _UNITS_BY_SUFFIX = {
     "_percent": "%",
     "_octets": "octets",
 }
-_SPELLINGS = {"fps": "frames per second"}
+_SPELLINGS = {"fps": "frames per second", "fps per direction": "frames per second per direction"}
 
 
 @dataclass(frozen=True)

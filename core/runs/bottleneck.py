@@ -133,7 +133,7 @@ def _examine_point(
         if bench.session is None:
             problem = "the driver of this run's device cannot watch it"
             raise UsageError(problem, code="missing-driver")
-        devices = bench.session.devices()
+        devices = bench.session.get_sessions()
         for name, device in devices:
             samples, results = _sample_trials(bench, device, trials)
             if in_lab:
@@ -144,7 +144,9 @@ def _examine_point(
             unsustained = describe_unsustained(first, results["found"], run.procedure)
             loaded = samples[judged.when]
             lost = judged.lost if len(devices) == 1 else None  # any of several may have lost them
-            verdict = judge_device(loaded, describe_tester_limit(record), lost, shared=in_lab)
+            # a device that loses frames at this rate is itself the limit
+            limit = "" if unsustained and lost else describe_tester_limit(record)
+            verdict = judge_device(loaded, limit, lost, shared=in_lab)
             verdicts[name] = verdict
             evidence = (
                 *verdict.evidence,
@@ -222,7 +224,7 @@ def describe_unsustained(trial: Trial, result: TrialResult, procedure: Procedure
         sending_time_tolerance=procedure.sending_time_tolerance,
     )
     return (
-        "" if verdict.passed else f"not sustained for {trial.duration_s:g} s: {verdict.reasons[0]}"
+        "" if verdict.passed else f"not sustained for {trial.duration_s:g} s ({verdict.reasons[0]})"
     )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MIN_FREE_BYTES = 1 << 30
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 State = Literal["ok", "note", "missing"]
+UNCONFIGURED = "configured by you, not by v6t (dut.driver names a driver)"
 
 
 @dataclass(frozen=True)
@@ -179,9 +180,11 @@ def examine_device(testbed: Path, plugin: str | None) -> Iterator[Finding]:
         yield Finding("driver", "ok", f"{bound.driver.name}: {capabilities}")
     try:
         if not bound.has_driver:
-            state: State = "ok" if bound.tester.simulates or bound.tester.in_lab else "note"
-            words = "simulated" if bound.tester.simulates else "nobody configures it"
-            yield Finding("device", state, words)
+            words = "simulated" if bound.tester.simulates else "reference device of the lab"
+            if bound.tester.simulates or bound.tester.in_lab:
+                yield Finding("device", "ok", words)
+            else:
+                yield Finding("device", "note", UNCONFIGURED)
         elif bound.tester.in_lab:
             for line in make_lab_device(bound.driver, bound.device, bound.intent).look():
                 yield Finding("device", "ok", f"{line}, for the lab")
@@ -197,12 +200,12 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
 
     session = make_session(bound.driver, bound.intent)
     if session is None:
-        yield Finding("device", "note", "nobody configures it")
+        yield Finding("device", "note", UNCONFIGURED)
         return
     session.open()
     try:
-        yield Finding("device", "ok", f"{session.name}: logged in, nobody else is at work on it")
-        for name, part in session.devices():
+        yield Finding("device", "ok", f"{session.name}: logged in, not in use by another v6t")
+        for name, part in session.get_sessions():
             if isinstance(part, Session):
                 yield from _describe_device(name, part)
         try:
@@ -210,8 +213,8 @@ def _examine_remote_device(bound: BoundRun, plugin: str | None) -> Iterator[Find
         except UsageError as exc:
             yield _describe_refusal(exc, plugin)
             return
-        words = f"can be configured as {bound.settings.plugin}"
-        yield Finding("device", "ok", f"{session.name}: {words}, and its way here stays")
+        words = f"can be configured as {bound.settings.plugin} without cutting this connection"
+        yield Finding("device", "ok", f"{session.name}: {words}")
     finally:
         session.close()
 

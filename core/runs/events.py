@@ -188,11 +188,13 @@ def describe_place(progress: Progress) -> str:
 
 def describe_point(records: Sequence[Record], seconds: float) -> Iterator[str]:
     """Yield lines with the first figure, the trials and the duration of one point."""
+    from v6t.analysis.sheet import pluralize
+
     for first in records[:1]:
-        trials = sum(len(r.trials) for r in records)
+        trials = pluralize(sum(len(r.trials) for r in records), "trial")
         direction = "" if first.direction == "connections" else f"{first.direction:<15}"
         place = f"  {first.sizes:<9} {direction}"
-        yield f"{place}{make_headline(first)}   {trials:,} trials   {format_duration(seconds)}"
+        yield f"{place}{make_headline(first)}   {trials}   {format_duration(seconds)}"
 
 
 def make_headline(record: Record) -> str:

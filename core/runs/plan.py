@@ -362,7 +362,7 @@ def plan_stage(
     """Return the planned stage of a benchmark and the rates it would find."""
     stage = Stage(benchmark.name, point.sizes.label, _name_mode(benchmark.phase, point.mode))
     trials, seconds, rates = count_trials(benchmark, point)
-    if not benchmark.searches:
+    if not benchmark.is_search:
         return PlannedStage(stage, seconds, trials), rates
     seconds *= 1 + point.context.tester.usual_retries
     _, least_s, _ = count_trials(benchmark, point, carries_all=True)

@@ -47,7 +47,7 @@ def judge_device(
         samples: of a trial at the highest rate without loss or just above, without its first and last
             second if there was no load in them.
         tester: the limit that the tester has reached, in one sentence; empty: none.
-        lost: frames that the tester missed; None: unknown, or other devices may have lost them.
+        lost: frames lost meanwhile; None: unknown, or other devices may have lost them.
         shared: the tester works on the device's cores.
     """
     summary = summarize_samples(samples)
@@ -105,7 +105,7 @@ def _list_evidence(
 ) -> list[str]:
     """Return one sentence for each figure on which a verdict is based."""
     soft = compute_core_shares(samples, "softirq")
-    lines = [] if lost is None else [f"the tester missed {lost:,} frames in this trial"]
+    lines = [] if lost is None else [f"{lost:,} frames were lost in this trial"]
     for core, shares in compute_core_shares(samples, "idle").items():
         line = (
             f"{core}: idle {min(shares):.0f} % at least, {median_high(shares):.0f} % in the middle"

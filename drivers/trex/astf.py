@@ -80,7 +80,7 @@ class TcpTechnology(Protocol):
     params: Any
     links: Any
 
-    def client_layers(self) -> tuple[Layer, ...]:
+    def make_client_layers(self) -> tuple[Layer, ...]:
         """Headers on the clients' side between Ethernet and transport."""
 
 
@@ -110,7 +110,7 @@ def find_ends(technology: object) -> Ends:
     has_vlan = links.left.vlan is not None or links.right.vlan is not None
     is_scattered = getattr(p, "initiator_offset", 14) != 14
     for is_wrong, text, hint in (
-        (len(technology.client_layers()) > 1,
+        (len(technology.make_client_layers()) > 1,
          "TRex's stateful engine does not support tunnels", embedded),
         (p.transport != "UDP", "this technology does not use TCP", embedded),
         (has_vlan, "TRex cannot send TCP connections with a VLAN tag", embedded),

@@ -241,7 +241,8 @@ class Attachment:
         if interfaces is None:
             raise EnvironmentLacking(
                 "no TRex server answers, and v6t cannot start one without its interfaces",
-                "name them in the testbed (tester.options.interfaces), or start TRex yourself",
+                "name them in the testbed (tester.options.interfaces) or start TRex yourself; "
+                "--set-tester lab=true tries TRex in network namespaces",
                 code="missing-setting",
             )
         mtu = max(self._links.left.mtu, self._links.right.mtu)

@@ -276,25 +276,25 @@ def check_fence(facts: Mapping[str, Any], options: TrexOptions) -> Finding:
     """Check whether other hosts can reach the server's ports."""
     subject, ports = "TRex's ports", f"{options.rpc_port} and {options.pub_port}"
     if options.lab:
-        return subject, "ok", "in the lab's namespace: nobody else reaches them"
-    password, trouble = "TRex asks nobody for a password", facts["nft_trouble"]
+        return subject, "ok", "in the lab's namespace: no other host reaches them"
+    reason, trouble = "TRex has no authentication", facts["nft_trouble"]
     is_running = options.start == "auto" and facts["served"]
     if is_running or options.start == "never" or options.elsewhere:
         text = (
-            "v6t closes only those of a server that it starts; yours is open to all who reach its "
-            f"host, as far as v6t knows ({ports}): {password}"
+            "v6t closes only the ports of a server that it starts; any host that reaches yours can "
+            f"command it ({ports}): {reason}"
         )
         return subject, "note", text
     if options.fence and facts["nft"] and not trouble:
         text = (
-            f"a server that v6t starts is closed to other hosts ({ports}, nftables); one that you "
-            f"start is open to all who reach its host: {password}"
+            f"{ports} of a server that v6t starts are closed to other hosts (nftables); those of "
+            f"your own server are open: {reason}"
         )
         return subject, "ok", text
-    fix = f"mend nft, which says '{trouble}'" if trouble else "apt-get install nftables"
+    fix = f"repair nft ({trouble})" if trouble else "apt-get install nftables"
     fix = f"{fix}, v6t then closes them" if options.fence else "fence is false"
-    text = f"{ports} are open on all addresses, and {password}: {fix}"
-    return subject, "note", f"{text}, or keep the host in a network of its own"
+    text = f"{ports} are open on all addresses, and {reason}: {fix}"
+    return subject, "note", f"{text}, or keep the host in a separate network"
 
 
 def check_nic(facts: Mapping[str, Any] | None, socket_id: int) -> tuple[State, str]:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 THIS_MACHINE = "this machine"
 SEVERAL_CORES = (
-    "several cores hand on to TRex's receiver what it can take: an ARP request or the like "
-    "of the device that it does not see is taken for a test frame, and hides a lost one, "
-    "and is not answered: give the device static neighbours"
+    "TRex's receiver sees only a part of the frames of several cores: an ARP request of the device "
+    "may be counted as a test frame, hide a lost one and stay without an answer; give the device "
+    "static neighbours"
 )
 """Warning where several cores count by ports."""
 
@@ -57,9 +57,8 @@ class Trex(TesterKind):
         "counter, kept in steps of 1 us below 2 ms and to 3 significant digits above"
     )
     delay_error = (
-        "the tester's own error with TRex v3.08: median +112 to +612 us, 99.9 % quantile below +6.9 ms at "
-        "1,000 fps and +4.8 ms at 10,000 and 50,000 fps; measured on an idle "
-        "two-CPU virtual machine, in network namespaces; not subtracted (docs/accuracy.md)"
+        "the tester's own error with TRex v3.08 (not subtracted, see docs/accuracy.md): median +0.11 to "
+        "+0.61 ms, 99.9 % below +6.9 ms at 1,000 fps and +4.8 ms at 10,000 and 50,000 fps"
     )
     speed_neutral_options = frozenset(
         {"force", "restart", "sample", "python", "fence", "start_deadline_s"}
@@ -162,27 +161,25 @@ class Trex(TesterKind):
             some = self.options.compares_some and self.options.in_software
             compared = "some are" if some else "none is"
             yield (
-                "frames are counted by TRex's ports, less control frames: classes are not told "
-                f"apart, and {compared} compared with the reference translation"
+                "TRex counts the frames of its ports, less control frames: it does not distinguish "
+                f"classes, and {compared} compared with the reference translation"
             )
             if self.options.cores > 1:
                 yield SEVERAL_CORES
             return
         marks, limit = self.options.marks, f"{MAX_STAMPED_FPS:,.0f}"
         yield (
-            "TRex tells frames apart by a trailer in each where a search's upper bound is at most "
-            f"{limit} fps, both directions together; beyond that all trials of the search are counted "
-            "by its ports, and some frames carry it for comparison"
+            f"TRex counts test frames by a trailer in searches up to {limit} fps (both directions "
+            "together); in faster ones it counts all frames of its ports and compares samples"
         )
         if marks or (marks is None and self.options.on_linux):
-            where = "marks: true asks for it"
+            where = "option marks: true"
             if not marks:
-                where = f"above {STAMPED_FPS:,.0f} fps, where TRex's threads share CPUs; "
-                where += "marks: false stamps all"
+                where = f"above {STAMPED_FPS:,.0f} fps if TRex's threads share CPUs, "
+                where += "unless the option marks is false"
             yield (
-                "where nothing times frames, the trailer is a mark, which TRex counts at any rate but "
-                "does not put in order: one lost frame and one duplicate of its class look like none "
-                f"({where})"
+                "in trials without delays a lost frame and a duplicate of the same class cancel out, "
+                f"because TRex counts marked frames ({where})"
             )
 
     def list_setting_warnings(self, timed: Sequence[str]) -> Iterator[str]:
@@ -197,8 +194,8 @@ class Trex(TesterKind):
     def list_trial_warnings(self, figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if self.options.cores == 1 and any(trial.get("cores", 1) > 1 for trial in figures):
             yield (
-                "the server has several data path cores, so frames were counted by its ports, less control "
-                "frames: classes are not told apart"
+                "the server has several data path cores, so TRex counted the frames of its ports, less "
+                "control frames: it did not distinguish classes"
             )
             yield f"with such a server {SEVERAL_CORES}"
         shares = [
@@ -213,7 +210,7 @@ class Trex(TesterKind):
                 f"in {some} of {len(shares)} trials and directions TRex's receiver did not see all "
                 f"stamped frames that its cores received, in the worst {least}%: frames that "
                 "the device sent by itself may have been taken for test frames there, and loss may be "
-                f"higher than it is said to be ('{STAMPED}' in journal.jsonl says which)"
+                f"higher than reported ('{STAMPED}' in journal.jsonl)"
             )
 
     def check_connections(self, most: int, needs: frozenset[Capability]) -> Iterator[str]:

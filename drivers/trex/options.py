@@ -102,8 +102,8 @@ class TrexOptions(StrictModel):
     start_deadline_s: float = Field(default=120.0, gt=0, le=3600)
     """How long a server that v6t starts may take until it answers [s]."""
     fence: bool = True
-    """Other hosts cannot reach a server that v6t starts on interfaces (by nftables): TRex asks nobody
-    for a password."""
+    """Close the ports of a server that v6t starts on interfaces to other hosts (nftables): TRex has no
+    authentication."""
     server: str = "127.0.0.1"
     """Host of the server to attach to; on another one v6t starts none (see ``ssh``)."""
     ssh: Annotated[SshOptions | None, BeforeValidator(_parse_ssh)] = None

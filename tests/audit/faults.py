@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import yaml
@@ -343,7 +344,9 @@ def wrong_hairpin(came, left):
 # fmt: off
 MAPT = [
     Fault("wrong sources not told", "source-told", untold(6)),
-    Fault("source port not checked", "source-port-udp", on("is_own_port", lambda *_: True)),
+    Fault("source port not checked", "source-port-udp",
+          on("sharing.find_customer", lambda _, find, source: (ce := find(source)) and (
+              SimpleNamespace(rule=ce[0].rule, psid_of=lambda _: ce[2]), *ce[1:]))),
     Fault("later fragments dropped", "fragments-in-order", drop4(lambda p: p[6] & 0x1F | p[7] > 0)),
     Fault("ICMP echo from IPv4 dropped", "down-icmp", drop4(lambda p: p[9] == ICMP)),
     Fault("last port of a range dropped", "edges-up", drop6(lambda p: p[6] == UDP and p[41] & 0x1F == 0x1F)),

@@ -20,7 +20,7 @@ class Own(StrictModel):
 class Clashing(Throughput):
     name = "clashing"
     section = "latency"
-    model = Own
+    settings_model = Own
 """
 
 

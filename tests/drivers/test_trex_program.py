@@ -188,15 +188,15 @@ def test_what_finds_and_binds_nics_is_looked_for(lspci, modprobe, state, text):
 @pytest.mark.parametrize(
     ("options", "facts", "state", "text"),
     [
-        ({}, {}, "ok", "closed to other hosts (4501 and 4500"),
+        ({}, {}, "ok", "4501 and 4500 of a server that v6t starts are closed"),
         ({"fence": False}, {}, "note", "fence is false"),
         ({}, {"nft": ""}, "note", "apt-get install nftables"),
-        ({}, {"nft_trouble": "not permitted"}, "note", "mend nft, which says 'not permitted'"),
-        ({}, {"served": True}, "note", "yours is open to all"),
-        ({"start": "never"}, {}, "note", "yours is open to all"),
-        ({"server": "192.0.2.1"}, {}, "note", "yours is open to all"),
+        ({}, {"nft_trouble": "not permitted"}, "note", "repair nft (not permitted)"),
+        ({}, {"served": True}, "note", "any host that reaches yours"),
+        ({"start": "never"}, {}, "note", "any host that reaches yours"),
+        ({"server": "192.0.2.1"}, {}, "note", "any host that reaches yours"),
         ({"start": "always"}, {"served": True}, "ok", "closed to other hosts"),
-        ({"lab": True}, {"nft": ""}, "ok", "nobody else reaches them"),
+        ({"lab": True}, {"nft": ""}, "ok", "no other host reaches them"),
     ],
 )
 def test_open_ports_are_said(options, facts, state, text):

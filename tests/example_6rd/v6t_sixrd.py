@@ -21,16 +21,22 @@ from v6t.plugins.params import (
     negative_share,
     tester,
 )
-from v6t.plugins.reference_device import DROP_ALL, Answer
-from v6t.plugins.traffic import change_header, combine, foreground, ipv4, ipv6
+from v6t.plugins.reference_device import DROP_ALL, Outcome
+from v6t.plugins.traffic import (
+    change_header,
+    combine,
+    make_foreground,
+    make_ipv4,
+    make_ipv6,
+)
 from v6t.plugins.translation import select_within
 from v6t.plugins.tunnels import (
-    carries_ipv6,
     decapsulate,
     encapsulate,
     match_address,
     pack_address,
     select_ecn_drops,
+    select_tunnelled_ipv6,
 )
 from v6t.profiles.model import FramePair, Traffic, Variable
 
@@ -138,10 +144,14 @@ class SixrdBorderRelay(StatelessTechnology):
         number = Variable("ce", p.ces)
         host = number.place(p.delegated - p.ces, str(p.host(p.first_ce)))
         if direction == "reverse":
-            made = foreground(self, direction, sizes, ipv6(p, p.server, host), draw_order=order)
+            made = make_foreground(
+                self, direction, sizes, make_ipv6(p, p.server, host), draw_order=order
+            )
             return combine(self, made, [], direction, sizes, seed)
-        outer = ipv4(p, number.place(32 - p.ces, str(p.first_ce)), p.br_ipv4)
-        made = foreground(self, direction, sizes, outer, ipv6(p, host, p.server), draw_order=order)
+        outer = make_ipv4(p, number.place(32 - p.ces, str(p.first_ce)), p.br_ipv4)
+        made = make_foreground(
+            self, direction, sizes, outer, make_ipv6(p, host, p.server), draw_order=order
+        )
         # whichever bits of the CE vary, outside the 6rd prefix it is no customer's
         other = IPv6Address(int(p.host(p.first_ce)) ^ 1 << 128 - p.prefix.prefixlen)
         spoofed = change_header(made, "spoof", "IPv6", src=str(other))
@@ -161,12 +171,12 @@ class SixrdBorderRelay(StatelessTechnology):
         ends, server, find = (p.br_ipv4, p.first_ce), (p.server, 443), p.find_endpoint
         return (TunnelEnd("left", *ends, host, host, server, find_outer_address=find),)
 
-    def answer_forward(self, packets: Any) -> Answer:
+    def translate_forward(self, packets: Any) -> Outcome:
         """Decapsulate: the embedded IPv4 address must be the outer source (section 12)."""
         if packets.shape[1] < 60:
             return DROP_ALL
         p, outer, inner = self.params, view(packets, IPV4), view(packets, IPV6, 20)
-        ours = (outer["dst"] == int(p.br_ipv4)) & carries_ipv6(packets)
+        ours = (outer["dst"] == int(p.br_ipv4)) & select_tunnelled_ipv6(packets)
         rightful = p.find_ces(inner["src_high"]) == outer["src"]
         drops = [
             (NOT_FORWARDED, ~ours),
@@ -174,9 +184,9 @@ class SixrdBorderRelay(StatelessTechnology):
             (SixrdDrop.ECN_DROP, select_ecn_drops(packets, outer_version=4)),
             (SixrdDrop.SPOOFED, ~rightful | ~select_within(inner["src_high"], p.prefix, 64)),
         ]
-        return Answer(drops, lambda rows: decapsulate(packets[rows], 4), version=6)
+        return Outcome(drops, lambda rows: decapsulate(packets[rows], 4), version=6)
 
-    def answer_reverse(self, packets: Any) -> Answer:
+    def translate_reverse(self, packets: Any) -> Outcome:
         """Encapsulate packets for customers, and route packets for the tester's own address."""
         p, header = self.params, view(packets, IPV6)
         relay, ces = pack_address(p.br_ipv4), to_octets(p.find_ces(header["dst_high"]), 4)
@@ -190,4 +200,4 @@ class SixrdBorderRelay(StatelessTechnology):
         def build(rows: Any) -> Any:
             return encapsulate(packets[rows], relay, ces[rows], 4)
 
-        return Answer(drops, build, version=4, native=native)
+        return Outcome(drops, build, version=4, native=native)

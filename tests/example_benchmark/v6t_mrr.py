@@ -54,7 +54,8 @@ class Mrr(Benchmark[MrrRecord, MrrSettings]):
     """What arrives, frame by second, at the highest rate that tester and medium carry."""
 
     name, order = "mrr", 60
-    model, quick, record = MrrSettings, MrrSettings(duration_s=0.5, trials=3), MrrRecord
+    settings_model, record = MrrSettings, MrrRecord
+    quick_settings = MrrSettings(duration_s=0.5, trials=3)
     columns = (
         *POINT_COLUMNS,
         Column("offered fps\nper direction", lambda line: line.record.rate),

@@ -11,8 +11,8 @@ from v6t.packets.reference import EXHAUSTED, DropReason
 from v6t.plugins.audit_views import PrefixTranslator
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams, describe_link, negative_share
-from v6t.plugins.reference_device import Answer
-from v6t.plugins.traffic import change_header, combine, foreground, ipv6
+from v6t.plugins.reference_device import Outcome
+from v6t.plugins.traffic import change_header, combine, make_foreground, make_ipv6
 from v6t.profiles.model import Variable
 
 
@@ -55,19 +55,19 @@ class Nptv6(StatelessTechnology):
         host[:] = octets(p.internal.network_address + 2)
         if direction == "forward":
             inner = Variable("host", 16).place(112, IPv6Address(host.tobytes()))
-            inside = foreground(self, direction, sizes, ipv6(p, inner, p.server))
+            inside = make_foreground(self, direction, sizes, make_ipv6(p, inner, p.server))
             negative = [change_header(inside, "outsider", "IPv6", src="fd99::1")]
             return combine(self, inside, negative, direction, sizes, seed)
         translate(host, p.internal, p.external)
         outer = Variable("host", 16).place(112, IPv6Address(host.tobytes()))
-        outside = foreground(self, direction, sizes, ipv6(p, p.server, outer))
+        outside = make_foreground(self, direction, sizes, make_ipv6(p, p.server, outer))
         return combine(self, outside, [], direction, sizes, seed)
 
-    def answer_forward(self, packets):
+    def translate_forward(self, packets):
         p = self.params
         return answer(packets, "src_octets", p.internal, p.external, p.tester_right_ipv6)
 
-    def answer_reverse(self, packets):
+    def translate_reverse(self, packets):
         p = self.params
         return answer(packets, "dst_octets", p.external, p.internal, p.tester_left_ipv6)
 
@@ -96,7 +96,7 @@ def answer(packets, field, old, new, tester):
         return out
 
     drops = [(Nptv6Drop.NOT_INSIDE, ~inside), (EXHAUSTED, header["hlim"] <= 1)]
-    return Answer(drops, build, native=to_tester & ~inside)
+    return Outcome(drops, build, native=to_tester & ~inside)
 
 
 def translate(addresses, old, new):

@@ -111,7 +111,7 @@ def exchange_frames(technology: str) -> Parts:
 def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
     """Yield each marked frame, its translation or drop reason, and which damaged frames match."""
     sent = case.stamp_frames(stream)[:COMPARED_FRAMES]
-    answer = case.answer(stream, sent)
+    answer = case.translate(stream, sent)
     rows = zip(sent, answer.frames, answer.length.tolist(), answer.reason.tolist(), strict=True)
     for frame, emitted, length, reason in rows:
         yield frame.tobytes().hex()
@@ -119,7 +119,7 @@ def answer_lines(case: Case, stream: Stream) -> Iterator[str]:
     if answer.length[0] and case.direction == "forward" and stream is case.streams.streams[0]:
         yield judge(case, stream, answer)
         for frame in strange_frames(sent[0]):
-            strange = case.answer(stream, frame)
+            strange = case.translate(stream, frame)
             yield f"{strange.reason[0]} {strange.length[0]}"
 
 

@@ -7,7 +7,7 @@ from v6t.intent.families import RouterConfig
 from v6t.plugins.base import DeviceIntent, StatelessTechnology
 from v6t.plugins.params import LinkParams
 from v6t.plugins.reference_device import ReferenceDevice, route_all
-from v6t.plugins.traffic import change_header, ethernet, ipv4, ipv6
+from v6t.plugins.traffic import change_header, make_ethernet, make_ipv4, make_ipv6
 from v6t.profiles.model import Layer, Role, Traffic, TrafficClass, Variable
 
 IPV4 = ("198.51.100.1", "203.0.113.1")
@@ -27,8 +27,8 @@ class Carried(StatelessTechnology):
         p = self.params
         ends = IPV4 if self.ip_versions[0] == 4 else IPV6
         src, dst = ends if direction == "forward" else ends[::-1]
-        outer = ipv4(p, src, dst) if self.ip_versions[0] == 4 else ipv6(p, src, dst)
-        layers = (*ethernet(self.links, direction), outer, *self.above)
+        outer = make_ipv4(p, src, dst) if self.ip_versions[0] == 4 else make_ipv6(p, src, dst)
+        layers = (*make_ethernet(self.links, direction), outer, *self.above)
         size = sizes.ipv6 if direction == "forward" else sizes.ipv4
         made = TrafficClass("fg", Role.FOREGROUND, layers, size)
         for number, (path, width) in enumerate(self.varying):

@@ -44,10 +44,10 @@ class QueryNat(Nat44):
     params_model = QueryParams
     default_driver = None
 
-    def client_transport(self):
+    def make_client_transport(self):
         return Layer("ICMP", {"type": 8, "id": self.params.initiator_ports.min, "seq": 1})
 
-    def server_transport(self):
+    def make_server_transport(self):
         return Layer("ICMP", {"type": 0, "id": self.params.public_pool.ports.min, "seq": 1})
 
 

@@ -18,7 +18,7 @@ from v6t.core.config.bound import make_technology, validate_params
 from v6t.core.config.plugins import load_plugin
 from v6t.intent.device import BackgroundVlan, Links
 from v6t.plugins.address_plan import check_addresses
-from v6t.plugins.prefixes import refuse_unforwarded
+from v6t.plugins.prefixes import refuse_unforwardable
 from v6t.tests.expect import expect_error
 
 from .support import BUILT_IN, VARIANTS
@@ -126,8 +126,8 @@ def test_range_parameter_that_passes_the_end_of_its_network_is_refused(case):
     ports = {"initiator_ports": {"min": 1024, "max": 1151}, "responder_ports": {"min": 1, "max": 1}}
     many = {"enumerate_ips": 3, "initiator_count": 4, "responder_count": 4, **ports}
     counters = {n for n in type(params).model_fields if n.endswith("_count")}
-    assert counters == set(params.ranges.values())
-    for first, counter in params.ranges.items():
+    assert counters == set(params.range_counters.values())
+    for first, counter in params.range_counters.items():
         four = "4" in first or isinstance(getattr(params, first), IPv4Address)
         ends = ["255.255.255.255", "223.255.255.255"] if four else [
             "2001:db8::ffff:ffff", "2001:db8::ffff:ffff:ffff:ffff",
@@ -201,7 +201,7 @@ def test_tunnel_address_is_the_links_or_a_host_address(plugin, given, addresses)
 ])  # fmt: skip
 def test_value_that_no_device_forwards_is_refused(value):
     with expect_error("not-forwarded"):
-        refuse_unforwarded(value)
+        refuse_unforwardable(value)
 
 
 @pytest.mark.parametrize("value", [
@@ -210,4 +210,4 @@ def test_value_that_no_device_forwards_is_refused(value):
     *("255.255.255.255", None, 7, ["127.0.0.1"]),
 ])  # fmt: skip
 def test_value_that_devices_forward_is_accepted(value):
-    refuse_unforwarded(value)
+    refuse_unforwardable(value)

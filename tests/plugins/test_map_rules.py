@@ -1,5 +1,6 @@
 """MAP and RFC 6052 arithmetic: identities over everything legal, and refusals."""
 
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import numpy as np
@@ -9,9 +10,9 @@ from hypothesis import strategies as st
 from v6t.audit.packet_device.maps import MapDomain
 from v6t.core.cli.map_calculator import calc_map
 from v6t.packets.headers import to_numbers
-from v6t.plugins.map_domains import _draw_ea
-from v6t.plugins.map_rules import MapRule, RuleTable, find_served_ea
-from v6t.plugins.prefixes import read_address4, read_address6, read_network4, read_network6
+from v6t.plugins.map_domains import _draw_ea_values
+from v6t.plugins.map_rules import MapRule, RuleTable, find_served_eas
+from v6t.plugins.prefixes import parse_address, parse_ipv4_network, parse_ipv6_network
 from v6t.tests.expect import expect_error
 
 from .drawn_rules import ces, masked, rules
@@ -29,7 +30,7 @@ def test_ce_encoded_and_decoded_is_the_same(drawn):
     bits = f"{psid:0{rule.psid_len}b}" if rule.psid_len else ""
     assert MapDomain(rule).address(ipv4, bits) == address
     assert rule.decode_address(address) == (ipv4, psid)
-    prefix = rule.end_user_prefix(ipv4, psid)
+    prefix = rule.compute_end_user_prefix(ipv4, psid)
     assert address in prefix
     assert prefix.subnet_of(rule.ipv6_prefix)
     assert prefix.prefixlen == rule.ipv6_prefix.prefixlen + rule.ea_len
@@ -97,9 +98,9 @@ def test_psids_of_all_ports_equal_the_port_sets(rule):
     for port in (0, 1, 1023, 1024, 4095, 32767, 65535):
         assert (int(psid[port]) if owned[port] else None) == rule.find_psid(port)
     counts = np.bincount(psid[owned].astype(int), minlength=rule.sharing_ratio)
-    assert set(counts.tolist()) == {rule.port_set(0).count}
+    assert set(counts.tolist()) == {rule.make_port_set(0).count}
     for number in {0, rule.sharing_ratio - 1}:
-        ranges = rule.port_set(number).ranges
+        ranges = rule.make_port_set(number).ranges
         mine = ports[owned & (psid == number)].tolist()
         assert mine == [p for low, high in ranges for p in range(low, high + 1)]
 
@@ -119,7 +120,7 @@ def small_rules(draw):
 def test_served_ces_of_a_wider_rule_avoid_narrower_rules(rule, others):
     def is_taken(ea):
         ce = rule.decode_ea(ea)
-        prefix = rule.end_user_prefix(*ce)
+        prefix = rule.compute_end_user_prefix(*ce)
         pool = IPv4Network((int(ce[0]), min(32, rule.ipv4_prefix.prefixlen + rule.ea_len)))
         return any(
             narrow.prefixlen > wide.prefixlen and mine.overlaps(narrow)
@@ -131,11 +132,11 @@ def test_served_ces_of_a_wider_rule_avoid_narrower_rules(rule, others):
         )
 
     low, high = min(1, rule.ce_count - 1), rule.ce_count - 1
-    ranges = find_served_ea(rule, low, high, others)
+    ranges = find_served_eas(rule, low, high, others)
     assert all(ranges)
     values = [ea for r in ranges for ea in r]
     assert values == [ea for ea in range(low, high + 1) if not is_taken(ea)]
-    assert sorted(_draw_ea(tuple(ranges), len(values), "sample", "order")) == values
+    assert sorted(_draw_ea_values(tuple(ranges), len(values), "sample", "order")) == values
 
 
 FIRST = {
@@ -177,12 +178,12 @@ def test_ce_of_a_rule_without_ea_bits_has_the_whole_prefix():
 
 
 @pytest.mark.parametrize(("read", "text", "code", "suggested"), [
-    (read_network6, "2001:db8::1/40", "not-a-prefix", "2001:db8::/40"),
-    (read_network6, "2001:db8::/129", "not-a-prefix", "2001:db8::/40"),
-    (read_network4, "192.0.2.1/24", "not-a-prefix", "192.0.2.0/24"),
-    (read_network4, "nonsense", "not-a-prefix", "192.0.2.0/24"),
-    (read_address4, "x", "not-an-address", ""),
-    (read_address6, "x", "not-an-address", ""),
+    (parse_ipv6_network, "2001:db8::1/40", "not-a-prefix", "2001:db8::/40"),
+    (parse_ipv6_network, "2001:db8::/129", "not-a-prefix", "2001:db8::/40"),
+    (parse_ipv4_network, "192.0.2.1/24", "not-a-prefix", "192.0.2.0/24"),
+    (parse_ipv4_network, "nonsense", "not-a-prefix", "192.0.2.0/24"),
+    (partial(parse_address, IPv4Address), "x", "not-an-address", ""),
+    (partial(parse_address, IPv6Address), "x", "not-an-address", ""),
 ])  # fmt: skip
 def test_malformed_prefix_or_address_is_refused_with_a_suggestion(read, text, code, suggested):
     with expect_error(code, path=["the setting"]) as caught:

@@ -10,7 +10,7 @@ from v6t.audit.packet_device.nat import MappingDevice, NatDevice
 from v6t.audit.packet_device.translator import StatelessTranslatingDevice
 from v6t.packets.direction import DIRECTIONS
 from v6t.plugins.audit_views import AddressTable, Nat
-from v6t.plugins.nat64 import TIMERS_S, Nat64, Nat64Params
+from v6t.plugins.nat64 import SESSION_LIFETIMES_S, Nat64, Nat64Params
 from v6t.plugins.stateful import StatefulDrop
 from v6t.plugins.translation import WELL_KNOWN
 from v6t.profiles.expand import Expander
@@ -157,6 +157,6 @@ def test_nat64_prefix_by_its_name_is_the_well_known_one(name):
 def test_nat64_defaults_have_bib_entries_and_sessions_of_rfc_6146():
     plugin = Nat64()
     assert (plugin.params.endpoints, plugin.combinations) == (40_000, 4_000_000)
-    assert plugin.usual_timeout_s == TIMERS_S["UDP_DEFAULT"] == 300
+    assert plugin.usual_timeout_s == SESSION_LIFETIMES_S["UDP_DEFAULT"] == 300
     params = Nat64Params(initiator_ports={"min": 1, "max": 40_000}, low_ports=True)
     assert params.combinations == 4_000_000

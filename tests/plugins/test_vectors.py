@@ -16,7 +16,7 @@ from v6t.packets.checksum import sum_words, write_ipv4_checksum
 from v6t.packets.walker import locate_headers
 from v6t.plugins import translation
 from v6t.plugins.map_rules import parse_rule
-from v6t.plugins.nat64 import TIMERS_S
+from v6t.plugins.nat64 import SESSION_LIFETIMES_S
 from v6t.plugins.ports import PortSet
 from v6t.plugins.translation import MappingsArray, parse_mappings
 from v6t.profiles.compiler.compile import compile_traffic
@@ -82,7 +82,7 @@ def check_map_address(v):
     if v.get("ea_bits"):
         assert rule.decode_ea(int(v["ea_bits"], 16)) == (ipv4, psid)
     if "port" in v:
-        assert (v["port"] in rule.port_set(psid)) == v["port_in_set"]
+        assert (v["port"] in rule.make_port_set(psid)) == v["port_in_set"]
         assert rule.find_psid(v["port"]) == v["psid_from_port"]
         assert calculate(v, ipv4=v["ipv4"], port=v["port"]) == got
 
@@ -93,7 +93,7 @@ def check_map_packet(v):
     assert v["direction"] == "forward"
     assert calculate(v, ipv4=v["ipv4_src"], port=v["sport"])["map_address"] == source
     assert plugin.expect("forward", frame).reason[0] == MapeDrop.FORWARDED
-    embedded = translation.embed(IPv6Network("2001:db8:ffff::/64"), IPv4Address(v["ipv4_dst"]))
+    embedded = translation.embed_ipv4(IPv6Network("2001:db8:ffff::/64"), IPv4Address(v["ipv4_dst"]))
     assert str(embedded) == v["expect"]["ipv6_dst_mapt"]
 
 
@@ -141,7 +141,7 @@ def check_port_set(v):
     assert rule.port_sharing.low_bits == v["m"] or not k
     assert rule.sharing_ratio == v["sharing_ratio"]
     for wanted in v["sets"]:
-        ports = rule.port_set(wanted["psid"])
+        ports = rule.make_port_set(wanted["psid"])
         assert ports == PortSet(a, k, wanted["psid"])
         assert (ports.count, len(ports.ranges)) == (v["ports_per_set"], wanted["ranges"])
         assert list(ports.ranges[0]) == wanted["first"]
@@ -156,7 +156,7 @@ def check_ipv4_prefix_ce(v):
     rule = rule_of(v)
     assert rule.host_bits
     ipv4, psid = rule.decode_ea(v["ce_index"])
-    assert str(rule.end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
+    assert str(rule.compute_end_user_prefix(ipv4, psid)) == v["end_user_prefix"]
     if v["mode"] == "MAP-E":
         assert str(rule.map_address(ipv4, psid)) == v["map_ipv6"]
         got = calculate(v, ipv4=str(ipv4 + 5))
@@ -194,9 +194,9 @@ def check_rfc6052_rule(v):
         return
     for length in range(129):
         with nullcontext() if length in (32, 40, 48, 56, 64, 96) else expect_error("not-a-prefix"):
-            translation.check_prefix(IPv6Network(f"::/{length}"))
+            translation.check_rfc6052_prefix(IPv6Network(f"::/{length}"))
     with expect_error("outside-prefix"):
-        translation.check_prefix(IPv6Network("2001:db8::100:0:0:0/96"))
+        translation.check_rfc6052_prefix(IPv6Network("2001:db8::100:0:0:0/96"))
 
 
 def check_checksum(v):
@@ -231,7 +231,7 @@ def check_multi_ip(v):
 
 
 def check_nat64_timer(v):
-    assert v["value"].startswith(f"{TIMERS_S[v['name']]} s")
+    assert v["value"].startswith(f"{SESSION_LIFETIMES_S[v['name']]} s")
 
 
 def assert_maps(v, build_ipv6, build_ipv4):

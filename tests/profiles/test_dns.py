@@ -111,7 +111,9 @@ def test_expected_records_are_those_of_rfc6052(length):
     prefix = IPv6Network(f"2001:db8::/{length}")
     zone = Dns64(Dns64Params(prefix=str(prefix))).zone
     for address, record in zip(ADDRESSES, zone.list_expected_records(ADDRESSES, 0.0), strict=True):
-        assert IPv6Address(record.tobytes()) == translation.embed(prefix, IPv4Address(int(address)))
+        assert IPv6Address(record.tobytes()) == translation.embed_ipv4(
+            prefix, IPv4Address(int(address))
+        )
 
 
 def judge(message, share=0.0):

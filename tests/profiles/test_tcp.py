@@ -5,7 +5,7 @@ import pytest
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import ICMPv6DestUnreach, ICMPv6EchoRequest, IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from v6t.plugins.tunnels import has_ports
+from v6t.plugins.tunnels import select_with_ports
 from v6t.profiles.tcp.http import (
     MAX_OBJECT_OCTETS,
     MAX_SEGMENTS,
@@ -111,7 +111,7 @@ def test_response_has_its_length_and_fits_the_first_window():
 def test_packet_shorter_than_a_tcp_header_has_no_ports():
     packets = np.zeros((2, 30), np.uint8)
     packets[:, 0], packets[:, 3], packets[:, 9] = 0x45, 30, (6, 17)
-    assert has_ports(packets).tolist() == [False, True]
+    assert select_with_ports(packets).tolist() == [False, True]
 
 
 def quote(kind, number, ports, version=4, cut=None):

@@ -78,7 +78,7 @@ def test_sending_that_took_too_long_is_invalid(sending_time_s, valid):
 def test_sending_fewer_frames_than_required_is_invalid_and_not_loss():
     verdict = assess_trial(FORWARD, TrialResult({"forward": direction(received=900, sent=999)}))
     assert not verdict.valid
-    assert verdict.reasons == ("forward: the tester sent 999 of 1000 frames of fg",)
+    assert verdict.reasons == ("forward: the tester sent 999 of 1,000 frames of fg",)
 
 
 def test_missing_direction_is_invalid():

@@ -10,7 +10,7 @@ from v6t.analysis.blocks import Block, BulletList, Paragraph
 from v6t.analysis.record import FPS
 from v6t.analysis.report.campaign_run import CampaignRun
 from v6t.analysis.sheet import pluralize
-from v6t.benchmarks.common import REQUIRED_REPETITIONS, REQUIRED_TRIAL_S
+from v6t.benchmarks.base import RFC_REPETITIONS, RFC_TRIAL_S
 from v6t.benchmarks.connections import ConnectionRateRecord
 from v6t.benchmarks.throughput import ThroughputRecord
 from v6t.procedures.trial_runner import SHARED_CORES
@@ -103,11 +103,11 @@ def _lengths(made: Sequence[CampaignRun]) -> Block:
         f"Trials of {' and '.join(f'{s:g}' for s in dict.fromkeys(trials))} s and "
         f"{' and '.join(map(str, dict.fromkeys(times)))} repetitions"
     )
-    asked = f"RFC 8219 and RFC 2544 ask for {REQUIRED_TRIAL_S:g} s and {REQUIRED_REPETITIONS}"
+    asked = f"RFC 8219 and RFC 2544 ask for {RFC_TRIAL_S:g} s and {RFC_REPETITIONS}"
     short = [
         r
         for r in made
-        if _long(r) < REQUIRED_TRIAL_S or (_value(r, "repetitions") or 0) < REQUIRED_REPETITIONS
+        if _long(r) < RFC_TRIAL_S or (_value(r, "repetitions") or 0) < RFC_REPETITIONS
     ]
     if not short:
         return Paragraph(f"{said}: {asked}.")
@@ -141,7 +141,7 @@ def _rates(made: Sequence[CampaignRun]) -> Iterator[str]:
         )
         yield f"A throughput is the highest rate of a search at which {said} in either direction."
         longest = max(map(_long, made))
-        if longest < REQUIRED_TRIAL_S:
+        if longest < RFC_TRIAL_S:
             yield (
                 f"In trials of {longest:g} s, queues can hide an overload: a device whose delays "
                 "are a large part of the trial cannot keep this rate."

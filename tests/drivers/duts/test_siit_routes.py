@@ -80,7 +80,7 @@ def hosts_of(wanted: Any, technology: Siit) -> list[tuple[Any, Any]]:
 
 
 def check_exits(technology: Siit, exits: dict[Any, set[str]]) -> None:
-    sides = technology._order("left", "right")
+    sides = technology._order_by_link("left", "right")
     for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
         assert exit_for(exits, ipv6) == {sides[0]}
         assert exit_for(exits, ipv4) == {TRANSLATOR}
@@ -179,7 +179,7 @@ def test_siit_plan_routes_no_packet_back(driver, params, orientation):
     exits: dict[Any, set[str]] = {}
     for net, interface in _ROUTE.findall(lines):
         assert exits.setdefault(ip_network(net), {interface}) == {interface}
-    sides = technology._order("left", "right")
+    sides = technology._order_by_link("left", "right")
     for ipv4, ipv6 in hosts_of(technology.params.ipv6_hosts, technology):
         assert exit_for(exits, ipv6) == {sides[0]}
         assert exit_for(exits, ipv4) != {sides[1]}

@@ -408,7 +408,7 @@ REFUSED = TrialResult({}, connections=PhaseOneResult(required=300, sent=300, lea
     [
         (counted(900), "above", 1250.0, 100, ""),
         (counted(900, faults=("a worker died",)), "found", 1000.0, 1, "a worker died"),
-        (counted(800, sent=900), "found", 1000.0, 1, "sent 900 of 1000 frames"),
+        (counted(800, sent=900), "found", 1000.0, 1, "sent 900 of 1,000 frames"),
         (counted(900, sending_s=1.3), "found", 1000.0, 1, "sending took 1.3"),
         (TrialResult({}), "found", 1000.0, 1, "reported nothing"),
     ],
