@@ -327,12 +327,12 @@ def _guard_methods(presentation: Presentation[Any], failures: list[str]) -> Pres
     """Make a presentation fall back to the default methods where its own ones fail."""
     for name, default in inspect.getmembers(Presentation, inspect.isfunction):
         method = getattr(presentation, name)
-        guarded = partial(_call_guarded, method, partial(default, presentation), failures)
+        guarded = partial(_call_method, method, partial(default, presentation), failures)
         setattr(presentation, name, guarded)
     return presentation
 
 
-def _call_guarded(
+def _call_method(
     method: Callable[..., Any], default: Callable[..., Any], failures: list[str], *arguments: Any
 ) -> Any:
     try:
@@ -342,11 +342,11 @@ def _call_guarded(
             raise
         return default(*arguments)
     if isinstance(value, Iterator):
-        return _iterate_guarded(value, partial(default, *arguments), failures)
+        return _iterate_values(value, partial(default, *arguments), failures)
     return value
 
 
-def _iterate_guarded(
+def _iterate_values(
     values: Iterator[Any], default: Callable[[], Iterator[Any]], failures: list[str]
 ) -> Iterator[Any]:
     try:

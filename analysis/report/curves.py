@@ -190,7 +190,7 @@ def _find_native_rates(every: Sequence[CampaignRun]) -> dict[tuple[str, ...], fl
 def _make_mixture_table(
     label: str, line: Mapping[float, float], translated: float, native: float
 ) -> Table:
-    """Make the table of mixtures beside both models; native traffic alone has no residuals."""
+    """Make the table of mixtures and both models; native traffic alone has no residuals."""
     rows: list[tuple[float, float, float | None, float | None]] = [
         (share, rate, *(m(translated, native, share) for m in (predict_minimum, predict_harmonic)))
         for share, rate in sorted(line.items(), reverse=True)
